@@ -1,0 +1,242 @@
+"""A case made real: its inputs drawn afresh for every use, its eager result computed once.
+
+This is all that a check gets to see.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from .draw import Arguments, Placement, draw, is_differentiable
+from .inputs import GradOptions, Sample, TensorSpec
+from .ops import Op
+from .values import DEFAULT_TOLERANCES, describe, output_leaves
+
+Tolerances = Mapping[torch.dtype, tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One call of the op.
+
+    Args:
+        arguments: what it was called with, as it stands after the call.
+        result: what it returned.
+        error: what it raised instead.
+    """
+
+    arguments: Arguments
+    result: Any = None
+    error: Exception | None = None
+
+    @property
+    def outputs(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensors that were returned, with names like `output` and `output 1[0]`."""
+        return [
+            (name, leaf)
+            for name, leaf in output_leaves(self.result)
+            if isinstance(leaf, torch.Tensor)
+        ]
+
+    @property
+    def plain_outputs(self) -> list[tuple[str, Any]]:
+        """The leaves that were returned and are not tensors: numbers and None."""
+        return [
+            (name, leaf)
+            for name, leaf in output_leaves(self.result)
+            if not isinstance(leaf, torch.Tensor)
+        ]
+
+    @property
+    def differentiable_outputs(self) -> list[tuple[str, torch.Tensor]]:
+        """The outputs that require gradients."""
+        return [(name, leaf) for name, leaf in self.outputs if leaf.requires_grad]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A sample on one device, in one dtype, with or without gradients, in one memory layout.
+
+    Args:
+        op: the op.
+        sample: its described arguments.
+        placement: device, dtype, requires_grad and layout.
+        id: the case's part of the test id, without the check: `cpu-float32-withgrad-wide`.
+        seed: the seed of everything random in the case.
+        tolerances: by dtype, from the mark; dtypes that are missing take torch's own.
+        gradcheck: how gradients are compared, or the reason for not doing so.
+        backend: the `torch.compile` backend.
+        sample_id, axes: as in the id.
+    """
+
+    op: Op
+    sample: Sample
+    placement: Placement
+    id: str = "0"
+    seed: int = 0
+    tolerances: Tolerances | None = None
+    gradcheck: GradOptions | str = GradOptions()  # noqa: RUF009 -- frozen
+    backend: str = "inductor"
+    sample_id: str = "0"
+    axes: Mapping[str, Any] | None = None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether this is a case with gradients."""
+        return self.placement.requires_grad
+
+    @functools.cached_property
+    def _drawn(self) -> Arguments:
+        return draw(self.op, self.sample, self.placement, self.seed)
+
+    def release(self) -> None:
+        """Let go of every tensor that is kept; what is asked for again is computed again."""
+        for kept in ("_drawn", "eager", "eager_gradients"):
+            self.__dict__.pop(kept, None)
+
+    def inputs(self) -> Arguments:
+        """Fresh arguments: the same values each time, in storage of their own."""
+        return self._drawn.copy()
+
+    def run(self, arguments: Arguments) -> Run:
+        """Call the op on the arguments, gradients on, random streams at the case's seed.
+
+        An exception of the op is returned in `Run.error`, not raised.
+        """
+        torch.manual_seed(self.seed)
+        try:
+            return Run(arguments, arguments.call())
+        except Exception as error:  # whatever an op raises is a result here
+            return Run(arguments, error=error)
+
+    @functools.cached_property
+    def eager(self) -> Run:
+        """The result of the op in eager mode, computed once and shared; do not write to it."""
+        return self.run(self.inputs())
+
+    def grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
+        """One random grad_output an output, normally distributed, with the output's strides."""
+        return [
+            random_like(tensor, self.seed + 1 + index) for index, (_, tensor) in enumerate(outputs)
+        ]
+
+    @functools.cached_property
+    def eager_gradients(self) -> dict[str, torch.Tensor | None]:
+        """The gradient of each differentiable argument for `grad_outputs`, by argument name."""
+        run = self.run(self.inputs())
+        outputs = run.differentiable_outputs
+        if run.error is not None or not outputs:
+            return {}
+        return gradients(run.arguments, outputs, self.grad_outputs(outputs))
+
+    def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
+        """(rtol, atol) for values of this dtype."""
+        default = DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0))
+        return (self.tolerances or {}).get(dtype, default)
+
+    def widened(self) -> Case:
+        """The same case in float64 or complex128: every floating-point input cast up.
+
+        The values are drawn in the case's own dtype and then cast, so they are the same numbers.
+        """
+        return _WideCase(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def resized(self, change: Callable[[str, int, int], int]) -> Case | None:
+        """The same case with other sizes; None if its inputs cannot be drawn at another size.
+
+        Args:
+            change: (argument path, dim, size) -> the new size.
+        """
+        positional = [argument.name for argument in self.op.positional]
+        named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
+        values = [_resize(value, name, change) for name, value in named]
+        if any(value is _CANNOT for value in values):
+            return None
+        count = len(self.sample.args)
+        kwargs = dict(zip(self.sample.kwargs, values[count:], strict=True))
+        return replace(self, sample=Sample(tuple(values[:count]), kwargs, self.sample.id))
+
+    def describe(self) -> list[str]:
+        """One line an argument: its name, its description, and what it became in this case."""
+        positional = [argument.name for argument in self.op.positional]
+        named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
+        return [f"{name} = {describe(value)}" for name, value in named]
+
+
+class _WideCase(Case):
+    """A case whose floating-point inputs are cast to float64 or complex128."""
+
+    @functools.cached_property
+    def _drawn(self) -> Arguments:
+        drawn = draw(self.op, self.sample, self.placement, self.seed)
+        return drawn.map(_widen)
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    if not is_differentiable(tensor.dtype):
+        return tensor
+    wide = torch.complex128 if tensor.dtype.is_complex else torch.float64
+    if tensor.dtype == wide:
+        return tensor
+    return tensor.detach().to(wide).requires_grad_(tensor.requires_grad)
+
+
+def gradients(
+    arguments: Arguments,
+    outputs: list[tuple[str, torch.Tensor]],
+    grad_outputs: list[torch.Tensor],
+    **options: Any,
+) -> dict[str, torch.Tensor | None]:
+    """The vector-Jacobian product, by argument name; None where no gradient arrives.
+
+    `options` go to `torch.autograd.grad`.
+    """
+    inputs = arguments.differentiable()
+    found = torch.autograd.grad(
+        [tensor for _, tensor in outputs],
+        [tensor for _, tensor in inputs],
+        grad_outputs,
+        allow_unused=True,
+        **options,
+    )
+    return {name: gradient for (name, _), gradient in zip(inputs, found, strict=True)}
+
+
+def random_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Normally distributed values in the shape, strides, dtype and device of a tensor."""
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    wide = torch.complex128 if tensor.dtype.is_complex else torch.float64
+    drawn = torch.randn(tensor.shape, generator=generator, dtype=wide)
+    return torch.empty_like(tensor.detach()).copy_(drawn)
+
+
+def seed_of(*parts: object) -> int:
+    """A stable seed below 2**31 from the words that identify something."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+_CANNOT = object()
+
+
+def _resize(value: Any, name: str, change: Callable[[str, int, int], int]) -> Any:
+    if isinstance(value, TensorSpec):
+        shape = tuple(change(name, dim, size) for dim, size in enumerate(value.shape))
+        if shape == value.shape:
+            return value
+        return replace(value, shape=shape) if value.redrawable else _CANNOT
+    if isinstance(value, torch.Tensor):
+        shape = tuple(change(name, dim, size) for dim, size in enumerate(value.shape))
+        return value if shape == tuple(value.shape) else _CANNOT
+    if isinstance(value, (list, tuple)):
+        resized = [
+            _resize(element, f"{name}[{index}]", change) for index, element in enumerate(value)
+        ]
+        return _CANNOT if any(element is _CANNOT for element in resized) else type(value)(resized)
+    return value

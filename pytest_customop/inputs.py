@@ -1,0 +1,161 @@
+"""Descriptions of an op's arguments: `tensor()` and `Sample`. Nothing here allocates or imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from .layouts import Layout
+
+__all__ = ["GradOptions", "Sample", "TensorSpec", "tensor"]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSpec:
+    """A tensor that is described and not yet allocated; made by `tensor()`.
+
+    Two descriptions are equal only if they are the same object, so that pytest never compares values.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype | None = None
+    low: float | None = None
+    high: float | None = None
+    values: Any = None
+    fill: float | bool | complex | None = None
+    requires_grad: bool | None = None
+    layout: Layout | None = None
+
+    @property
+    def redrawable(self) -> bool:
+        """Whether the same description makes sense at another size."""
+        return self.values is None
+
+    def __repr__(self) -> str:
+        if self.values is not None:
+            parts = [f"values={self.values!r}"]
+        else:
+            parts = [str(size) for size in self.shape]
+        for name in ("dtype", "low", "high", "fill", "requires_grad", "layout"):
+            value = getattr(self, name)
+            if value is not None:
+                parts.append(f"{name}={value!r}")
+        return f"tensor({', '.join(parts)})"
+
+
+def tensor(
+    *shape: int | Sequence[int],
+    dtype: torch.dtype | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    values: Any = None,
+    fill: float | bool | complex | None = None,
+    requires_grad: bool | None = None,
+    layout: Layout | None = None,
+) -> TensorSpec:
+    """Describe a tensor argument without allocating it.
+
+    Args:
+        shape: sizes, as `tensor(3, 64, 64)` or `tensor((3, 64, 64))`; none for a 0-dim tensor.
+        dtype: a fixed dtype; None takes the case's dtype. Integer index tensors need one.
+        low, high: the half-open range of the values, which `torch.testing.make_tensor` draws from a
+            generator seeded by the case's id; None leaves the range to `make_tensor`.
+        values: nested lists of numbers, in place of a shape and a range. Without a `dtype`, whole
+            numbers and booleans keep torch's own dtype for them; others take the case's dtype.
+        fill: one number for every element, in place of a range.
+        requires_grad: False keeps this tensor out of the cases with gradients; True puts it in even
+            if the op mutates it; None leaves it to the case.
+        layout: the memory layout of this tensor alone, in place of the case's.
+
+    Raises:
+        TypeError, ValueError: for a shape that is not one, and for values, fill and a range together.
+    """
+    sizes = _sizes(shape)
+    if values is not None:
+        if shape:
+            raise ValueError("tensor(): give a shape or values=, not both")
+        sizes = _shape_of(values)
+    given = [name for name, it in (("values", values), ("fill", fill)) if it is not None]
+    if low is not None or high is not None:
+        given.append("low/high")
+    if len(given) > 1:
+        raise ValueError(f"tensor(): {' and '.join(given)} exclude each other")
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"tensor(): low={low} is not below high={high}")
+    return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout)
+
+
+def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+    flat: Any = shape
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        flat = shape[0]
+    sizes = tuple(flat)
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise TypeError(f"tensor(): a size is a whole number of at least 0, not {size!r}")
+    return sizes
+
+
+def _shape_of(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, (list, tuple)):
+        return ()
+    shapes = {_shape_of(value) for value in values}
+    if len(shapes) > 1:
+        raise ValueError("tensor(): values= has rows of different lengths")
+    return (len(values), *(shapes.pop() if shapes else ()))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One set of arguments for the op.
+
+    Args:
+        args: the positional arguments: `tensor()` descriptions, real tensors, and plain values.
+        kwargs: the keyword arguments, likewise.
+        id: the name of the sample in test ids; None takes its position in the list.
+    """
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.args, (str, bytes)) or not isinstance(self.args, Sequence):
+            raise TypeError(
+                f"Sample(): args is a tuple of the op's arguments, not {self.args!r}; "
+                "for one argument write Sample((x,))"
+            )
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
+
+    def leaves(self) -> Iterator[Any]:
+        """Every argument, the elements of list arguments one by one."""
+        for value in (*self.args, *self.kwargs.values()):
+            if isinstance(value, (list, tuple)):
+                yield from value
+            else:
+                yield value
+
+    def specs(self) -> list[TensorSpec]:
+        """The described tensors, in order."""
+        return [leaf for leaf in self.leaves() if isinstance(leaf, TensorSpec)]
+
+
+@dataclass(frozen=True)
+class GradOptions:
+    """How gradients are compared with finite differences, in `gradcheck.*`.
+
+    Args:
+        eps: the step of the central difference, in units of the input. For an op that computes on a
+            grid (an 8-bit image), a multiple of the grid's step.
+        atol, rtol: absolute and relative tolerance of the comparison, as `torch.autograd.gradcheck`
+            takes them.
+    """
+
+    eps: float = 1e-6
+    atol: float = 1e-6
+    rtol: float = 1e-5

@@ -1,0 +1,236 @@
+"""What an author may name as the op, resolved to one overload, and what its schema says."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import compat
+from .inputs import Sample, TensorSpec
+from .suggest import unknown
+
+
+class OpError(Exception):
+    """The op, or arguments for it, cannot be what the author meant; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One overload of one op.
+
+    Args:
+        overload: the callable the dispatcher knows.
+        name: `namespace::name`, and `.overload` where that is not `default`.
+    """
+
+    overload: compat.OpOverload
+    name: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the op through the dispatcher."""
+        return self.overload(*args, **kwargs)
+
+    @property
+    def schema(self) -> Any:
+        """The parsed schema; its text is the declaration."""
+        return compat.schema_of(self.overload)
+
+    @property
+    def arguments(self) -> Sequence[Any]:
+        """The schema's arguments, in order."""
+        return self.schema.arguments  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def mutated(self) -> frozenset[str]:
+        """The names of the arguments that the schema says are written to."""
+        return frozenset(
+            argument.name
+            for argument in self.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+
+    @functools.cached_property
+    def has_formula(self) -> bool:
+        """Whether an autograd formula is registered."""
+        return compat.has_autograd_formula(self.overload)
+
+    def tagged(self, tag: str) -> bool:
+        """Whether the op carries `torch.Tag.<tag>`; False where this torch has no such tag."""
+        return getattr(torch.Tag, tag, None) in self.overload.tags
+
+    @property
+    def nondeterministic(self) -> bool:
+        """Whether the op declares that equal inputs may give different outputs."""
+        return self.tagged("nondeterministic_seeded") or self.tagged("nondeterministic_bitwise")
+
+    def bind(self, sample: Sample) -> Iterator[tuple[Any, Any]]:
+        """Pairs of (schema argument, value given), for every argument that the sample gives."""
+        for argument, value in zip(self.positional, sample.args, strict=False):
+            yield argument, value
+        by_name = {argument.name: argument for argument in self.arguments}
+        for name, value in sample.kwargs.items():
+            yield by_name[name], value
+
+    @property
+    def positional(self) -> list[Any]:
+        """The schema's arguments that may be given by position."""
+        return [argument for argument in self.arguments if not argument.kwarg_only]
+
+    def refuse_misfit(self, sample: Sample) -> None:
+        """Raise `OpError` if the sample's arguments do not fit the schema; nothing is run."""
+        positional = self.positional
+        if len(sample.args) > len(positional):
+            raise OpError(
+                f"{self.name} takes {len(positional)} positional "
+                f"argument{'s' * (len(positional) != 1)}, {len(sample.args)} given; {self._schema()}"
+            )
+        names = [argument.name for argument in self.arguments]
+        taken = {argument.name for argument in positional[: len(sample.args)]}
+        for name in sample.kwargs:
+            if name not in names:
+                raise OpError(f"{unknown('argument', name, names)}; {self._schema()}")
+            if name in taken:
+                raise OpError(f"argument {name!r} is given twice; {self._schema()}")
+        for argument in self.arguments:
+            given = argument.name in taken or argument.name in sample.kwargs
+            if not given and not argument.has_default_value():
+                raise OpError(f"argument {argument.name!r} is missing; {self._schema()}")
+        for argument, value in self.bind(sample):
+            wrong = _misfit(str(argument.type), value)
+            if wrong:
+                raise OpError(f"argument {argument.name!r} {wrong}; {self._schema()}")
+
+    def _schema(self) -> str:
+        return f"the schema is {self.schema}"
+
+
+def resolve(given: Any) -> Op:
+    """The one overload that `given` names.
+
+    Args:
+        given: a CustomOpDef, OpOverload, OpOverloadPacket, `"ns::name"` or `"ns::name.overload"`,
+            or a callable without arguments that returns one of these.
+
+    Raises:
+        OpError: if there is no such op, or several overloads and none is `default`.
+    """
+    if isinstance(given, Op):
+        return given
+    if isinstance(given, str):
+        return _named(given)
+    if isinstance(given, compat.OpOverload):
+        return Op(given, compat.overload_name(given))
+    if isinstance(given, compat.OpOverloadPacket):
+        return _only_overload(given)
+    if compat.is_custom_op_def(given):
+        return resolve(compat.overload_of(given))
+    if callable(given) and not isinstance(given, (type, torch.nn.Module)):
+        return _returned(given)
+    raise OpError(f"op is {given!r}: {_ALLOWED}")
+
+
+_ALLOWED = (
+    'allowed are "ns::name", "ns::name.overload", torch.ops.ns.name, the object that '
+    "torch.library.custom_op returned, or a function without arguments that returns one of these"
+)
+
+
+def _returned(make: Any) -> Op:
+    try:
+        made = make()
+    except Exception as error:
+        name = getattr(make, "__qualname__", repr(make))
+        raise OpError(
+            f"op is {name}, which was called for the op it returns and raised "
+            f"{type(error).__name__}: {error}; {_ALLOWED}"
+        ) from error
+    is_op = isinstance(made, (str, compat.OpOverload, compat.OpOverloadPacket))
+    if not is_op and not compat.is_custom_op_def(made):
+        raise OpError(f"op is a function that returned {made!r}; {_ALLOWED}")
+    return resolve(made)
+
+
+def _named(name: str) -> Op:
+    namespace, separator, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    if not separator or not namespace or not base:
+        raise OpError(f"op {name!r} is not a name; {_ALLOWED}")
+    known = compat.registered_names()
+    if f"{namespace}::{base}" not in known:
+        raise OpError(_no_such_op(namespace, base, known))
+    packet = getattr(getattr(torch.ops, namespace), base)
+    if not overload:
+        return _only_overload(packet)
+    if overload not in packet.overloads():
+        raise OpError(unknown(f"overload of {namespace}::{base}", overload, packet.overloads()))
+    return resolve(getattr(packet, overload))
+
+
+def _no_such_op(namespace: str, base: str, known: Mapping[str, None]) -> str:
+    siblings = [name for name in known if name.startswith(f"{namespace}::")]
+    name = f"{namespace}::{base}"
+    if siblings and len(siblings) <= 40:
+        return f"{unknown('op', name, siblings)}; is the module that registers it imported?"
+    near = unknown("op", name, known).partition(" (known:")[0]
+    return f"{near}; nothing of that name is registered: is the module that registers it imported?"
+
+
+def _only_overload(packet: compat.OpOverloadPacket) -> Op:
+    overloads: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
+    if len(overloads) == 1 or "default" in overloads:
+        return resolve(getattr(packet, "default" if "default" in overloads else overloads[0]))
+    name = compat.packet_name(packet)
+    choices = ", ".join(f'"{name}.{overload}"' for overload in sorted(overloads))
+    raise OpError(f"{name} has several overloads and none is the default: name one of {choices}")
+
+
+def _misfit(kind: str, value: Any) -> str | None:
+    """Why a value cannot be an argument of this schema type, in words after the argument's name."""
+    if kind.startswith("Optional["):
+        return None if value is None else _misfit(kind[len("Optional[") : -1], value)
+    if kind.startswith("List["):
+        inner = kind[len("List[") : -1]
+        if not isinstance(value, (list, tuple)):
+            single = inner in ("int", "float", "bool", "SymInt") and _misfit(inner, value) is None
+            return None if single else f"is a list of {inner}, not {_kind_of(value)}"
+        for index, element in enumerate(value):
+            wrong = _misfit(inner, element)
+            if wrong:
+                return f"[{index}] {wrong}"
+        return None
+    is_tensor = isinstance(value, (TensorSpec, torch.Tensor))
+    if kind == "Tensor":
+        return None if is_tensor else f"is a Tensor, not {_kind_of(value)}"
+    accepted = _PLAIN.get(kind)
+    if accepted is None or isinstance(value, accepted):
+        return None
+    if is_tensor and kind in ("number", "Scalar"):
+        return None
+    return f"is {_article(kind)}, not {_kind_of(value)}"
+
+
+_INTEGRAL = (int, torch.SymInt, torch.dtype, torch.layout, torch.memory_format)
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    "int": _INTEGRAL,
+    "SymInt": _INTEGRAL,
+    "float": (int, float),
+    "bool": (bool, int),
+    "str": (str,),
+    "number": (int, float, complex),
+    "Scalar": (int, float, complex),
+    "Device": (str, torch.device, int),
+}
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, (TensorSpec, torch.Tensor)):
+        return "a tensor"
+    return f"{value!r} ({type(value).__name__})" if value is not None else "None"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

@@ -1,0 +1,54 @@
+"""Tracebacks cut to the frames that an op's author wrote."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+_HIDDEN = tuple(
+    str(path) + os.sep
+    for path in (
+        Path(__file__).parent,
+        Path(torch.__file__).parent,
+        Path(traceback.__file__).parent,
+    )
+)
+
+
+def traceback_text(error: BaseException, *, whole: bool = False) -> str:
+    """The exception with its frames, those of torch, of this package and of Python left out.
+
+    Where nothing is left, the last frames stay as they are, so that there is always a place to look.
+    `whole` keeps every frame: for an exception of the package itself.
+    """
+    frames = list(traceback.extract_tb(error.__traceback__))
+    kept = [frame for frame in frames if whole or not _hidden(frame.filename)] or frames[-2:]
+    lines = traceback.format_list(kept)
+    return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The first exception of a chain of `raise ... from ...` and `inner_exception`s."""
+    for cause in _causes(error):
+        error = cause
+    return error
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen = {id(error)}
+    current: BaseException | None = error
+    while current is not None:
+        current = getattr(current, "inner_exception", None) or current.__cause__
+        if current is None or id(current) in seen:
+            return
+        seen.add(id(current))
+        yield current
+
+
+def _hidden(filename: str) -> bool:
+    in_python = filename.startswith(_HIDDEN[2]) and "site-packages" not in filename
+    return in_python or filename.startswith((*_HIDDEN[:2], "<"))

@@ -1,0 +1,206 @@
+"""Values that go in and out of ops: walking them, copying them, describing them, comparing them.
+
+An op's arguments and results are tensors, None, plain values, and lists of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .compat import neg_view
+
+# The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
+DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex32: (1e-3, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+
+
+def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The tensors and plain values inside a value, each with its path (`output[1]`)."""
+    if isinstance(value, (list, tuple)):
+        for index, element in enumerate(value):
+            yield from leaves(element, f"{name}[{index}]")
+    else:
+        yield name, value
+
+
+def output_leaves(result: Any) -> list[tuple[str, Any]]:
+    """What an op returned, each leaf named as the author would: `output`, or `output 1[0]`."""
+    if isinstance(result, tuple):
+        return [leaf for index, one in enumerate(result) for leaf in leaves(one, f"output {index}")]
+    return list(leaves(result, "output"))
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """The same value with every tensor in it replaced by `change(tensor)`."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_tensors(element, change) for element in value)
+    return value
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is an ordinary dense one, with strides and a storage to speak of."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout == torch.strided
+        and not tensor.is_quantized
+    )
+
+
+class Copier:
+    """Copies tensors with their strides, offsets and sharing: two views of one storage stay that."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, torch.Tensor] = {}
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A detached copy of the tensor, sharing storage with earlier copies as the originals do."""
+        source = tensor.detach()
+        if not is_plain(source):
+            return source.clone()
+        storage = source.untyped_storage()
+        key = storage.data_ptr() or id(tensor)
+        if key not in self._storages:
+            self._storages[key] = _storage_bytes(source).clone()
+        home = self._storages[key].untyped_storage()
+        copy = torch.empty(0, dtype=source.dtype, device=source.device)
+        copy.set_(home, source.storage_offset(), source.shape, source.stride())
+        if source.is_conj():
+            copy = copy.conj()
+        return neg_view(copy) if source.is_neg() else copy
+
+
+def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """All bytes of the tensor's storage, also those that the tensor itself steps over."""
+    raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    storage = tensor.untyped_storage()
+    return raw.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor detached, dense, and in a dtype that comparisons know, with the same values."""
+    value = tensor.detach()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    value = value.resolve_conj().resolve_neg()
+    if value.is_floating_point() and value.dtype not in DEFAULT_TOLERANCES:
+        value = value.to(torch.float32)  # fp8: isfinite and friends have no kernel there
+    return value
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors have equal values, a NaN being equal to a NaN."""
+    return difference(left, right, 0.0, 0.0) is None
+
+
+def difference(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> str | None:
+    """How two tensors differ in shape, dtype or values; None if they do not.
+
+    NaN equals NaN. The tolerances default to those of `torch.testing.assert_close` for the dtype.
+    """
+    for name in ("shape", "dtype", "device"):
+        mine, theirs = getattr(actual, name), getattr(expected, name)
+        if mine != theirs:
+            return f"{name} {_plain(mine)} instead of {_plain(theirs)}"
+    if rtol is None or atol is None:
+        rtol, atol = DEFAULT_TOLERANCES.get(actual.dtype, (0.0, 0.0))
+    got, want = readable(actual), readable(expected)
+    if got.numel() == 0:
+        return None
+    wrong = ~_close(got, want, rtol, atol)
+    count = int(wrong.sum())
+    if count == 0:
+        return None
+    return _first_difference(got, want, wrong, count, (rtol, atol))
+
+
+def _close(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    if got.dtype == torch.bool or not (got.is_floating_point() or got.is_complex()):
+        if rtol == 0.0 and atol == 0.0:
+            return got == want
+        got, want = got.to(torch.float64), want.to(torch.float64)
+    if got.dtype == torch.complex32:
+        got, want = got.to(torch.complex64), want.to(torch.complex64)
+    return torch.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def _first_difference(
+    got: torch.Tensor,
+    want: torch.Tensor,
+    wrong: torch.Tensor,
+    count: int,
+    tolerance: tuple[float, float],
+) -> str:
+    total = got.numel()
+    where = [int(i) for i in wrong.nonzero()[0]]
+    index = tuple(where)
+    text = f"{count} of {total} elements differ" if total > 1 else "the value differs"
+    place = f"; first at {where}: " if where else ": "
+    text += f"{place}{_number(got[index])} instead of {_number(want[index])}"
+    if count > 1 and (got.is_floating_point() or got.is_complex()):
+        wide = torch.complex128 if got.is_complex() else torch.float64
+        gap = (got.to(wide) - want.to(wide)).abs().nan_to_num(nan=0.0, posinf=float("inf"))
+        text += f"; largest difference {float(gap.max()):.3g}"
+    rtol, atol = tolerance
+    return text + (f" (rtol={rtol:g}, atol={atol:g})" if rtol or atol else "")
+
+
+def _number(element: torch.Tensor) -> str:
+    value = element.item()
+    return f"{value:.9g}" if isinstance(value, (float, complex)) else str(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, torch.Size):
+        return str(tuple(value))
+    return str(value).removeprefix("torch.")
+
+
+def describe(value: Any) -> str:
+    """One argument in words: a tensor by dtype, shape, strides and a digest, the rest by `repr`."""
+    if isinstance(value, torch.Tensor):
+        return _describe_tensor(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(e, torch.Tensor) for e in value):
+        return f"[{', '.join(describe(element) for element in value)}]"
+    return repr(value)
+
+
+def _describe_tensor(tensor: torch.Tensor) -> str:
+    text = f"{_plain(tensor.dtype)}{list(tensor.shape)}"
+    if tensor.layout != torch.strided:
+        return f"{text} {_plain(tensor.layout)}"
+    if not tensor.is_contiguous():
+        text += f" strides {tuple(tensor.stride())}"
+    if tensor.storage_offset():
+        text += f" offset {tensor.storage_offset()}"
+    if tensor.device.type != "cpu":
+        text += f" on {tensor.device}"
+    if tensor.requires_grad:
+        text += " requires_grad"
+    return f"{text} digest {digest(tensor)}"
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Eight hex digits of the values, to tell two real tensors apart in a message."""
+    value = readable(tensor).cpu().contiguous()
+    data = value.view(torch.uint8) if value.dim() else value.reshape(1).view(torch.uint8)
+    return hashlib.sha256(bytes(data.flatten().tolist())).hexdigest()[:8]
