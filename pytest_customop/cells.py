@@ -1,0 +1,167 @@
+"""Which cells of the matrix make sense for which samples.
+
+No gradients where nothing is differentiable, no dtypes where no tensor takes the case's, no layout
+that looks like the contiguous one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .case import seed_of
+from .draw import is_differentiable, wants_grad
+from .inputs import Sample, TensorSpec
+from .layouts import changes
+from .marker import Declaration
+from .ops import OpError
+from .samples import MarkError, read_samples
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One place of the matrix, as `skip_if` sees it."""
+
+    device: str
+    dtype: torch.dtype
+    requires_grad: bool
+    layout: str
+    sample_id: str
+    axes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def cells_of(
+    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype]
+) -> Iterator[tuple[Cell, Sample]]:
+    """Every cell of one device, with its sample; a samples function is called here."""
+    names = list(declaration.axes)
+    for values in itertools.product(*declaration.axes.values()):
+        axes = dict(zip(names, values, strict=True))
+        for dtype, requires_grad, sample in _samples(declaration, device, dtypes, axes):
+            for layout in declaration.layouts:
+                if layout == "contiguous" or _looks_different(sample, layout):
+                    yield Cell(device, dtype, requires_grad, layout, sample.id or "0", axes), sample
+
+
+def _samples(
+    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype], axes: Mapping[str, Any]
+) -> Iterator[tuple[torch.dtype, bool, Sample]]:
+    """The samples of a declaration with the dtypes and gradients that make sense for each."""
+    if not callable(declaration.samples):
+        for sample in declaration.samples:
+            for dtype in _dtypes_of(sample, declaration, dtypes):
+                for flag in _flags_of(sample, declaration, dtype):
+                    yield dtype, flag, sample
+        return
+    for dtype in dtypes:
+        asked = declaration.requires_grad or (False, True)
+        for flag in asked:
+            if flag and not is_differentiable(dtype):
+                continue
+            for sample in _call(declaration, device, dtype, flag, axes):
+                if flag in _flags_of(sample, declaration, dtype):
+                    yield dtype, flag, sample
+
+
+def _call(
+    declaration: Declaration,
+    device: str,
+    dtype: torch.dtype,
+    requires_grad: bool,
+    axes: Mapping[str, Any],
+) -> tuple[Sample, ...]:
+    make: Any = declaration.samples
+    origin = f"samples function {getattr(make, '__qualname__', make)}"
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed_of(declaration.op.name, dtype))
+            made = make(device, dtype, requires_grad, **axes)
+            if isinstance(made, (Sample, TensorSpec)) or not isinstance(made, Iterable):
+                raise MarkError(f"{origin} returned {made!r}: return or yield tuples of arguments")
+            return read_samples(made, declaration.op, origin)
+    except (MarkError, OpError) as error:
+        raise MarkError(f"customop_cases at {declaration.where}: {error}") from error.__cause__
+    except Exception as error:
+        raise MarkError(
+            f"customop_cases at {declaration.where}: {origin} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _real(sample: Sample) -> list[torch.Tensor]:
+    return [leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor)]
+
+
+def _follows_dtype(sample: Sample) -> bool:
+    """Whether any described tensor takes the case's dtype."""
+    return any(
+        spec.dtype is None and (spec.values is None or _has_fraction(spec.values))
+        for spec in sample.specs()
+    )
+
+
+def _has_fraction(values: Any) -> bool:
+    return is_differentiable(torch.tensor(values).dtype)
+
+
+def _dtypes_of(
+    sample: Sample, declaration: Declaration, dtypes: Sequence[torch.dtype]
+) -> Sequence[torch.dtype]:
+    real = _real(sample)
+    if _follows_dtype(sample) or (real and declaration.dtypes is not None):
+        return dtypes
+    own = [tensor.dtype for tensor in real]
+    own += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
+    fractions = [dtype for dtype in own if is_differentiable(dtype)]
+    return (fractions or own or list(dtypes))[:1]
+
+
+def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
+    op = declaration.op
+    real = _real(sample)
+    asked = declaration.requires_grad
+    mutated = {id(value) for argument, value in op.bind(sample) if argument.name in op.mutated}
+    specs = [wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs()]
+    cast = declaration.dtypes is not None
+    real_can = any(
+        is_differentiable(dtype if cast and is_differentiable(t.dtype) else t.dtype)
+        and id(t) not in mutated
+        for t in real
+    )
+    if asked is None and real and not specs:
+        return (any(tensor.requires_grad for tensor in real),)
+    possible = any(specs) or real_can
+    wanted = asked if asked is not None else (False, True)
+    return [flag for flag in wanted if possible or not flag]
+
+
+def _looks_different(sample: Sample, layout: str) -> bool:
+    shapes = [spec.shape for spec in sample.specs() if spec.layout is None]
+    shapes += [tuple(tensor.shape) for tensor in _real(sample)]
+    return any(changes(layout, shape) for shape in shapes)
+
+
+def skip_reason(declaration: Declaration, cell: Cell) -> str | None:
+    """Why the mark leaves this cell out, or None."""
+    if declaration.skip_if is None:
+        return None
+    try:
+        reason = declaration.skip_if(cell)
+    except Exception as error:
+        raise MarkError(
+            f"customop_cases at {declaration.where}: skip_if raised {type(error).__name__}: {error}"
+        ) from error
+    if reason is None or (isinstance(reason, str) and reason.strip()):
+        return reason
+    raise MarkError(
+        f"customop_cases at {declaration.where}: skip_if returned {reason!r}: "
+        "return the reason as a string, or None"
+    )
