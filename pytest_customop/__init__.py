@@ -1,0 +1,65 @@
+"""Conformance tests for PyTorch custom operators.
+
+The public names are resolved when they are first used, so importing the package imports no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .case import Case as Case
+    from .checks import Check as Check
+    from .engine import check_op as check_op
+    from .findings import Finding as Finding
+    from .findings import fail as fail
+    from .findings import skip as skip
+    from .inputs import GradOptions as GradOptions
+    from .inputs import Sample as Sample
+    from .inputs import tensor as tensor
+    from .marker import customop_cases as customop_cases
+    from .results import CheckResult as CheckResult
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Case": "case",
+    "Check": "checks",
+    "CheckResult": "results",
+    "Finding": "findings",
+    "GradOptions": "inputs",
+    "Sample": "inputs",
+    "check_op": "engine",
+    "customop_cases": "marker",
+    "fail": "findings",
+    "skip": "findings",
+    "tensor": "inputs",
+}
+
+__all__ = [
+    "Case",
+    "Check",
+    "CheckResult",
+    "Finding",
+    "GradOptions",
+    "Sample",
+    "__version__",
+    "check_op",
+    "customop_cases",
+    "fail",
+    "skip",
+    "tensor",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

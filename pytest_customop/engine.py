@@ -1,0 +1,243 @@
+"""Checks x cases -> results, without pytest. `check_op` is here; pytest is one caller of it."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pluggy
+import torch
+
+from . import hookspecs
+from .case import Case
+from .cells import dtype_name
+from .checks import Check, Registry, builtin_checks
+from .devices import why_absent
+from .findings import CheckFailed, CheckSkipped, Finding
+from .inputs import GradOptions
+from .isolation import preserved_state
+from .marker import Declaration, declare_call
+from .matrix import Planned, plan
+from .results import CheckResult
+from .settings import Settings
+from .tracebacks import traceback_text
+
+# Cases whose failing eager call was already told in full.
+_told: weakref.WeakSet[Case] = weakref.WeakSet()
+
+
+class BuiltinChecks:
+    """The plugin through which the package's own checks come in, like anybody's."""
+
+    @hookspecs.hookimpl
+    def pytest_customop_register_checks(self) -> Iterable[Check]:
+        """The four families and `backward`."""
+        return builtin_checks()
+
+
+def registry_from(hook: Any) -> Registry:
+    """The checks of every plugin behind a hook caller (`config.hook`, or a node's `ihook`).
+
+    Raises:
+        TypeError, ValueError: for what is no check, and for a name that is given twice.
+    """
+    found = hook.pytest_customop_register_checks()
+    return Registry(check for checks in reversed(found) for check in checks or ())
+
+
+def standalone_hook(plugins: Iterable[object] = ()) -> Any:
+    """A hook caller without pytest: the package's checks, and those of the plugins given."""
+    manager = pluggy.PluginManager("pytest")
+    manager.add_hookspecs(hookspecs)
+    manager.register(BuiltinChecks())
+    for plugin in plugins:
+        manager.register(plugin)
+    return manager.hook
+
+
+def run_check(check: Check, case: Case) -> CheckResult:
+    """Run one check on one case; every global state is afterwards as it was before.
+
+    A failing eager call is reported in place of the check. KeyboardInterrupt and SystemExit pass.
+    """
+    start = time.perf_counter()
+    with preserved_state():
+        outcome = _outcome(check, case)
+    return CheckResult(
+        op=case.op.name,
+        check=check.name,
+        case=case.id,
+        arguments=tuple(case.describe()),
+        duration=time.perf_counter() - start,
+        place={
+            "device": case.placement.device,
+            "dtype": dtype_name(case.placement.dtype),
+            "requires_grad": case.requires_grad,
+            "layout": case.placement.layout,
+            "sample": case.sample_id,
+        },
+        **outcome,
+    )
+
+
+def _outcome(check: Check, case: Case) -> dict[str, Any]:
+    try:
+        if case.eager.error is not None:
+            return _eager_failure(case, case.eager.error)
+        check.run(case)
+    except CheckFailed as failure:
+        return _failed(failure.finding)
+    except CheckSkipped as skipped:
+        return {
+            "outcome": "skipped",
+            "skip_code": skipped.code,
+            "message": skipped.reason,
+            "limit": skipped.limit,
+        }
+    except Exception as error:
+        return {
+            "outcome": "error",
+            "message": f"the check broke: {type(error).__name__}: {_first_line(error)}",
+            "evidence": traceback_text(error, whole=True),
+        }
+    return {"outcome": "passed"}
+
+
+def _failed(finding: Finding) -> dict[str, Any]:
+    return {
+        "outcome": "failed",
+        "finding": finding.code,
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "fix": finding.fix,
+    }
+
+
+def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
+    if case.requires_grad and not case.op.has_formula and _works_without_gradients(case):
+        return {
+            "outcome": "skipped",
+            "skip_code": "inference-only",
+            "message": f"the op refuses inputs that require gradients ({_first_line(error)})",
+        }
+    message = f"{case.op.name} raises {type(error).__name__}: {_first_line(error)}"
+    if case in _told:
+        return _failed(Finding("eager-raises", f"{message} (told in full above)"))
+    _told.add(case)
+    return _failed(Finding("eager-raises", message, traceback_text(error)))
+
+
+def _works_without_gradients(case: Case) -> bool:
+    arguments = case.inputs().map(lambda tensor: tensor.detach())
+    return case.run(arguments).error is None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def check_op(
+    op: Any,
+    samples: Iterable[Any] | Callable[..., Iterable[Any]],
+    *,
+    devices: str | Sequence[str] | None = None,
+    dtypes: torch.dtype | Sequence[torch.dtype] | None = None,
+    requires_grad: bool | Sequence[bool] | None = None,
+    layouts: str | Sequence[str] = ("contiguous",),
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    skip_if: Callable[[Any], str | None] | None = None,
+    checks: str | Sequence[str] | None = None,
+    tolerances: Mapping[torch.dtype, tuple[float, float]] | tuple[float, float] | None = None,
+    gradcheck: GradOptions | str | None = None,
+    backend: str = "inductor",
+    seed: int = 0,
+    plugins: Iterable[object] = (),
+) -> list[CheckResult]:
+    """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
+
+    Args:
+        op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
+            gradcheck: as in `customop_cases`.
+        backend: the `torch.compile` backend.
+        seed: of every drawn value.
+        plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
+
+    Returns:
+        One result a check and case, in the order they ran; each prints as a failure reads.
+
+    Raises:
+        MarkError: for arguments that cannot be meant.
+    """
+    declaration = declare_call(
+        {
+            "op": op,
+            "samples": samples,
+            "devices": devices,
+            "dtypes": dtypes,
+            "requires_grad": requires_grad,
+            "layouts": layouts,
+            "axes": axes,
+            "skip_if": skip_if,
+            "checks": checks,
+            "tolerances": tolerances,
+            "gradcheck": gradcheck,
+        },
+        "check_op",
+    )
+    hook = standalone_hook(plugins)
+    settings = Settings(backend=backend, seed=seed)
+    return run_declaration(declaration, settings, hook)
+
+
+def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> list[CheckResult]:
+    """Plan and run the checks of one declaration, releasing each case when it is done."""
+    registry = registry_from(hook)
+
+    def select(one: Declaration) -> list[Check]:
+        return select_checks(registry, one, settings)
+
+    planned = plan([declaration], settings, select, lambda device: why_absent(device, hook))
+    hook.pytest_customop_modify_cases(definition=None, planned=planned)
+    results: list[CheckResult] = []
+    last: Case | None = None
+    for one in planned:
+        if last is not None and one.case is not last:
+            last.release()
+        last = one.case
+        if one.skip is not None:
+            results.append(_not_run(one))
+        elif one.check is not None and one.case is not None:
+            results.append(run_check(one.check, one.case))
+    return results
+
+
+def _not_run(one: Planned) -> CheckResult:
+    known = one.record()
+    place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
+    return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=place)
+
+
+def select_checks(registry: Registry, declaration: Declaration, settings: Settings) -> list[Check]:
+    """The checks of a declaration: those its mark selects, of those the session selects.
+
+    Raises:
+        ValueError: for a name in the mark that is not known.
+    """
+    wrong = registry.unknown(declaration.checks or ())
+    if wrong:
+        raise ValueError(wrong)
+    chosen = registry.select(declaration.checks)
+    if settings.checks is None:
+        return chosen
+    known = [name for name in settings.checks if registry.unknown([name]) is None]
+    if not known:
+        return []
+    allowed = {check.name for check in registry.select(known)}
+    asked = declaration.checks or ()
+    return [
+        check
+        for check in chosen
+        if check.name in allowed or (check.name in asked and check.family in known)
+    ]

@@ -1,0 +1,97 @@
+"""What came of a check on a case, and how it reads."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check on one case; what `check_op` returns, and what the report holds.
+
+    Args:
+        op: `namespace::name`.
+        check: `family.name`.
+        case: the case's id.
+        outcome: `passed`, `failed`, `error` (the check itself broke) or `skipped`.
+        finding: the code of the finding, or None.
+        message: the finding in one line, or why the check was skipped.
+        fix: what to change.
+        evidence: the lines that show the finding.
+        skip_code: the kind of a skip, `no-second-size`.
+        limit: a skip that leaves unjudged what the author may believe was judged.
+        arguments: the op's arguments, described.
+        duration: seconds.
+        place: device, dtype, requires_grad, layout and sample.
+    """
+
+    op: str
+    check: str
+    case: str
+    outcome: str
+    finding: str | None = None
+    message: str = ""
+    fix: str | None = None
+    evidence: str = ""
+    skip_code: str | None = None
+    limit: bool = False
+    arguments: tuple[str, ...] = ()
+    duration: float = 0.0
+    place: dict[str, Any] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """The result as it stands in the report, less its node id and repro."""
+        message = f"{self.skip_code}: {self.message}" if self.skip_code else self.message
+        return {
+            "op": self.op,
+            "check": self.check,
+            **self.place,
+            "outcome": self.outcome,
+            "finding": self.finding,
+            "message": message,
+            "fix": self.fix,
+            "duration": self.duration,
+        }
+
+    def text(self, rerun: str | None = None) -> str:
+        """The whole text of the result; one line for one that passed or was skipped.
+
+        Args:
+            rerun: the command that runs this one item again.
+        """
+        if self.outcome in ("passed", "skipped"):
+            reason = f": {self.record()['message']}" if self.message else ""
+            return f"{self.outcome} {self.op} {self.check} [{self.case}]{reason}"
+        lines = [f"{self.finding or self.outcome}: {self.message}", "", *_place(self)]
+        if self.evidence:
+            lines += ["", self.evidence]
+        if self.fix:
+            lines += ["", *_folded("fix", self.fix)]
+        if rerun:
+            lines += [_labelled("rerun", rerun)]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+_INDENT = " " * 7
+
+
+def _place(result: CheckResult) -> list[str]:
+    lines = [_labelled("op", result.op), _labelled("check", result.check)]
+    lines.append(_labelled("case", result.case))
+    lines += [f"{_INDENT}  {argument}" for argument in result.arguments]
+    return lines
+
+
+def _labelled(label: str, text: str) -> str:
+    return f"{label:<6} {text}"
+
+
+def _folded(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, 96, initial_indent=_labelled(label, ""), subsequent_indent=_INDENT)
