@@ -1,0 +1,236 @@
+"""From a marked function or class to pytest items.
+
+A marked function becomes two groups of items under one name: its checks, made from a stand-in that
+requests nothing of the function's own, and its body once a case, if it requests `customop_case`.
+So whatever else parametrizes the function multiplies its body only.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .marker import NAME, Declaration, declare
+from .samples import MarkError
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .checks import Check, Registry
+    from .matrix import Planned
+
+CELL = "_customop_cell"
+CLASS_CHECKS = "test_customop"
+_STANDS_FOR = "_customop_stands_for"
+_in_progress: set[int] = set()
+
+
+def marks_of(obj: object) -> list[pytest.Mark]:
+    """The customop marks on a function or class itself, those of base classes included."""
+    if isinstance(obj, type):
+        stores = [vars(base).get("pytestmark", ()) for base in obj.__mro__]
+    elif isinstance(obj, (types.FunctionType, staticmethod, classmethod)):
+        stores = [vars(getattr(obj, "__func__", obj)).get("pytestmark", ())]
+    else:
+        return []
+    found: list[pytest.Mark] = []
+    for store in stores:
+        for mark in store if isinstance(store, (list, tuple)) else [store]:
+            plain = mark.mark if isinstance(mark, pytest.MarkDecorator) else mark
+            if isinstance(plain, pytest.Mark) and plain.name == NAME:
+                found.append(plain)
+    return found
+
+
+def place_of(obj: Any) -> str:
+    """File and line of a function or class, and its name."""
+    plain = inspect.unwrap(getattr(obj, "__func__", obj))
+    code = getattr(plain, "__code__", None)
+    try:
+        line = code.co_firstlineno if code else inspect.getsourcelines(plain)[1]
+        file = code.co_filename if code else inspect.getsourcefile(plain)
+    except (OSError, TypeError):
+        return str(plain.__qualname__)
+    return f"{file}:{line} ({plain.__qualname__})"
+
+
+def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | None:
+    """The items of a marked function; None for everything that is not one.
+
+    Raises:
+        pytest.Collector.CollectError: for a mark on what cannot carry it.
+    """
+    if isinstance(obj, type):
+        _prepare_class(obj, collector)
+        return None
+    if id(obj) in _in_progress or not marks_of(obj):
+        return None
+    if not _is_test(collector, name, obj):
+        raise collector.CollectError(
+            f"customop_cases at {place_of(obj)}: pytest does not collect this function, "
+            "because its name does not match python_functions"
+        )
+    checks = _made_by_pytest(collector, name, _stand_in(obj, isinstance(collector, pytest.Class)))
+    _refuse_multiplied(checks, collector, obj)
+    if is_empty(obj):
+        return checks
+    bodies = _made_by_pytest(collector, name, obj)
+    if not all(CELL in getattr(item, "fixturenames", (CELL,)) for item in bodies):
+        raise collector.CollectError(
+            f"customop_cases at {place_of(obj)}: this body would never run; request the fixture "
+            "customop_case to run it once a case, or leave the body empty (... or a docstring)"
+        )
+    return checks + bodies
+
+
+def _is_test(collector: Any, name: str, obj: object) -> bool:
+    return bool(collector.istestfunction(obj, name))
+
+
+def _made_by_pytest(collector: pytest.Collector, name: str, obj: Any) -> list[Any]:
+    """What pytest and other plugins make of the function, this plugin standing aside."""
+    _in_progress.add(id(obj))
+    try:
+        made = collector.ihook.pytest_pycollect_makeitem(collector=collector, name=name, obj=obj)
+    finally:
+        _in_progress.discard(id(obj))
+    return list(made) if isinstance(made, list) else [made] if made is not None else []
+
+
+def _stand_in(obj: Any, in_class: bool) -> Any:
+    """A function in the place of `obj` that requests nothing but the plan's cell."""
+    static = isinstance(obj, staticmethod)
+    plain = inspect.unwrap(getattr(obj, "__func__", obj))
+
+    def method(self: object) -> None: ...
+
+    def function() -> None: ...
+
+    template = method if in_class and not static else function
+    code = template.__code__.replace(
+        co_filename=plain.__code__.co_filename, co_firstlineno=plain.__code__.co_firstlineno
+    )
+    stand_in = types.FunctionType(code, {}, plain.__name__)
+    stand_in.__doc__ = plain.__doc__
+    stand_in.__module__ = plain.__module__
+    setattr(stand_in, _STANDS_FOR, obj)
+    return pytest.mark.usefixtures(CELL)(stand_in)
+
+
+def _refuse_multiplied(items: Sequence[Any], collector: pytest.Collector, obj: object) -> None:
+    for item in items:
+        others = sorted({*getattr(item.callspec, "params", ())} - {CELL})
+        if others:
+            raise collector.CollectError(
+                f"customop_cases at {place_of(obj)}: an autouse fixture or a mark on the class or "
+                f"module parametrizes {', '.join(others)}, which would multiply the checks; "
+                "parametrize the function itself: that multiplies its body only"
+            )
+
+
+def is_empty(function: Any) -> bool:
+    """Whether a function's body does nothing: `...`, `pass`, or a docstring."""
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    skipped = {"RESUME", "NOP", "GEN_START", "RETURN_GENERATOR", "POP_TOP", "COPY_FREE_VARS"}
+    steps = []
+    for step in dis.get_instructions(plain.__code__):
+        if step.opname not in skipped:
+            steps.append((step.opname, step.argval))
+        if step.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            break
+    return steps in ([("LOAD_CONST", None), ("RETURN_VALUE", None)], [("RETURN_CONST", None)])
+
+
+def _prepare_class(cls: type, collector: pytest.Collector) -> None:
+    """Give a marked class the method that carries its checks; refuse a unittest class."""
+    own = marks_of(cls)
+    unittest_case = _is_unittest(cls)
+    if unittest_case:
+        marked = [cls] if own else [f for f in vars(cls).values() if marks_of(f)]
+        if marked:
+            raise collector.CollectError(
+                f"customop_cases at {place_of(marked[0])}: a unittest.TestCase cannot be "
+                "parametrized by pytest; mark a plain function or class"
+            )
+    if not own or CLASS_CHECKS in vars(cls):
+        return
+
+    def checks(self: object) -> None:
+        """The conformance checks of the mark on this class."""
+
+    place, line = inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
+    code = checks.__code__.replace(co_filename=place, co_firstlineno=line)
+    method = types.FunctionType(code, {}, CLASS_CHECKS)
+    method.__doc__ = checks.__doc__
+    method.__module__ = cls.__module__
+    method.__qualname__ = f"{cls.__qualname__}.{CLASS_CHECKS}"
+    method.__test__ = True  # type: ignore[attr-defined]
+    setattr(method, _STANDS_FOR, cls)
+    setattr(cls, CLASS_CHECKS, pytest.mark.usefixtures(CELL)(method))
+
+
+def _is_unittest(cls: type) -> bool:
+    return any(base.__module__ == "unittest.case" for base in cls.__mro__)
+
+
+def plan_for(
+    metafunc: pytest.Metafunc,
+    settings: Settings,
+    registry: Registry,
+    available: Callable[[str], str | None],
+) -> list[Planned]:
+    """What one function gets: its checks, if it is a stand-in, or else its body once a case.
+
+    Raises:
+        MarkError, ValueError: for marks that cannot be meant.
+    """
+    from .engine import select_checks
+    from .matrix import Planned, plan
+
+    stands_for = getattr(metafunc.function, _STANDS_FOR, None)
+    marked = stands_for if stands_for is not None else metafunc.function
+    declarations = [
+        declare(mark, place) for place, mark in _marks_for(metafunc, marked, stands_for is not None)
+    ]
+    if not declarations:
+        raise MarkError(
+            f"{place_of(metafunc.function)} requests customop_case and has no customop_cases mark"
+        )
+
+    def select(declaration: Declaration) -> list[Check]:
+        try:
+            return select_checks(registry, declaration, settings)
+        except ValueError as error:
+            raise MarkError(f"customop_cases at {declaration.where}: {error}") from None
+
+    planned = plan(declarations, settings, select, available)
+    if not planned:
+        reason = "no check of this selection applies to this op and these samples"
+        planned = [Planned("nothing-applies", declarations[0].op.name, skip=reason)]
+    if stands_for is None:
+        # What does not run is listed once, with the checks.
+        return [one for one in planned if one.is_body]
+    return [one for one in planned if not one.is_body]
+
+
+def _marks_for(
+    metafunc: pytest.Metafunc, marked: Any, stand_in: bool
+) -> Iterator[tuple[str, pytest.Mark]]:
+    """The marks that count: the function's own, or else those of its class; nearest first."""
+    own = marks_of(marked)
+    if not own and not stand_in and metafunc.cls is not None:
+        marked = metafunc.cls
+        own = marks_of(marked)
+    for node, mark in metafunc.definition.iter_markers_with_node(NAME):
+        if not isinstance(node, (pytest.Function, pytest.Class)):
+            raise MarkError(
+                f"customop_cases in {node.nodeid or 'the session'} (pytestmark): "
+                "mark functions and classes, not modules"
+            )
+        del mark
+    for mark in own:
+        yield place_of(marked), mark

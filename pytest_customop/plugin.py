@@ -1,0 +1,348 @@
+"""pytest's hooks and fixtures, nothing else. Loading it imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from . import hookspecs
+from .collection import CELL, items_of, plan_for
+from .marker import NAME
+from .samples import MarkError
+from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session, carried_by, rerun_command
+from .settings import add_options
+
+if TYPE_CHECKING:
+    import torch
+
+    from .checks import Check
+    from .handles import CaseHandle
+    from .matrix import Planned
+
+_MARKER = (
+    f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
+    "layouts=('contiguous',), axes=None, skip_if=None, checks=None, tolerances=None, "
+    "gradcheck=None, id=None): check a PyTorch custom operator on these samples, spread over "
+    "devices, dtypes, requires_grad and layouts; every check on every case is an item. "
+    "Use pytest_customop.customop_cases(...), which is typed."
+)
+_WORKER_UNKNOWN = "customop_unknown_checks"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+    session = config.stash[SESSION] = Session(config)
+    config.pluginmanager.register(session, "customop-session")
+    session.validate_command_line()
+    if config.getoption("customop_checks") and not _is_worker(config):
+        _refuse_near_misses(session)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _refuse_near_misses(session: Session) -> None:
+    """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
+    session.note_unknown_checks(session.registry(session.config.hook))
+    for wrong in session.wrong_checks():
+        if "did you mean" in wrong:
+            raise pytest.UsageError(f"customop: {wrong}")
+
+
+def pytest_customop_register_checks() -> Iterable[Check]:
+    from .checks import builtin_checks
+
+    return builtin_checks()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return config.stash[SESSION].settings.header()
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    if not config.getoption("customop_list_checks"):
+        return None
+    from .engine import registry_from
+    from .report.terminal import aligned
+
+    checks = registry_from(config.hook)
+    rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
+    print("\n".join(aligned(rows)))
+    return 0
+
+
+# Collection
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item | pytest.Collector] | None:
+    return items_of(collector, name, obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    names = metafunc.fixturenames
+    if CELL in names:
+        _parametrize_cells(metafunc)
+    if "customop_device" in names:
+        _parametrize_devices(metafunc)
+    if "customop_dtype" in names:
+        _parametrize_dtypes(metafunc)
+
+
+def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
+    session = metafunc.config.stash[SESSION]
+    hook = metafunc.definition.ihook
+    try:
+        session.validate_ini()
+        registry = session.registry(hook)
+        session.note_unknown_checks(registry)
+        planned = plan_for(metafunc, session.settings, registry, session.why_absent)
+        hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
+    except (MarkError, ValueError) as error:
+        pytest.fail(str(error), pytrace=False)
+    params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
+    metafunc.parametrize(CELL, params, indirect=True, scope="function")
+
+
+def _marks(planned: Planned, session: Session) -> list[pytest.MarkDecorator]:
+    if planned.skip is None or (planned.missing_device and session.settings.require_devices):
+        return []
+    return [pytest.mark.skip(reason=planned.skip)]
+
+
+def _parametrize_devices(metafunc: pytest.Metafunc) -> None:
+    session = metafunc.config.stash[SESSION]
+    try:
+        session.validate_ini()
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    params = []
+    for device in session.settings.devices or ("cpu",):
+        absent = session.why_absent(device)
+        skip = absent and not session.settings.require_devices
+        marks = [pytest.mark.skip(reason=absent or "")] if skip else []
+        params.append(pytest.param(device, id=device, marks=marks))
+    metafunc.parametrize("customop_device", params, indirect=True, scope="function")
+
+
+def _parametrize_dtypes(metafunc: pytest.Metafunc) -> None:
+    import torch
+
+    from .cells import dtype_name
+    from .settings import dtype_named
+
+    session = metafunc.config.stash[SESSION]
+    try:
+        session.validate_ini()
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    named = [dtype_named(name) for name in session.settings.dtypes or ()]
+    dtypes = named or [torch.get_default_dtype()]
+    params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]
+    metafunc.parametrize("customop_dtype", params, indirect=True, scope="function")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    callspec = getattr(item, "callspec", None)
+    planned: Any = callspec.params.get(CELL) if callspec is not None else None
+    if hasattr(planned, "is_body"):  # not pytest's mark of an empty parameter set
+        item.stash[PLANNED] = planned
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _deselect_empty(config, items)
+    wrong = config.stash[SESSION].wrong_checks()
+    if not wrong:
+        return
+    if not _is_worker(config):
+        raise pytest.UsageError(f"customop: {wrong[0]}")
+    # A usage error inside a worker would read as an internal one: the controller tells it.
+    items.clear()
+
+
+def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop the items that pytest makes of an empty parameter set: a body that is not selected."""
+    empty = [
+        item
+        for item in items
+        if item.stash.get(PLANNED, None) is None and CELL in getattr(item, "fixturenames", ())
+    ]
+    if empty:
+        items[:] = [item for item in items if item not in empty]
+        config.hook.pytest_deselected(items=empty)
+
+
+# Running
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    planned = pyfuncitem.stash.get(PLANNED, None)
+    if planned is None or planned.is_body:
+        return None
+    if planned.check is None or planned.case is None:
+        pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
+    from .engine import run_check
+
+    result = run_check(planned.check, planned.case)
+    pyfuncitem.stash[RESULTS] = [result]
+    if result.outcome == "skipped":
+        pytest.skip(f"{result.skip_code}: {result.message}")
+    if result.outcome != "passed":
+        settings = pyfuncitem.config.stash[SESSION].settings
+        pytest.fail(result.text(rerun_command(pyfuncitem.nodeid, settings)), pytrace=False)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    planned = item.stash.get(PLANNED, None)
+    if planned is None and RESULTS not in item.stash:
+        return report
+    if call.when == "call" and planned is not None:
+        _hold_to_its_check(item, planned, report)
+    carried = carried_by(item, report)
+    if carried:
+        setattr(report, ATTRIBUTE, carried)
+    return report
+
+
+def _hold_to_its_check(item: pytest.Item, planned: Planned, report: pytest.TestReport) -> None:
+    """A check item whose check did not run is an error; a skip is placed at the test."""
+    if planned.check is not None and report.passed and RESULTS not in item.stash:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{planned.check.name} did not run: another plugin took this item's call. "
+            "Nothing was checked."
+        )
+    if report.skipped and isinstance(report.longrepr, tuple):
+        path, line, _ = item.reportinfo()
+        report.longrepr = (str(path), (line or 0) + 1, report.longrepr[2])
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    planned = item.stash.get(PLANNED, None)
+    if planned is None or planned.case is None:
+        return
+    following = nextitem.stash.get(PLANNED, None) if nextitem is not None else None
+    if following is None or following.case is not planned.case:
+        planned.case.release()
+
+
+# Reporting
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    from .report import json_file
+
+    state = session.config.stash[SESSION]
+    if _is_worker(session.config):
+        session.config.workeroutput[_WORKER_UNKNOWN] = state.wrong_checks()  # type: ignore[attr-defined]
+        return
+    state.unfinished()
+    if state.told_by_workers:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if state.settings.reports:
+        settings = {"seed": state.settings.seed, "backend": state.settings.backend}
+        for path in state.settings.reports:
+            json_file.write(path, json_file.environment(settings), state.records.values())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    state: Session = node.config.stash[SESSION]
+    state.told_by_workers |= set(getattr(node, "workeroutput", {}).get(_WORKER_UNKNOWN, ()))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    state = config.stash[SESSION]
+    for wrong in sorted(state.told_by_workers):
+        terminalreporter.write_line(f"ERROR: customop: {wrong}", red=True)
+    if not state.records:
+        return
+    from .report.terminal import summary_lines
+
+    terminalreporter.section("customop")
+    for line in summary_lines(list(state.records.values())):
+        terminalreporter.write_line(line)
+    for path in state.settings.reports:
+        terminalreporter.write_line(f"report: {path}")
+
+
+# Fixtures
+
+
+@pytest.fixture
+def _customop_cell(request: pytest.FixtureRequest) -> Planned:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def customop_case(_customop_cell: Planned) -> CaseHandle:
+    """One case of the test's customop_cases mark: call it to run the op on fresh inputs.
+
+    `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,
+    `.requires_grad`, `.layout`, `.sample_id`.
+    """
+    from .handles import CaseHandle
+
+    assert _customop_cell.case is not None  # only the body requests it
+    return CaseHandle(_customop_cell.case)
+
+
+@pytest.fixture
+def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
+
+    Runs every check of the session on them and raises one error that lists every finding.
+    """
+    from .engine import run_declaration
+    from .handles import ConformanceError
+    from .marker import declare_call
+
+    item = request.node
+    session = item.config.stash[SESSION]
+    results = item.stash.setdefault(RESULTS, [])
+
+    def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
+        from .inputs import Sample
+
+        declaration = declare_call({"op": op, "samples": [Sample(args, kwargs)]}, "customop_check")
+        found = run_declaration(declaration, session.settings, item.ihook)
+        results.extend(found)
+        bad = [one for one in found if one.outcome in ("failed", "error")]
+        if bad:
+            raise ConformanceError(bad)
+
+    return check
+
+
+@pytest.fixture
+def customop_device(request: pytest.FixtureRequest) -> str:
+    """Each device of `--customop-devices` in turn; absent ones are skipped with the reason."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def customop_dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    """Each dtype of `--customop-dtypes` in turn; without the option torch's default dtype."""
+    return request.param  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""How results are shown: the text of a failure, the summary in the terminal, the JSON file."""

@@ -1,0 +1,184 @@
+"""What the plugin remembers in a session: settings, availability of devices, and the records.
+
+Records travel as an attribute of pytest's reports, so those of xdist's workers arrive by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .settings import Settings, on_command_line, read_settings, validate
+
+if TYPE_CHECKING:
+    from .checks import Registry
+    from .matrix import Planned
+    from .results import CheckResult
+
+SESSION: pytest.StashKey[Session] = pytest.StashKey()
+PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
+RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
+ATTRIBUTE = "customop"
+
+
+class Session:
+    """One pytest session; `config.stash[SESSION]`."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.settings: Settings = read_settings(config)
+        self.records: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.unknown_checks: dict[str, str] = {}
+        self.told_by_workers: set[str] = set()  # the same, from xdist's workers
+        self._begun: dict[str, list[dict[str, Any]]] = {}
+        self._absent: dict[str, str | None] = {}
+        self._registries: dict[frozenset[int], Registry] = {}
+        self._ini_validated = False
+
+    def validate_command_line(self) -> None:
+        """Raise `pytest.UsageError` for what was given there and is not allowed."""
+        self._validate(lambda name: on_command_line(self.config, name), pytest.UsageError)
+
+    def validate_ini(self) -> None:
+        """Raise `ValueError` for values of the ini file; called at the first marked test."""
+        if not self._ini_validated:
+            self._validate(lambda name: not on_command_line(self.config, name), ValueError)
+            self._ini_validated = True
+
+    def _validate(self, given: Any, error: type[Exception]) -> None:
+        try:
+            validate(self.settings, given)
+        except ValueError as wrong:
+            raise error(f"customop: {wrong}") from None
+
+    def why_absent(self, device: str) -> str | None:
+        """Why a device is not here, or None; asked once a device."""
+        from .devices import why_absent
+
+        if device not in self._absent:
+            self._absent[device] = why_absent(device, self.config.hook)
+        return self._absent[device]
+
+    def registry(self, hook: Any) -> Registry:
+        """The checks that a node sees: the package's, and those of plugins and of its conftests."""
+        from .engine import registry_from
+
+        key = frozenset(id(i.plugin) for i in hook.pytest_customop_register_checks.get_hookimpls())
+        if key not in self._registries:
+            self._registries[key] = registry_from(hook)
+        return self._registries[key]
+
+    def note_unknown_checks(self, registry: Registry) -> None:
+        """Remember which of the session's check names no conftest has brought so far."""
+        for name in self.settings.checks or ():
+            wrong = registry.unknown([name])
+            if wrong is None:
+                self.unknown_checks[name] = ""
+            else:
+                self.unknown_checks.setdefault(name, wrong)
+
+    def wrong_checks(self) -> list[str]:
+        """What is wrong with the session's check names, after the collection."""
+        return [wrong for wrong in self.unknown_checks.values() if wrong]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in what a report carries; a record stands for each check until its item ends."""
+        carried: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        if report.when == "setup" and carried:
+            self._begun[report.nodeid] = carried
+        elif report.when in ("call", "teardown"):
+            self._finish(report, carried)
+        else:
+            self._lost(report)
+
+    def _finish(self, report: pytest.TestReport, carried: list[dict[str, Any]]) -> None:
+        begun = self._begun.get(report.nodeid, [])
+        if report.when == "call":
+            self._begun[report.nodeid] = []
+            self._keep(report.nodeid, carried)
+            return
+        self._begun.pop(report.nodeid, None)
+        # The call never came: the item was skipped, or its setup failed.
+        self._keep(report.nodeid, [one for one in begun if one["outcome"] != "pending"])
+        if report.failed:
+            self._keep(report.nodeid, [_ended(one, "error", report) for one in carried])
+
+    def _lost(self, report: pytest.TestReport) -> None:
+        """A report without a phase: a worker died while it ran this item."""
+        for one in self._begun.pop(report.nodeid, []):
+            self._keep(report.nodeid, [_ended(one, "error", report)])
+
+    def _keep(self, nodeid: str, records: list[dict[str, Any]]) -> None:
+        for one in records:
+            key = (nodeid, one["op"], one["check"] or "")
+            self.records[key] = {"nodeid": nodeid, **one}
+
+    def unfinished(self) -> None:
+        """Turn what began and never ended into errors; at the end of the session."""
+        for nodeid, begun in self._begun.items():
+            for one in begun:
+                lost = {**one, "outcome": "error", "message": "interrupted while it ran"}
+                self._keep(nodeid, [lost if one["outcome"] == "pending" else one])
+        self._begun.clear()
+
+
+def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
+    lines = str(report.longrepr or "").strip().splitlines()
+    return {**record, "outcome": outcome, "message": lines[-1] if lines else ""}
+
+
+def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, Any]]:
+    """The records that a report of this item carries.
+
+    Of the setup: what is about to run, so that a worker's death can be told in full. Of the call:
+    what came of it. Of a failing teardown: the same item as an error.
+    """
+    planned = item.stash.get(PLANNED, None)
+    results = item.stash.get(RESULTS, [])
+    if planned is None:
+        return [_record(one, item, report) for one in results] if report.when == "call" else []
+    base = {**planned.record(), "finding": None, "fix": None, "repro": _rerun(item)}
+    if report.when == "setup":
+        return [{**base, **_of_report(report, pending=True)}]
+    if report.when == "call":
+        if results:
+            return [_record(results[0], item, report)]
+        return [{**base, **_of_report(report)}]
+    return [{**base, **_of_report(report)}] if report.failed else []
+
+
+def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
+    record = {**result.record(), "repro": _rerun(item), "limit": result.limit}
+    if hasattr(report, "wasxfail"):
+        record["outcome"] = _outcome(report)
+    return record
+
+
+def _of_report(report: pytest.TestReport, pending: bool = False) -> dict[str, Any]:
+    outcome = "pending" if pending and report.passed else _outcome(report)
+    message = ""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        message = report.longrepr[2].removeprefix("Skipped: ")
+    elif report.failed:
+        message = (str(report.longreprtext).strip().splitlines() or [""])[-1]
+    limit = outcome == "skipped"
+    return {"outcome": outcome, "message": message, "duration": report.duration, "limit": limit}
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    if report.failed and report.when != "call":
+        return "error"
+    return report.outcome
+
+
+def _rerun(item: pytest.Item) -> str:
+    return rerun_command(item.nodeid, item.config.stash[SESSION].settings)
+
+
+def rerun_command(nodeid: str, settings: Settings) -> str:
+    """The command that runs one item again, with the settings that matter to it."""
+    return " ".join(["pytest", f'"{nodeid}"', *settings.flags()])
