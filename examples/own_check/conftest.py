@@ -1,0 +1,34 @@
+"""A check of one's own: what a project wants of all its ops, beside the checks that come along."""
+
+import torch
+
+from pytest_customop import Case, Check, fail, skip
+
+
+def batches_independently(case: Case) -> None:
+    """The first half of a batch gives the first half of the result."""
+    arguments = case.inputs()
+    tensors = arguments.tensors()
+    if not tensors or any(tensor.dim() == 0 or tensor.shape[0] < 2 for _, tensor in tensors):
+        raise skip("no-batch", "an argument has no first dim of at least 2", limit=False)
+    half = tensors[0][1].shape[0] // 2
+    whole = case.eager.outputs
+    part = case.run(arguments.map(lambda tensor: tensor.detach()[:half])).outputs
+    for (name, expected), (_, got) in zip(whole, part, strict=True):
+        if not torch.allclose(got, expected[:half], equal_nan=True):
+            raise fail(
+                "batch-dependent",
+                f"{case.op.name} {name}: half a batch gives other values than the whole one",
+                fix="Compute each element of the batch by itself: no statistics over dim 0.",
+            )
+
+
+def pytest_customop_register_checks() -> list[Check]:
+    return [
+        Check(
+            "batch.independent",
+            "half a batch gives half of the result",
+            batches_independently,
+            gradients=False,
+        )
+    ]
