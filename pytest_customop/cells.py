@@ -20,6 +20,7 @@ from .layouts import changes
 from .marker import Declaration
 from .ops import OpError
 from .samples import MarkError, read_samples
+from .tracebacks import raised_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def _call(
         raise MarkError(f"customop_cases at {declaration.where}: {error}") from error.__cause__
     except Exception as error:
         raise MarkError(
-            f"customop_cases at {declaration.where}: {origin} raised {type(error).__name__}: {error}"
+            f"customop_cases at {declaration.where}: {origin} raised {type(error).__name__}: {error} ({raised_at(error)})"
         ) from error
 
 

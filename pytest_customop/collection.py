@@ -62,25 +62,25 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
     """The items of a marked function; None for everything that is not one.
 
     Raises:
-        pytest.Collector.CollectError: for a mark on what cannot carry it.
+        MarkError: for a mark on what cannot carry it.
     """
     if isinstance(obj, type):
-        _prepare_class(obj, collector)
+        _prepare_class(obj)
         return None
     if id(obj) in _in_progress or not marks_of(obj):
         return None
     if not _is_test(collector, name, obj):
-        raise collector.CollectError(
+        raise MarkError(
             f"customop_cases at {place_of(obj)}: pytest does not collect this function, "
             "because its name does not match python_functions"
         )
     checks = _made_by_pytest(collector, name, _stand_in(obj, isinstance(collector, pytest.Class)))
-    _refuse_multiplied(checks, collector, obj)
+    _refuse_multiplied(checks, obj)
     if is_empty(obj):
         return checks
     bodies = _made_by_pytest(collector, name, obj)
     if not all(CELL in getattr(item, "fixturenames", (CELL,)) for item in bodies):
-        raise collector.CollectError(
+        raise MarkError(
             f"customop_cases at {place_of(obj)}: this body would never run; request the fixture "
             "customop_case to run it once a case, or leave the body empty (... or a docstring)"
         )
@@ -121,11 +121,11 @@ def _stand_in(obj: Any, in_class: bool) -> Any:
     return pytest.mark.usefixtures(CELL)(stand_in)
 
 
-def _refuse_multiplied(items: Sequence[Any], collector: pytest.Collector, obj: object) -> None:
+def _refuse_multiplied(items: Sequence[Any], obj: object) -> None:
     for item in items:
         others = sorted({*getattr(item.callspec, "params", ())} - {CELL})
         if others:
-            raise collector.CollectError(
+            raise MarkError(
                 f"customop_cases at {place_of(obj)}: an autouse fixture or a mark on the class or "
                 f"module parametrizes {', '.join(others)}, which would multiply the checks; "
                 "parametrize the function itself: that multiplies its body only"
@@ -145,14 +145,14 @@ def is_empty(function: Any) -> bool:
     return steps in ([("LOAD_CONST", None), ("RETURN_VALUE", None)], [("RETURN_CONST", None)])
 
 
-def _prepare_class(cls: type, collector: pytest.Collector) -> None:
+def _prepare_class(cls: type) -> None:
     """Give a marked class the method that carries its checks; refuse a unittest class."""
     own = marks_of(cls)
     unittest_case = _is_unittest(cls)
     if unittest_case:
         marked = [cls] if own else [f for f in vars(cls).values() if marks_of(f)]
         if marked:
-            raise collector.CollectError(
+            raise MarkError(
                 f"customop_cases at {place_of(marked[0])}: a unittest.TestCase cannot be "
                 "parametrized by pytest; mark a plain function or class"
             )

@@ -41,7 +41,7 @@ def registry_from(hook: Any) -> Registry:
     """The checks of every plugin behind a hook caller (`config.hook`, or a node's `ihook`).
 
     Raises:
-        TypeError, ValueError: for what is no check, and for a name that is given twice.
+        ValueError: for what is no check, and for a name that is given twice.
     """
     found = hook.pytest_customop_register_checks()
     return Registry(check for checks in reversed(found) for check in checks or ())
@@ -69,7 +69,7 @@ def run_check(check: Check, case: Case) -> CheckResult:
         op=case.op.name,
         check=check.name,
         case=case.id,
-        arguments=tuple(case.describe()),
+        arguments=tuple(case.describe()) if outcome["outcome"] in ("failed", "error") else (),
         duration=time.perf_counter() - start,
         place={
             "device": case.placement.device,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,7 +90,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
-    return items_of(collector, name, obj)
+    with mistakes_told():
+        return items_of(collector, name, obj)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -106,16 +108,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
     session = metafunc.config.stash[SESSION]
     hook = metafunc.definition.ihook
-    try:
+    with mistakes_told():
         session.validate_ini()
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
         planned = plan_for(metafunc, session.settings, registry, session.why_absent)
         hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
-    except (MarkError, ValueError) as error:
-        pytest.fail(str(error), pytrace=False)
     params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
     metafunc.parametrize(CELL, params, indirect=True, scope="function")
+
+
+@contextlib.contextmanager
+def mistakes_told() -> Iterator[None]:
+    """Tell an author's mistake as one collection error, without a traceback of the plugin."""
+    try:
+        yield
+    except (MarkError, ValueError) as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def _marks(planned: Planned, session: Session) -> list[pytest.MarkDecorator]:
@@ -126,10 +135,8 @@ def _marks(planned: Planned, session: Session) -> list[pytest.MarkDecorator]:
 
 def _parametrize_devices(metafunc: pytest.Metafunc) -> None:
     session = metafunc.config.stash[SESSION]
-    try:
+    with mistakes_told():
         session.validate_ini()
-    except ValueError as error:
-        pytest.fail(str(error), pytrace=False)
     params = []
     for device in session.settings.devices or ("cpu",):
         absent = session.why_absent(device)
@@ -146,10 +153,8 @@ def _parametrize_dtypes(metafunc: pytest.Metafunc) -> None:
     from .settings import dtype_named
 
     session = metafunc.config.stash[SESSION]
-    try:
+    with mistakes_told():
         session.validate_ini()
-    except ValueError as error:
-        pytest.fail(str(error), pytrace=False)
     named = [dtype_named(name) for name in session.settings.dtypes or ()]
     dtypes = named or [torch.get_default_dtype()]
     params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]

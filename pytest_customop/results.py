@@ -24,7 +24,7 @@ class CheckResult:
         evidence: the lines that show the finding.
         skip_code: the kind of a skip, `no-second-size`.
         limit: a skip that leaves unjudged what the author may believe was judged.
-        arguments: the op's arguments, described.
+        arguments: the op's arguments, described; only for what failed.
         duration: seconds.
         place: device, dtype, requires_grad, layout and sample.
     """

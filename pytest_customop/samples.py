@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .inputs import Sample
+from .tracebacks import raised_at
 
 if TYPE_CHECKING:
     from .ops import Op
@@ -25,7 +26,8 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
     try:
         listed = list(given)
     except Exception as error:
-        raise MarkError(f"{origin} raised {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error} ({raised_at(error)})"
+        raise MarkError(f"{origin} raised {what}") from error
     if not listed:
         raise MarkError(f"{origin} is empty: give at least one tuple of the op's arguments")
     samples = [_sample(one, index, origin) for index, one in enumerate(listed)]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
+_PACKAGE = str(Path(__file__).parent) + os.sep
+_PYTHON = str(Path(traceback.__file__).parent) + os.sep
 
-_HIDDEN = tuple(
-    str(path) + os.sep
-    for path in (
-        Path(__file__).parent,
-        Path(torch.__file__).parent,
-        Path(traceback.__file__).parent,
-    )
-)
+
+@functools.cache
+def _torch() -> str:
+    """The folder of torch, found without importing it."""
+    spec = importlib.util.find_spec("torch")
+    return str(Path(spec.origin).parent) + os.sep if spec and spec.origin else _PACKAGE
 
 
 def traceback_text(error: BaseException, *, whole: bool = False) -> str:
@@ -29,6 +30,12 @@ def traceback_text(error: BaseException, *, whole: bool = False) -> str:
     kept = [frame for frame in frames if whole or not _hidden(frame.filename)] or frames[-2:]
     lines = traceback.format_list(kept)
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()
+
+
+def raised_at(error: BaseException) -> str:
+    """File and line of the frame that raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}"
 
 
 def root_cause(error: BaseException) -> BaseException:
@@ -50,5 +57,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _hidden(filename: str) -> bool:
-    in_python = filename.startswith(_HIDDEN[2]) and "site-packages" not in filename
-    return in_python or filename.startswith((*_HIDDEN[:2], "<"))
+    in_python = filename.startswith(_PYTHON) and "site-packages" not in filename
+    return in_python or filename.startswith((_PACKAGE, _torch(), "<"))

@@ -93,7 +93,7 @@ class Registry:
     def add(self, check: Check) -> None:
         """Add one check."""
         if not isinstance(check, Check):
-            raise TypeError(f"a check is a pytest_customop.Check, not {check!r}")
+            raise ValueError(f"a check is a pytest_customop.Check, not {check!r}")
         if check.name in self._checks:
             raise ValueError(f"two checks are named {check.name!r}")
         self._checks[check.name] = check
