@@ -6,6 +6,7 @@ that looks like the contiguous one.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ def _call(
     make: Any = declaration.samples
     origin = f"samples function {getattr(make, '__qualname__', make)}"
     try:
+        _refuse_other_signature(make, origin, (device, dtype, requires_grad), axes)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(declaration.op.name, dtype))
             made = make(device, dtype, requires_grad, **axes)
@@ -95,6 +97,20 @@ def _call(
         raise MarkError(
             f"customop_cases at {declaration.where}: {origin} raised {type(error).__name__}: {error} ({raised_at(error)})"
         ) from error
+
+
+def _refuse_other_signature(
+    make: Any, origin: str, place: tuple[Any, ...], axes: Mapping[str, Any]
+) -> None:
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):
+        return  # written in C: its call will tell
+    try:
+        signature.bind(*place, **axes)
+    except TypeError as error:
+        names = ", ".join(("device", "dtype", "requires_grad", *axes))
+        raise MarkError(f"{origin} is called with ({names}): {error}") from None
 
 
 def _real(sample: Sample) -> list[torch.Tensor]:

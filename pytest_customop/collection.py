@@ -64,10 +64,15 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
     Raises:
         MarkError: for a mark on what cannot carry it.
     """
+    _refuse_module_mark(collector)
     if isinstance(obj, type):
         _prepare_class(obj)
         return None
-    if id(obj) in _in_progress or not marks_of(obj):
+    if id(obj) in _in_progress:
+        return None
+    if isinstance(obj, (staticmethod, classmethod)):
+        _hand_down_marks(obj)
+    if not marks_of(obj):
         return None
     if not _is_test(collector, name, obj):
         raise MarkError(
@@ -85,6 +90,29 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
             "customop_case to run it once a case, or leave the body empty (... or a docstring)"
         )
     return checks + bodies
+
+
+def _refuse_module_mark(collector: pytest.Collector) -> None:
+    if not isinstance(collector, pytest.Class) and any(
+        mark.name == NAME for mark in collector.own_markers
+    ):
+        raise MarkError(
+            f"customop_cases in {collector.nodeid} (pytestmark): "
+            "mark functions and classes, not modules"
+        )
+
+
+def _hand_down_marks(obj: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> None:
+    """Older pytest leaves the marks above @staticmethod on the wrapper, and looks below it."""
+    function: Any = obj.__func__
+    known = vars(function).get("pytestmark", [])
+    lost = [
+        mark
+        for mark in vars(obj).get("pytestmark", [])
+        if not any(mark is other for other in known)  # == would compare tensors
+    ]
+    if lost:
+        function.pytestmark = [*known, *lost]
 
 
 def _is_test(collector: Any, name: str, obj: object) -> bool:
@@ -193,6 +221,8 @@ def plan_for(
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function
+    if stands_for is not None:
+        _refuse_parametrized(metafunc, marked)
     declarations = [
         declare(mark, place) for place, mark in _marks_for(metafunc, marked, stands_for is not None)
     ]
@@ -215,6 +245,16 @@ def plan_for(
         # What does not run is listed once, with the checks.
         return [one for one in planned if one.is_body]
     return [one for one in planned if not one.is_body]
+
+
+def _refuse_parametrized(metafunc: pytest.Metafunc, marked: object) -> None:
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs.get("argnames")
+        raise MarkError(
+            f"customop_cases at {place_of(marked)}: parametrize({names!r}) on the class or "
+            "module would multiply the checks; parametrize the function itself: that multiplies "
+            "its body only"
+        )
 
 
 def _marks_for(

@@ -6,7 +6,16 @@ each, which fails when torch moves what it stands on.
 
 from __future__ import annotations
 
+import collections
+import importlib
+import logging
+import os
 import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,15 +24,33 @@ from torch._ops import OpOverload, OpOverloadPacket
 __all__ = [
     "OpOverload",
     "OpOverloadPacket",
+    "compile_session",
+    "counting_backend",
     "device_types",
+    "enter_fake_mode",
+    "expression",
+    "fake_cause",
+    "fake_mode",
+    "guards",
     "has_autograd_formula",
+    "is_constant_size",
     "is_custom_op_def",
+    "is_data_dependent",
+    "is_fake",
+    "maybe_mark_dynamic",
+    "missing_fake_kernel",
     "neg_view",
+    "observe_calls",
     "overload_name",
     "overload_of",
     "packet_name",
+    "refusing_recompiles",
     "registered_names",
     "schema_of",
+    "storage_id",
+    "substitute",
+    "to_fake",
+    "value_range",
 ]
 
 
@@ -86,3 +113,297 @@ def device_types() -> list[str]:
 def neg_view(tensor: torch.Tensor) -> torch.Tensor:
     """A view of the tensor with its negative bit set. 2.4 to 2.15."""
     return torch._neg_view(tensor)
+
+
+def fake_mode(*, scalar_outputs: bool = True) -> Any:
+    """A FakeTensorMode that allows sizes that depend on data. 2.4 to 2.15.
+
+    Args:
+        scalar_outputs: whether `.item()` gives a symbol; False: it raises, as under torch.compile.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=scalar_outputs))
+
+
+@contextmanager
+def enter_fake_mode(mode: Any) -> Iterator[None]:
+    """Run ops on fake tensors, dispatched as torch.compile does while it traces. 2.4 to 2.15.
+
+    torch neither logs nor warns about what it does: where warnings are errors, one of its own would
+    look like the fake kernel's failure.
+    """
+    import torch._refs  # noqa: F401 -- registers decompositions that do not make sizes constant
+    from torch._dispatch.python import enable_python_dispatcher
+
+    experimental = ("fx.experimental.recording", "fx.experimental.symbolic_shapes")
+    names = (*experimental, "_subclasses.fake_tensor")
+    loggers = [logging.getLogger(f"torch.{name}") for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        with warnings.catch_warnings(), mode, enable_python_dispatcher():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
+    """The fake tensor of a real one; views of one storage stay that. 2.4 to 2.15.
+
+    Args:
+        mode: from `fake_mode`.
+        tensor: not a view in autograd's sense if it is to be symbolic.
+        name: of the argument; each of its sizes becomes a symbol of its own, and strides and offset
+            expressions of these, or symbols where they are none. None: plain numbers.
+
+    Raises:
+        Exception: of many types, for tensors that have no fake.
+    """
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
+    if name is None or tensor.layout != torch.strided:
+        return mode.from_tensor(tensor, static_shapes=True)  # type: ignore[no-any-return]
+    every = [DimDynamic.DYNAMIC] * tensor.dim()
+    context: Any = StatelessSymbolicContext(dynamic_sizes=every)
+    return mode.from_tensor(  # type: ignore[no-any-return]
+        tensor, source=ConstantSource(name), symbolic_context=context
+    )
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is a fake one. 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def missing_fake_kernel(error: BaseException) -> str | None:
+    """The `ns::name` of the custom op that has no fake kernel, if that is the error. 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    if isinstance(error, UnsupportedOperatorException):
+        func = error.func
+        own = isinstance(func, OpOverload) and func.namespace not in ("aten", "prims", "prim")
+        name = overload_name(func) if own else None
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        return name if name and not has_kernel(name, "Meta") else None
+    found = re.search(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>", str(error))
+    return found.group(1) if found else None
+
+
+def fake_cause(error: Exception) -> Exception:
+    """What a kernel for meta tensors raised, where torch says no more than "unsupported". 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    cause = error.__context__
+    told = isinstance(error, UnsupportedOperatorException) and isinstance(cause, Exception)
+    return cause if told and isinstance(cause, Exception) else error
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    """Whether torch raised because it cannot compare a size that depends on data. 2.4 to 2.15."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return isinstance(error, GuardOnDataDependentSymNode)
+
+
+def storage_id(tensor: torch.Tensor) -> int | None:
+    """What tells a tensor's storage from others, real or fake; None without one. 2.4 to 2.15."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None  # sparse tensors
+
+
+def expression(size: Any) -> Any:
+    """The sympy expression of a SymInt, SymFloat or SymBool; numbers as they are. 2.4 to 2.15."""
+    return size.node.expr if hasattr(size, "node") else size
+
+
+def substitute(found: Any, values: Mapping[Any, int]) -> Any:
+    """A sympy expression with numbers for symbols; other values as they are. 2.4 to 2.15.
+
+    Returns:
+        a number or a bool where no symbol is left, an expression otherwise.
+    """
+    import sympy  # type: ignore[import-untyped]
+
+    if not isinstance(found, sympy.Basic):
+        return found
+    found = found.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()})
+    if found in (sympy.true, sympy.false):
+        return bool(found)
+    if found.free_symbols or not found.is_number:
+        return found
+    return int(found) if found.is_integer else float(found)
+
+
+def is_constant_size(size: Any) -> bool:
+    """Whether a size is, or has become, a plain number. 2.4 to 2.15."""
+    from torch.fx.experimental.symbolic_shapes import is_concrete_int
+
+    return is_concrete_int(size)
+
+
+def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
+    """The least and the largest value of a symbol; None where there is no bound. 2.4 to 2.15."""
+    found = mode.shape_env.var_to_range[symbol]
+    low, high = (
+        int(end) if getattr(end, "is_Integer", False) else None
+        for end in (found.lower, found.upper)
+    )
+    return low, high if high is None or high < 2**62 else None
+
+
+def guards(mode: Any) -> list[tuple[Any, str | None]]:
+    """What a fake mode assumed about sizes, in order: (sympy relation, line). 2.4 to 2.15.
+
+    The line, `file:number in function: source`, is the last one outside of torch and of this
+    package; None where torch does not keep it (from 2.5 on, if torch's own code asked).
+    """
+    return [(guard.expr, _authors_line(_frames(guard))) for guard in mode.shape_env.guards]
+
+
+def _frames(guard: Any) -> list[Any]:
+    if hasattr(guard, "stack"):
+        return list(guard.stack.summary())
+    found = (guard.sloc.framework_loc, guard.sloc.maybe_user_loc)
+    return [frame for frame in found if hasattr(frame, "filename")]
+
+
+def _authors_line(frames: list[Any]) -> str | None:
+    hidden = tuple(str(Path(path).parent) + os.sep for path in (torch.__file__, __file__))
+    for frame in reversed(frames):
+        if frame.filename.startswith(hidden):
+            continue
+        return (
+            f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {(frame.line or '').strip()}"
+        )
+    return None
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def observe_calls(
+    observer: Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any],
+) -> AbstractContextManager[Any]:
+    """Send every call of an op through the observer, which makes it. 2.4 to 2.15.
+
+    It sees what autograd calls too, on all threads; not what runs inside a custom op's kernel.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Observing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        supports_higher_order_operators = True
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return observer(func, args, kwargs or {})
+
+    return Observing()  # type: ignore[no-untyped-call]
+
+
+def counting_backend(name: str) -> Any:
+    """A `torch.compile` backend that is the named one and counts graphs in `.graphs`. 2.4 to 2.15."""
+    from torch._dynamo.backends.registry import lookup_backend
+
+    def compile_graph(graph: Any, inputs: Any) -> Any:
+        compile_graph.graphs += 1  # type: ignore[attr-defined]
+        return lookup_backend(name)(graph, inputs)
+
+    compile_graph.graphs = 0  # type: ignore[attr-defined]
+    return compile_graph
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
+    """Let the compiler treat this size as one that varies, without insisting. 2.4 to 2.15."""
+    torch._dynamo.maybe_mark_dynamic(tensor, dim)
+
+
+# What `torch.compile` checks need, whatever the session has set. Graph caches on disk and in memory
+# are keyed by the graph and not by fake kernels: with them, an op whose fake kernel was mended or
+# broken since the last run would get the old answer.
+_COMPILE_CONFIG: dict[str, dict[str, Any]] = {
+    "torch._dynamo.config": {
+        "assume_static_by_default": True,
+        "automatic_dynamic_local_pgo": False,
+        "automatic_dynamic_remote_pgo": False,
+        "automatic_dynamic_shapes": False,
+        "cache_size_limit": 8,
+        "caching_precompile": False,
+        "capture_dynamic_output_shape_ops": True,
+        "compiled_autograd": False,
+        "error_on_recompile": False,
+        "fail_on_cache_limit_hit": False,
+        "fail_on_recompile_limit_hit": False,
+        "recompile_limit": 8,
+        "suppress_errors": False,
+    },
+    "torch._functorch.config": {
+        "enable_autograd_cache": False,
+        "enable_remote_autograd_cache": False,
+    },
+    "torch._inductor.config": {
+        "fx_graph_cache": False,
+        "fx_graph_remote_cache": False,
+        "size_asserts": True,
+    },
+}
+
+
+@contextmanager
+def compile_session() -> Iterator[None]:
+    """The compiler's configuration for a check; afterwards its state is as before. 2.4 to 2.15.
+
+    Put back: the configuration, what dynamo counts, its profile of sizes, its list of backends and
+    of guard failures. Code that was compiled before stays compiled.
+    """
+    with ExitStack() as stack:
+        stack.callback(_compiler_state())
+        for module, wanted in _COMPILE_CONFIG.items():
+            config = importlib.import_module(module)
+            known = {name: value for name, value in wanted.items() if hasattr(config, name)}
+            stack.enter_context(config.patch(known))
+        if hasattr(torch.compiler, "set_stance"):
+            stack.enter_context(torch.compiler.set_stance("default"))
+        yield
+
+
+def _compiler_state() -> Callable[[], None]:
+    """Take dynamo's global state; the function returned puts it back."""
+    utils, frames = torch._dynamo.utils, torch._dynamo.eval_frame
+    counted = {name: collections.Counter(counter) for name, counter in utils.counters.items()}
+    growing: list[Any] = [utils.guard_failures, frames.cached_backends]
+    reasons = len(utils.graph_break_reasons)
+    pgo: Any = sys.modules.get("torch._dynamo.pgo")
+    profile = getattr(pgo, "_CODE_STATE", None)
+    if profile is not None:
+        growing.append(profile)
+    before = [set(each) for each in growing]
+
+    def restore() -> None:
+        utils.counters.clear()
+        utils.counters.update(counted)
+        for each, known in zip(growing, before, strict=True):
+            for key in [key for key in each if key not in known]:
+                del each[key]
+        del utils.graph_break_reasons[reasons:]
+        if pgo is not None and profile is None:
+            pgo._CODE_STATE = pgo._INIT_CODE_STATE = None
+
+    return restore
+
+
+def refusing_recompiles() -> Any:
+    """A context in which compiling a function again raises and names the guard. 2.4 to 2.15."""
+    return torch._dynamo.config.patch(error_on_recompile=True)

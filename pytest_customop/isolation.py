@@ -65,12 +65,17 @@ def _defaults() -> Restore:
 def _determinism() -> Restore:
     on = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    benchmark, deterministic = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
+    cudnn = torch.backends.cudnn
+    benchmark, deterministic = cudnn.benchmark, cudnn.deterministic
 
     def restore() -> None:
         torch.use_deterministic_algorithms(on, warn_only=warn_only)
-        torch.backends.cudnn.benchmark = benchmark
-        torch.backends.cudnn.deterministic = deterministic
+        # Only what changed: after torch.backends.disable_global_flags(), which torch's own test
+        # helpers call, setting a flag raises even if nothing changes.
+        if cudnn.benchmark != benchmark:
+            cudnn.benchmark = benchmark
+        if cudnn.deterministic != deterministic:
+            cudnn.deterministic = deterministic
 
     return restore
 

@@ -6,6 +6,7 @@ no layout that looks like the contiguous one, no check that cannot apply.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,17 @@ def plan(
         checks = list(select(declaration))
         for key, one in _plan_one(declaration, settings, checks, available, named):
             planned[key] = one
+    _refuse_twin_ids(planned.values(), declarations[0].where)
     return [one for _, one in sorted(planned.items())]
+
+
+def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
+    """Layouts, axes and samples are joined by dashes, so their names may run into each other."""
+    for one, count in Counter(one.id for one in planned).items():
+        if count > 1:
+            raise MarkError(
+                f"customop_cases at {where}: two cases have the id {one!r}; rename a sample"
+            )
 
 
 Key = tuple[str, ...]
@@ -193,7 +204,10 @@ def _runs_fully(declaration: Declaration, case: Case) -> bool:
 
 
 def _is_widest(key: Key, case: Case, cases: Sequence[tuple[Key, Case, str | None]]) -> bool:
-    """Whether no other case differs from this one in nothing but a wider floating-point dtype."""
+    """Whether no other case differs from this one in nothing but a wider dtype of its kind."""
+
+    def kind(dtype: torch.dtype) -> tuple[bool, bool]:
+        return (dtype.is_complex, dtype.is_floating_point)
 
     def width(dtype: torch.dtype) -> tuple[int, str]:
         return (dtype.itemsize, str(dtype))
@@ -204,9 +218,7 @@ def _is_widest(key: Key, case: Case, cases: Sequence[tuple[Key, Case, str | None
         for its_key, other, skipped in cases
         if its_key[:2] == key[:2] and its_key[3:] == key[3:] and not skipped
     )
-    return all(
-        width(dtype) <= width(mine) for dtype in siblings if dtype.is_complex == mine.is_complex
-    )
+    return all(width(dtype) <= width(mine) for dtype in siblings if kind(dtype) == kind(mine))
 
 
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:

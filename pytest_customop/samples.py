@@ -64,7 +64,7 @@ def _refuse_duplicates(samples: Sequence[Sample], origin: str) -> None:
     for index, sample in enumerate(samples):
         if sample.id != str(index):
             continue
-        text = repr([_identity(leaf) for leaf in sample.leaves()]) + repr(sorted(sample.kwargs))
+        text = _identity([list(sample.args), sorted(sample.kwargs.items())])
         if text in described:
             raise MarkError(
                 f"{origin}[{described[text]}] and [{index}] are the same sample; "
@@ -73,8 +73,10 @@ def _refuse_duplicates(samples: Sequence[Sample], origin: str) -> None:
         described[text] = index
 
 
-def _identity(leaf: Any) -> str:
-    return repr(leaf) if not hasattr(leaf, "untyped_storage") else f"tensor at {id(leaf)}"
+def _identity(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_identity, value))}]"
+    return repr(value) if not hasattr(value, "untyped_storage") else f"tensor at {id(value)}"
 
 
 def _short(value: Any) -> str:

@@ -103,7 +103,13 @@ class Session:
         # The call never came: the item was skipped, or its setup failed.
         self._keep(report.nodeid, [one for one in begun if one["outcome"] != "pending"])
         if report.failed:
-            self._keep(report.nodeid, [_ended(one, "error", report) for one in carried])
+            lost = [_ended(one, "error", report) for one in carried]
+            self._keep(report.nodeid, [one for one in lost if not self._has_failed(report, one)])
+
+    def _has_failed(self, report: pytest.TestReport, one: dict[str, Any]) -> bool:
+        """Whether there is a finding already, which a failing teardown must not hide."""
+        known = self.records.get((report.nodeid, one["op"], one["check"] or ""), {})
+        return known.get("outcome") in ("failed", "error")
 
     def _lost(self, report: pytest.TestReport) -> None:
         """A report without a phase: a worker died while it ran this item."""
@@ -125,8 +131,15 @@ class Session:
 
 
 def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
-    lines = str(report.longrepr or "").strip().splitlines()
-    return {**record, "outcome": outcome, "message": lines[-1] if lines else ""}
+    return {**record, "outcome": outcome, "message": _last_words(report)}
+
+
+def _last_words(report: pytest.TestReport) -> str:
+    """One line on a failure: what was raised, or the end of a text that names no exception."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        return str(crash.message).strip().partition("\n")[0]
+    return (str(report.longreprtext).strip().splitlines() or [""])[-1]
 
 
 def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, Any]]:
@@ -145,13 +158,16 @@ def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, A
     if report.when == "call":
         if results:
             return [_record(results[0], item, report)]
-        return [{**base, **_of_report(report)}]
+        record = {**base, **_of_report(report)}
+        if record["outcome"] == "failed" and not planned.is_body:
+            record["outcome"] = "error"  # nothing was checked: no finding, and no pass
+        return [record]
     return [{**base, **_of_report(report)}] if report.failed else []
 
 
 def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
     record = {**result.record(), "repro": _rerun(item), "limit": result.limit}
-    if hasattr(report, "wasxfail"):
+    if _outcome(report) in ("xfailed", "xpassed"):
         record["outcome"] = _outcome(report)
     return record
 
@@ -162,7 +178,7 @@ def _of_report(report: pytest.TestReport, pending: bool = False) -> dict[str, An
     if report.skipped and isinstance(report.longrepr, tuple):
         message = report.longrepr[2].removeprefix("Skipped: ")
     elif report.failed:
-        message = (str(report.longreprtext).strip().splitlines() or [""])[-1]
+        message = _last_words(report)
     limit = outcome == "skipped"
     return {"outcome": outcome, "message": message, "duration": report.duration, "limit": limit}
 
@@ -170,6 +186,8 @@ def _of_report(report: pytest.TestReport, pending: bool = False) -> dict[str, An
 def _outcome(report: pytest.TestReport) -> str:
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
+    if report.failed and str(report.longrepr).startswith("[XPASS(strict)]"):
+        return "xpassed"
     if report.failed and report.when != "call":
         return "error"
     return report.outcome

@@ -21,13 +21,12 @@ def _torch() -> str:
 
 
 def traceback_text(error: BaseException, *, whole: bool = False) -> str:
-    """The exception with its frames, those of torch, of this package and of Python left out.
+    """The exception with its author's frames: not those of torch, of this package and of Python.
 
-    Where nothing is left, the last frames stay as they are, so that there is always a place to look.
     `whole` keeps every frame: for an exception of the package itself.
     """
-    frames = list(traceback.extract_tb(error.__traceback__))
-    kept = [frame for frame in frames if whole or not _hidden(frame.filename)] or frames[-2:]
+    frames = traceback.extract_tb(error.__traceback__)
+    kept = [frame for frame in frames if whole or not _hidden(frame.filename)]
     lines = traceback.format_list(kept)
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()
 
@@ -58,4 +57,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _hidden(filename: str) -> bool:
     in_python = filename.startswith(_PYTHON) and "site-packages" not in filename
-    return in_python or filename.startswith((_PACKAGE, _torch(), "<"))
+    generated = filename.startswith("<") or "torchinductor" in filename
+    return in_python or generated or filename.startswith((_PACKAGE, _torch()))

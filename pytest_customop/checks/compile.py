@@ -1,0 +1,186 @@
+"""`compile.*`: the op under `torch.compile(fullgraph=True)`, held against itself in eager mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..agreement import Reference, agree, reference
+from ..case import Case
+from ..compile_errors import chain, compiler_session, pinned_size, verdict
+from ..compiled import BARE, Form, Surrounded
+from ..draw import Arguments
+from ..findings import CheckFailed, CheckSkipped, fail, skip
+from ..sizes import second_case
+from ..values import is_plain
+from .registry import Check
+
+
+def check_static(case: Case) -> None:
+    """Compiled with plain sizes, the op gives what it gives in eager mode."""
+    _check(case, dynamic=False)
+
+
+def check_dynamic(case: Case) -> None:
+    """Compiled with dynamic sizes, the op gives what it gives in eager mode, at two sizes."""
+    sizes = [size for _, tensor in case.inputs().tensors() for size in tensor.shape]
+    if all(size < 2 for size in sizes):
+        reason = "no tensor argument has a size of at least 2; 0 and 1 are constants to a compiler"
+        raise skip("nothing-to-check", reason, limit=False)
+    _check(case, dynamic=True)
+
+
+def _check(case: Case, *, dynamic: bool) -> None:
+    with compiler_session():
+        trial = _Trial(case, Form(consumers="generated" if dynamic else "opaque"), dynamic)
+        trial.run_at(case)
+        if dynamic:
+            _at_second_size(trial)
+
+
+class _Trial:
+    """One function around the op, compiled once and called at one size or two."""
+
+    def __init__(self, case: Case, form: Form, dynamic: bool) -> None:
+        self.case = case
+        self.dynamic = dynamic
+        self.expected = reference(Surrounded(case, form), case)
+        # A function that eager mode does not take around the op leaves the op alone.
+        self.surrounded = self.expected.surrounded
+        self.backend = compat.counting_backend(case.backend)
+        self.function = self.surrounded.compiled(self.backend, dynamic=dynamic)
+
+    def run_at(self, case: Case, where: str = "") -> None:
+        """Compare at the sizes of a case, which has the same arguments otherwise.
+
+        Raises:
+            CheckFailed: for what is wrong, an exception of the compiled function included.
+        """
+        expected = self.expected
+        if case is not self.case:
+            expected = reference(self.surrounded, case)
+        _refuse_broken(expected, where)
+        try:
+            self._compare(expected, where)
+        except (CheckFailed, CheckSkipped):
+            raise
+        except Exception as error:
+            if _is_recompile(error):
+                raise
+            self._judge(case, expected, error, where)
+        if self.backend.graphs == 0:
+            raise skip(
+                "compiler-off",
+                "torch.compile compiled nothing: it is switched off here (TORCH_COMPILE_DISABLE, "
+                "TORCHDYNAMO_DISABLE or torch._dynamo.config.disable)",
+            )
+
+    def _compare(self, expected: Reference, where: str) -> None:
+        arguments = expected.case.inputs()
+        if self.dynamic:
+            _mark_dynamic(arguments)
+        agree(expected, lambda: self.surrounded.run(self.function, arguments), where)
+
+    def _judge(self, case: Case, expected: Reference, error: Exception, where: str) -> None:
+        """Report an exception of compiled code, unless it is the surroundings that cannot compile."""
+        if self.surrounded.form != BARE:
+            alone = _Trial(self.case, BARE, self.dynamic)
+            if case is not self.case:
+                alone.run_at(self.case)
+            alone.run_at(case, where)  # raises if the op alone is enough
+            if not self._consumers_compile():
+                return
+        raise verdict(error, case, expected.promises, where) from error
+
+    def _consumers_compile(self) -> bool:
+        """Whether the consumers compile on the tensors that the eager op returned."""
+        function, tensors = self.surrounded.consumers_alone()
+        backend = compat.counting_backend(self.case.backend)
+        try:
+            torch.compile(function, fullgraph=True, backend=backend)(tensors)
+        except Exception:
+            return False
+        return True
+
+
+def _refuse_broken(expected: Reference, where: str) -> None:
+    """Report without running it what compiled code would do to memory that is not there."""
+    own = expected.case.op.name
+    for name, wrong in expected.promises.broken:
+        called = "" if name == own else f"{name}, which the backward calls: "
+        raise fail(
+            "compile-output-mismatch",
+            f"{where}{called}{wrong}",
+            "The compiled code was not run: it would read and write memory by the promise.",
+        )
+
+
+def _at_second_size(trial: _Trial) -> None:
+    case = trial.case
+    try:
+        second = second_case(case)
+    except CheckSkipped:
+        return
+    if _constants(second) != _constants(case):
+        return  # another constant is another graph, whatever the sizes
+    where = f"at the second size ({_shapes(second)}): "
+    try:
+        with compat.refusing_recompiles():
+            trial.run_at(second, where)
+        return
+    except Exception as error:
+        if isinstance(error, (CheckFailed, CheckSkipped)):
+            raise
+        _refuse_pinned(error, case, second, where)
+    trial.run_at(second, where)
+
+
+def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> None:
+    """Report a recompile that a size turned into a constant has forced."""
+    pinned = pinned_size(str(error), case.inputs().tensors(), second.inputs().tensors())
+    if pinned is None:
+        return  # relations between sizes, sizes 0 and 1, strides: nothing that the op decided
+    name, dim, size = pinned
+    raise fail(
+        "compile-recompiles",
+        f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "
+        f"{case.op.name} itself works at the other size",
+        str(error).strip(),
+    )
+
+
+def _is_recompile(error: Exception) -> bool:
+    return any(type(one).__name__ == "RecompileError" for one in chain(error))
+
+
+def _mark_dynamic(arguments: Arguments) -> None:
+    for _, tensor in arguments.tensors():
+        if is_plain(tensor):
+            for dim, size in enumerate(tensor.shape):
+                if size >= 2:
+                    compat.maybe_mark_dynamic(tensor, dim)
+
+
+def _constants(case: Case) -> list[tuple[str, Any]]:
+    named = case.inputs().named()
+    return [(name, value) for name, value in named if not isinstance(value, torch.Tensor)]
+
+
+def _shapes(case: Case) -> str:
+    return ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in case.inputs().tensors())
+
+
+CHECKS = [
+    Check(
+        name="compile.dynamic",
+        summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
+        run=check_dynamic,
+    ),
+    Check(
+        name="compile.static",
+        summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
+        run=check_static,
+    ),
+]

@@ -1,0 +1,105 @@
+"""`opcheck.*`: torch's own four utilities, each an item, their failures dug out to the cause."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..case import Case
+from ..compile_errors import quiet
+from ..faking import fake_run, kernel_failure
+from ..findings import skip
+from ..opcheck_errors import read_failure
+from .registry import Check
+
+# Ops with one of these tags are passed over by torch's comparison of fake and real kernels.
+_PASSED_OVER = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
+
+
+def _utility(case: Case, name: str) -> None:
+    _refuse_nothing(case, name)
+    arguments = case.inputs()
+    try:
+        with quiet():
+            torch.library.opcheck(
+                case.op.overload, arguments.args, dict(arguments.kwargs), test_utils=(name,)
+            )
+    except Exception as error:  # OpCheckError is public nowhere
+        raise read_failure(case, name, error) from error
+    if name == "test_faketensor":
+        _refuse_unseen_fake(case)
+
+
+def _refuse_nothing(case: Case, name: str) -> None:
+    """Skip where torch reports success and nothing has run."""
+    tensors = [tensor for _, tensor in case.inputs().tensors()]
+    if any(tensor.is_meta for tensor in tensors):
+        reason = "torch's utilities do nothing for tensors on the meta device"
+        raise skip("nothing-to-check", reason, limit=False)
+    if name == "test_autograd_registration":
+        if not any(tensor.requires_grad for tensor in tensors):
+            raise skip("nothing-to-check", "no argument requires gradients", limit=False)
+        return
+    if name == "test_aot_dispatch_dynamic":
+        if case.requires_grad and not case.op.has_formula:
+            raise skip(
+                "checker-limit",
+                "torch differentiates every output here, and the op has no autograd formula: the "
+                "case without gradients is the one to look at",
+            )
+        return
+    if not _dispatched(case):
+        raise skip(
+            "checker-limit",
+            f"{case.op.name} is made of other ops (CompositeImplicitAutograd): torch looks at them "
+            "and does not see the op itself",
+        )
+
+
+def _dispatched(case: Case) -> bool:
+    """Whether the op itself reaches the dispatch modes that torch's utilities are made of."""
+    seen = []
+
+    def observe(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen.append(overload)
+        return overload(*args, **kwargs)
+
+    with compat.observe_calls(observe):
+        case.run(case.inputs())
+    return case.op.overload in seen
+
+
+def _refuse_unseen_fake(case: Case) -> None:
+    """After a success of `test_faketensor`: report that no fake kernel was compared."""
+    for tag in _PASSED_OVER:
+        if case.op.tagged(tag):
+            raise skip(
+                "checker-limit",
+                f"torch does not compare the fake kernel of an op tagged torch.Tag.{tag}; "
+                "fake.forward does",
+            )
+    fake = fake_run(case.inputs())
+    if fake.error is not None:
+        raise kernel_failure(case.op.name, fake.error)
+
+
+_SUMMARIES = {
+    "test_aot_dispatch_dynamic": "torch's own: traced with symbolic sizes, the op gives what it gave",
+    "test_autograd_registration": "torch's own: gradients come from a kernel at an autograd key",
+    "test_faketensor": "torch's own: the fake kernel returns the metadata of the real one",
+    "test_schema": "torch's own: the op writes to and returns what its schema declares",
+}
+
+CHECKS = [
+    Check(
+        name=f"opcheck.{name}",
+        summary=summary,
+        run=partial(_utility, name=name),
+        gradients=True if name == "test_autograd_registration" else None,
+        without_formula=name == "test_autograd_registration",
+    )
+    for name, summary in _SUMMARIES.items()
+]

@@ -1,0 +1,248 @@
+"""What the compiler raises, in words of the op: exceptions -> findings and skips."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+from . import compat
+from .case import Case
+from .findings import CheckFailed, CheckSkipped, fail, skip
+from .promises import Promises
+from .tracebacks import traceback_text
+
+_ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
+_SIZES = re.compile(r"expected size (\d+)==(\d+)")
+_DIMENSIONS = re.compile(r"wrong number of dimensions\d*")
+_DTYPE = re.compile(r"expected dtype \S+ but got \S+")
+_OP = re.compile(r"(?:Error in op:|for op:) torch\.ops\.([\w.]+)")
+Tensors = Sequence[tuple[str, torch.Tensor]]
+# `tensors[0]` is how guards name an argument of the function around the op; 2.4: `L['tensors'][0]`.
+_TENSOR = r"tensors(?:'\])?\[(\d+)\]"
+_PINNED = re.compile(
+    rf"{_TENSOR}'? size mismatch at index (\d+)\. expected (\d+)"
+    rf"|{_TENSOR}\.size\(\)\[(\d+)\] == (\d+)(?!\d| *[*/+%-])"
+    rf"|Eq\((?:L\[')?{_TENSOR}\.size\(\)\[(\d+)\], (\d+)\)"
+)
+_PINNED_STRIDE = re.compile(rf"{_TENSOR}'? stride mismatch at index (\d+)")
+_NOISE = re.compile(
+    r"\n\s*(?:Set TORCH_LOGS|Set TORCHDYNAMO_VERBOSE|You can suppress this|Developer debug context"
+    r"|For more (?:details|information)|Use tlparse|For C\+\+ stack trace|User Stack|Original traceback"
+    r"|While executing|from user code)"
+)
+
+
+@contextmanager
+def compiler_session() -> Iterator[None]:
+    """Compile inside with the settings of the checks; nothing is logged, warned of or left behind."""
+    with compat.compile_session(), quiet():
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what torch logs and warns of."""
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        for handler in _torch_handlers():
+            handler.addFilter(_nothing)
+            stack.callback(handler.removeFilter, _nothing)
+        yield
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+def _torch_handlers() -> list[logging.Handler]:
+    every = logging.root.manager.loggerDict.items()
+    loggers = [one for name, one in every if name == "torch" or name.startswith("torch.")]
+    return [
+        handler for one in loggers if isinstance(one, logging.Logger) for handler in one.handlers
+    ]
+
+
+def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int, int] | None:
+    """The size that a failed guard holds at a constant: (argument, dim, size).
+
+    Args:
+        message: of the compiler, with the guards that failed.
+        before, after: the tensors that the function was called with, at first and then.
+    """
+    for found in _PINNED.finditer(message):
+        index, dim, size = (int(number) for number in found.groups() if number)
+        if size >= 2:
+            return before[index][0], dim, size
+    for found in _PINNED_STRIDE.finditer(message):
+        index, dim = (int(number) for number in found.groups())
+        (name, first), (_, second) = before[index], after[index]
+        if first.is_contiguous() and second.is_contiguous():
+            for later in range(dim + 1, first.dim()):  # the stride is the product of these sizes
+                if first.shape[later] != second.shape[later]:
+                    return name, later, first.shape[later]
+    return None
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what it was raised from, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = getattr(current, "inner_exception", None) or current.__cause__
+
+
+def verdict(
+    error: Exception, case: Case, promises: Promises, where: str = ""
+) -> CheckFailed | CheckSkipped:
+    """What an exception of a compiled call says about the op.
+
+    Args:
+        error: the exception.
+        case: whose op was compiled.
+        promises: what was seen when the same function ran in eager mode.
+        where: words for the message: at which size.
+    """
+    op = case.op.name
+    texts = "\n".join(str(one) for one in chain(error))
+    kinds = {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
+    if "InvalidCxxCompiler" in kinds:
+        return skip(
+            "no-cxx-compiler",
+            "the backend generates C++ on this device and finds no working C++ compiler: install "
+            "one (g++), or name it in the environment variable CXX",
+        )
+    return (
+        _broken_promise(error, texts, where)
+        or _fake_kernel(error, kinds, promises, where)
+        or _graph_break(error, op, kinds, where)
+        or _anything(error, op, texts, where)
+    )
+
+
+def _broken_promise(error: Exception, texts: str, where: str) -> CheckFailed | None:
+    """Assertions in generated code about what an op returned."""
+    found = [pattern.search(texts) for pattern in (_ASSERT, _DIMENSIONS, _DTYPE)]
+    if not any(found):
+        return None
+    named = _OP.search(texts)
+    who = _qualified(named.group(1)) if named else "an op"
+    parts = "; ".join(_ASSERT.findall(texts)) or next(one.group(0) for one in found if one)
+    code = "compile-stride-assert"
+    told = "other strides than its fake kernel promised"
+    if found[0] is None or any(one != other for one, other in _SIZES.findall(texts)):
+        code, told = "compile-output-mismatch", "another output than its fake kernel promised"
+    target = f" (torch.ops.{named.group(1)})" if named else ""
+    message = f"{where}{who} returned {told}: {parts}, real == promised{target}"
+    return fail(code, message, _evidence(error))
+
+
+def _fake_kernel(
+    error: Exception, kinds: set[str], promises: Promises, where: str
+) -> CheckFailed | None:
+    """A fake kernel that is missing, or raises outside of the compiler as well."""
+    missing = [name for one in chain(error) if (name := compat.missing_fake_kernel(one))]
+    if missing:
+        return fail("compile-graph-break", f"{where}{missing[0]} has no fake kernel", _short(error))
+    if not kinds & {"TorchRuntimeError", "Unsupported", "UserError"}:
+        return None
+    for name, raised in promises.errors.items():
+        first = str(raised).strip().partition("\n")[0]
+        code = "compile-graph-break" if _needs_data(raised) else "compile-error"
+        return fail(
+            code,
+            f"{where}the fake kernel of {name} raises {type(raised).__name__}: {first}",
+            traceback_text(raised),
+        )
+    return None
+
+
+def _needs_data(error: Exception) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(
+        names
+        & {
+            "GuardOnDataDependentSymNode",
+            "DataDependentOutputException",
+            "DynamicOutputShapeException",
+        }
+    )
+
+
+def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> CheckFailed | None:
+    if not kinds & {"Unsupported", "UserError", "GuardOnDataDependentSymNode"}:
+        return None
+    text = _trimmed(str(error))
+    reason = text.partition("\n")[0].strip()
+    explained = re.search(r"Explanation: *(\S.*)", text)
+    if explained:
+        reason = f"{reason}: {explained.group(1).strip()}"
+    line = _user_line(error)
+    message = f"{where}{op} cannot be traced without a graph break: {reason}"
+    return fail("compile-graph-break", f"{message}{f' ({line})' if line else ''}", text)
+
+
+def _anything(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
+    root = list(chain(error))[-1]
+    kind, text = type(root).__name__, _trimmed(str(root)).strip()
+    inner = re.search(r"got (\w+)\(['\"](.*)['\"]\)", text)
+    if type(root).__name__ == "TorchRuntimeError":
+        kind, text = inner.groups() if inner else ("RuntimeError", text.partition("\n")[2] or text)
+    first = text.partition("\n")[0]
+    fix = None
+    if "alias annotations" in texts:
+        fix = _alias_fix()
+    return fail(
+        "compile-error", f"{where}compiled, {op} raises {kind}: {first}", _evidence(error), fix
+    )
+
+
+def _alias_fix() -> str:
+    tags = [f"torch.Tag.{tag}" for tag in ("inplace", "out") if hasattr(torch.Tag, tag)]
+    fix = "Return nothing from an op that writes to its argument, or a copy."
+    if tags:
+        fix += f" An op that must return the argument is defined with {' or '.join(tags)}."
+    return fix
+
+
+def _qualified(dotted: str) -> str:
+    """`ns::name` of `ns.name.default`."""
+    namespace, _, rest = dotted.partition(".")
+    return f"{namespace}::{rest.removesuffix('.default')}"
+
+
+def _trimmed(text: str) -> str:
+    """A message of the compiler without its advice on debugging the compiler."""
+    found = _NOISE.search(text)
+    return (text[: found.start()] if found else text).strip()
+
+
+def _user_line(error: Exception) -> str | None:
+    """The last line of the author's code that the compiler was at."""
+    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', str(error))
+    own = str(compat.__file__).rpartition("compat")[0]
+    for filename, line, function in reversed(found):
+        if not filename.startswith((own, str(torch.__file__).rpartition("__init__")[0])):
+            return f"{filename}:{line} in {function}"
+    return None
+
+
+def _evidence(error: Exception) -> str:
+    root = list(chain(error))[-1]
+    return _cut(traceback_text(root))
+
+
+def _short(error: Exception) -> str:
+    return _cut(_trimmed(str(error)))
+
+
+def _cut(text: str, lines: int = 30) -> str:
+    every = text.splitlines()
+    return text if len(every) <= lines else "\n".join([*every[:lines], "..."])

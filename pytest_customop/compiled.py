@@ -1,0 +1,317 @@
+"""The op as models have it, producers before it and consumers after it, in eager mode and compiled.
+
+Opaque producers and consumers are ops of our own, for which the backend generates no kernel: they
+cost next to nothing, take every dtype, and see the memory of the op's outputs by the strides that its
+fake kernel promised. Generated consumers are arithmetic in code that the backend writes.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .case import Case
+from .draw import Arguments, base_name
+from .promises import data_dependent
+from .values import is_plain, output_leaves
+
+Function = Callable[[list[torch.Tensor]], Any]
+
+# Dtypes whose arithmetic every backend that generates code can generate.
+_FLOATING = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+_INTEGRAL = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+
+
+@dataclass(frozen=True)
+class Form:
+    """What stands around the op: producers or none; consumers `opaque`, `generated` or `none`."""
+
+    producers: bool = True
+    consumers: str = "opaque"
+
+
+BARE = Form(producers=False, consumers="none")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one call of the function gave.
+
+    Args:
+        arguments: what it was called with, as it stands after the call.
+        outputs: the op's own outputs, tensors and plain values, by name.
+        consumed: what the consumers of the outputs returned, by the output's name.
+        read: what the readers of the arguments returned, as `x before the op`.
+    """
+
+    arguments: Arguments
+    outputs: list[tuple[str, Any]]
+    consumed: list[tuple[str, torch.Tensor]]
+    read: list[tuple[str, torch.Tensor]]
+
+    @property
+    def differentiable(self) -> dict[str, torch.Tensor]:
+        """The outputs that require gradients."""
+        return {
+            name: leaf
+            for name, leaf in self.outputs
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        }
+
+    def backward(self, grad_outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor | None]:
+        """The gradient of each differentiable argument by name, None where none arrives."""
+        outputs, inputs = self.differentiable, self.arguments.differentiable()
+        found = torch.autograd.grad(
+            [outputs[name] for name in grad_outputs],
+            [tensor for _, tensor in inputs],
+            list(grad_outputs.values()),
+            allow_unused=True,
+        )
+        return {name: gradient for (name, _), gradient in zip(inputs, found, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Positions and kinds of the consumers: of the outputs, and of the arguments' readers."""
+
+    outputs: tuple[tuple[int, str], ...]
+    before: tuple[tuple[int, str], ...]
+    after: tuple[tuple[int, str], ...]
+
+
+@dataclass(eq=False)
+class Surrounded:
+    """The op of a case inside a function, which takes the case's tensors as one list.
+
+    Every other argument is a constant in it.
+    """
+
+    case: Case
+    form: Form = field(default_factory=Form)
+
+    @functools.cached_property
+    def function(self) -> Function:
+        """The function, with a code object of its own: compilers keep their caches by it.
+
+        It reads its arguments before the op and after it: a compiler takes the two for one unless
+        the op declares that it writes.
+        """
+        drawn = self.case.inputs()
+        counter = iter(range(len(drawn.tensors())))
+        args = _template(drawn.args, counter)
+        kwargs = {name: _template(value, counter) for name, value in drawn.kwargs.items()}
+        produced = _producible(drawn) if self.form.producers else frozenset()
+        outputs, before, after = self.plan.outputs, self.plan.before, self.plan.after
+        overload = self.case.op.overload
+        produce, consume = opaque_ops()
+
+        def surrounded(tensors: list[torch.Tensor]) -> Any:
+            used = [
+                produce(tensor) if index in produced else tensor
+                for index, tensor in enumerate(tensors)
+            ]
+            first = [_consume(kind, used[index], consume) for index, kind in before]
+            named = {name: _build(node, used) for name, node in kwargs.items()}
+            result = overload(*_build(args, used), **named)
+            read = _tensors_of(result)
+            consumed = [_consume(kind, read[index], consume) for index, kind in outputs]
+            last = [_consume(kind, used[index], consume) for index, kind in after]
+            return result, consumed, first + last
+
+        return _with_own_code(surrounded)
+
+    @functools.cached_property
+    def plan(self) -> _Plan:
+        """What is consumed, and how."""
+        eager, form = self.case.eager, self.form.consumers
+        if form == "none":
+            return _Plan((), (), ())
+        sized_by_data = data_dependent(self.case.inputs())
+        outputs = _kinds([tensor for _, tensor in eager.outputs], form, sized_by_data)
+        arguments = _kinds([tensor for _, tensor in eager.arguments.tensors()], form)
+        written = _written(eager.arguments)
+        before = tuple((index, kind) for index, kind in arguments if index not in written)
+        return _Plan(outputs, before, arguments)
+
+    def compiled(self, backend: Any, *, dynamic: bool) -> Function:
+        """The function compiled; with `dynamic`, sizes that are marked so may vary."""
+        options: dict[str, Any] = {} if dynamic else {"dynamic": False}
+        return torch.compile(self.function, fullgraph=True, backend=backend, **options)
+
+    def run(self, function: Function, arguments: Arguments) -> Seen:
+        """Call the function, or its compiled twin."""
+        torch.manual_seed(self.case.seed)
+        result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
+        outputs = output_leaves(result)
+        returned = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
+        given = [name for name, _ in arguments.tensors()]
+        plan = self.plan
+        readers = [f"{given[index]} before the op" for index, _ in plan.before]
+        readers += [f"{given[index]} after the op" for index, _ in plan.after]
+        return Seen(
+            arguments,
+            outputs,
+            list(zip([returned[index] for index, _ in plan.outputs], consumed, strict=True)),
+            list(zip(readers, read, strict=True)),
+        )
+
+    def consumers_alone(self) -> tuple[Function, list[torch.Tensor]]:
+        """The consumers without the op, and the tensors that they read in eager mode."""
+        eager, plan = self.case.eager, self.plan
+        outputs = [tensor.detach() for _, tensor in eager.outputs]
+        given = [tensor.detach() for _, tensor in eager.arguments.tensors()]
+        read = [*((kind, outputs[index]) for index, kind in plan.outputs)]
+        read += [(kind, given[index]) for index, kind in plan.after]
+        kinds = [kind for kind, _ in read]
+        _, consume = opaque_ops()
+
+        def alone(tensors: list[torch.Tensor]) -> Any:
+            return [
+                _consume(kind, tensor, consume)
+                for kind, tensor in zip(kinds, tensors, strict=False)
+            ]
+
+        return _with_own_code(alone), [tensor for _, tensor in read]
+
+
+def _with_own_code(function: Any) -> types.FunctionType:
+    return types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+# What is traced: nothing but what every tracer takes.
+
+
+def _build(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    kind, payload = node
+    if kind == "tensor":
+        return tensors[payload]
+    if kind == "list":
+        return [_build(one, tensors) for one in payload]
+    return payload
+
+
+def _tensors_of(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    found = []
+    if isinstance(result, (list, tuple)):
+        for one in result:
+            found += _tensors_of(one)
+    return found
+
+
+def _consume(kind: str, tensor: torch.Tensor, consume: Any) -> torch.Tensor:
+    value = tensor.detach()  # gradients come in through the op's own outputs
+    if kind == "double":
+        return value * 2
+    if kind == "invert":
+        return torch.bitwise_not(value)
+    return consume(value.unsqueeze(0))  # type: ignore[no-any-return]
+
+
+# What decides, before tracing.
+
+
+def _template(value: Any, counter: Iterator[int]) -> Any:
+    """An argument in which tensors are numbers: `_build` turns it back."""
+    if isinstance(value, torch.Tensor):
+        return ("tensor", next(counter))
+    if isinstance(value, (list, tuple)):
+        return ("list", tuple(_template(one, counter) for one in value))
+    return ("plain", value)
+
+
+def _written(arguments: Arguments) -> list[int]:
+    """The positions among the tensors of the arguments that the schema says are written to."""
+    mutated = arguments.op.mutated
+    return [
+        index for index, (name, _) in enumerate(arguments.tensors()) if base_name(name) in mutated
+    ]
+
+
+def _producible(arguments: Arguments) -> frozenset[int]:
+    """The positions of the tensors that another op can hand over with the very same strides."""
+    tensors = [tensor for _, tensor in arguments.tensors()]
+    homes = [tensor.untyped_storage().data_ptr() for tensor in tensors if is_plain(tensor)]
+    written = _written(arguments)
+    return frozenset(
+        index
+        for index, tensor in enumerate(tensors)
+        if index not in written and is_dense(tensor) and _count(homes, tensor) == 1
+    )
+
+
+def _count(homes: list[int], tensor: torch.Tensor) -> int:
+    own = tensor.untyped_storage().data_ptr()
+    return homes.count(own) if own else 1  # tensors without elements have no storage to share
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor fills its memory from the start, without gaps and overlaps."""
+    if not is_plain(tensor) or tensor.storage_offset() or tensor.is_conj() or tensor.is_neg():
+        return False
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _kinds(
+    tensors: Sequence[torch.Tensor], form: str, sized_by_data: frozenset[int] = frozenset()
+) -> tuple[tuple[int, str], ...]:
+    kinds = [_kind(tensor, form, index in sized_by_data) for index, tensor in enumerate(tensors)]
+    return tuple((index, kind) for index, kind in enumerate(kinds) if kind)
+
+
+def _kind(tensor: torch.Tensor, form: str, sized_by_data: bool) -> str:
+    """How a tensor is consumed; not at all where the compiler could fail for a right op."""
+    if not is_plain(tensor):
+        return ""
+    if form == "generated" or sized_by_data:  # views of such sizes are beyond torch 2.4
+        if tensor.dtype in _FLOATING:
+            return "double"
+        if tensor.dtype in _INTEGRAL:
+            return "invert"
+    return "" if sized_by_data else "opaque"
+
+
+@functools.cache
+def opaque_ops() -> tuple[Any, Any]:
+    """Two ops that copy: one keeps the strides of a dense tensor, the other gives contiguous ones."""
+    signature = "(Tensor x) -> Tensor"
+    decorate = functools.partial(torch.library.custom_op, mutates_args=(), schema=signature)
+
+    @decorate("pytest_customop::produce")
+    def produce(x: torch.Tensor) -> torch.Tensor:
+        return _empty_twin(x).copy_(x)
+
+    @decorate("pytest_customop::consume")
+    def consume(x: torch.Tensor) -> torch.Tensor:
+        return x.clone(memory_format=torch.contiguous_format)
+
+    produce.register_fake(_empty_twin)
+    consume.register_fake(lambda x: x.new_empty(x.shape))
+    # The gradient is read as a consumer reads: by the strides that fake kernels promised.
+    produce.register_autograd(lambda ctx, grad: consume(grad.unsqueeze(0)).squeeze(0))
+    return (
+        torch.ops.pytest_customop.produce.default,
+        torch.ops.pytest_customop.consume.default,
+    )
+
+
+def _empty_twin(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=x.device)

@@ -1,0 +1,143 @@
+"""torch's gradcheck at any size: on a function as it is, or along random directions.
+
+A large function is looked at through `t -> U . f(x + V t)`, one input at a time, with random output
+weights U and directions V of +1 and -1. What is wrong anywhere in the Jacobian shows in that number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..inputs import GradOptions
+from .vectors import ROUNDING, VectorFunction
+
+# At most so many elements in and out together, and so many pairs of them, are compared one by one.
+_SMALL_SUM, _SMALL_PRODUCT = 192, 4096
+
+
+def is_small(function: VectorFunction) -> bool:
+    """Whether the Jacobian can be compared element by element in a fraction of a second."""
+    into = sum(point.numel() for point in function.point)
+    out = sum(output.values.numel() for output in function.outputs)
+    return into + out <= _SMALL_SUM and into * out <= _SMALL_PRODUCT
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The output weights and input directions of one look at a large function."""
+
+    weights: list[Tensor]
+    directions: list[Tensor]
+
+    @staticmethod
+    def of(function: VectorFunction, seed: int) -> Draw:
+        """A random draw."""
+        generator = torch.Generator().manual_seed(seed)
+        weights = [random_weights(one.values, generator) for one in function.outputs]
+        return Draw(weights, [signs(point, generator) for point in function.point])
+
+
+def signs(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Random +1 and -1."""
+    return (torch.randint(0, 2, like.shape, generator=generator) * 2 - 1).to(like)
+
+
+def random_weights(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Random numbers of either sign from 0.5 to 1.5: none so small that it hides an element."""
+    size = 0.5 + torch.rand(like.shape, generator=generator, dtype=torch.float64)
+    return size.to(like) * signs(like, generator)
+
+
+def torch_agrees(function: VectorFunction, draw: Draw | None, options: GradOptions) -> bool:
+    """The verdict of `torch.autograd.gradcheck` on the function, or on all of it along a draw.
+
+    Raises:
+        CallError, OutputsChanged: the function cannot be called one step further.
+    """
+    if draw is None:
+        leaves = [leaf.clone().detach().requires_grad_() for leaf in function.point]
+        return _gradcheck(function, leaves, options.eps, atol=options.atol, rtol=options.rtol)
+    gradients = [
+        gradient_of(function, target, weight) for target, weight in enumerate(draw.weights)
+    ]
+    for source, point in enumerate(function.point):
+        if point.numel() == 0:
+            continue
+        # In units of their tolerances, the outputs can be added up to one number.
+        scaled = [
+            weight / tolerance(function, target, weight, gradients[target][source], options)
+            for target, weight in enumerate(draw.weights)
+        ]
+        line = _line(function, source, draw.directions[source], scaled)
+        origin = torch.zeros((), dtype=torch.float64, device=point.device, requires_grad=True)
+        if not _gradcheck(line, [origin], options.eps, atol=1.0, rtol=0.0):
+            return False
+    return True
+
+
+def _gradcheck(
+    function: Callable[..., Tensor | tuple[Tensor, ...]],
+    leaves: list[Tensor],
+    eps: float,
+    atol: float,
+    rtol: float,
+) -> bool:
+    agrees = torch.autograd.gradcheck(
+        function,
+        tuple(leaves),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        nondet_tol=math.inf,  # whether results repeat is seen beforehand, with a relative limit
+        check_undefined_grad=False,
+        raise_exception=False,
+    )
+    return bool(agrees)
+
+
+def _line(
+    function: VectorFunction, source: int, direction: Tensor, weights: list[Tensor]
+) -> Callable[[Tensor], Tensor]:
+    """`t -> U . f(x + V t)` for one input."""
+
+    def along(step: Tensor) -> Tensor:
+        vectors = function.leaves()
+        vectors[source] = function.point[source] + direction * step
+        values = function(*vectors)
+        # What the outputs are at the point is taken off first: sums of large numbers round.
+        changes = [
+            one - output.values for one, output in zip(values, function.outputs, strict=True)
+        ]
+        return torch.stack([one @ by for one, by in zip(changes, weights, strict=True)]).sum()
+
+    return along
+
+
+def gradient_of(function: VectorFunction, target: int, weight: Tensor) -> list[Tensor]:
+    """The gradient of one weighted output by each input, zeros where none arrives.
+
+    Raises:
+        BackwardError: the backward raises.
+    """
+    return [
+        torch.zeros_like(point) if gradient is None else gradient
+        for gradient, point in zip(function.vjp({target: weight}), function.point, strict=True)
+    ]
+
+
+def tolerance(
+    function: VectorFunction, target: int, weight: Tensor, gradient: Tensor, options: GradOptions
+) -> float:
+    """How far the derivative of a weighted output along random signs may be off.
+
+    Sums with random signs grow as the root of the sum of squares, so that is what counts.
+    """
+    rounding = 8 * ROUNDING * float((weight * function.outputs[target].values).norm())
+    allowed = options.rtol * float(gradient.norm()) + options.atol * float(weight.norm())
+    allowed += rounding / options.eps
+    return allowed if math.isfinite(allowed) and allowed > 0 else max(options.atol, 1e-300)

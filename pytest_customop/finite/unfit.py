@@ -1,0 +1,167 @@
+"""What finite differences cannot judge: the skips, each with its reason and the way out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..findings import CheckSkipped, skip
+from ..inputs import GradOptions
+from .jacobian import RIGHT, Pair
+from .projection import random_weights, signs
+from .vectors import ROUNDING, CallError, VectorFunction
+
+# Dtypes that ops compute in, and a step for each that is far above its rounding, in roundings.
+_NARROW = {torch.float32: 128, torch.bfloat16: 4, torch.float16: 4}
+
+
+def refuse_unfit(function: VectorFunction, options: GradOptions, seed: int) -> None:
+    elements = sum(point.numel() for point in function.point)
+    if not elements or not function.outputs:
+        raise skip("nothing-to-check", "inputs or outputs have no elements", limit=False)
+    for output in function.outputs:
+        if not output.values.isfinite().all():
+            raise skip(
+                "not-finite", f"{output.name} has NaN or inf, which no step can be taken from"
+            )
+    gradients = _random_gradients(function, seed)
+    _refuse_unrepeatable(function, gradients, seed)
+    _refuse_rounding(function, gradients, options)
+
+
+def _random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    weights = [random_weights(output.values, generator) for output in function.outputs]
+    found = function.vjp(dict(enumerate(weights)))
+    return [gradient for gradient in found if gradient is not None and gradient.numel() > 0]
+
+
+def _refuse_unrepeatable(function: VectorFunction, gradients: list[Tensor], seed: int) -> None:
+    if not _repeat(gradients, _random_gradients(function, seed), 1e-9):
+        raise skip(
+            "nondeterministic",
+            "the backward gives different gradients for the same grad_output from one call to the next",
+        )
+    bases = [output.values for output in function.outputs]
+    if not _repeat(bases, function.again(), 1e-12):
+        raise skip(
+            "nondeterministic", "equal inputs give different outputs from one call to the next"
+        )
+
+
+def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
+    """Whether values are the same up to a share of the largest."""
+    return len(first) == len(second) and all(
+        torch.equal(one, other)
+        or torch.allclose(one, other, rtol=0.0, atol=share * _largest(one), equal_nan=True)
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _largest(values: Tensor) -> float:
+    """The largest magnitude, NaN and inf left out."""
+    return float(values.abs().nan_to_num(0.0, 0.0, 0.0).max())
+
+
+def _refuse_rounding(
+    function: VectorFunction, gradients: list[Tensor], options: GradOptions
+) -> None:
+    size = max(_largest(point) for point in function.point if point.numel() > 0)
+    if 100 * ROUNDING * size > options.eps:
+        raise skip("lost-in-rounding", f"a step of {options.eps:g} is lost in {size:g}. {_EPS}")
+    slope = max((_largest(gradient) for gradient in gradients), default=0.0)
+    noise = 8 * ROUNDING * max(_largest(one.values) for one in function.outputs) / options.eps
+    if noise > 0.01 * slope and noise > 1e3 * options.atol:
+        raise skip(
+            "lost-in-rounding",
+            f"the outputs are so large that a step of {options.eps:g} is lost in their rounding. {_EPS}",
+        )
+
+
+_EPS = "Give a larger one: gradcheck=GradOptions(eps=...)."
+
+
+def narrow_outputs(
+    function: VectorFunction, pairs: list[Pair], options: GradOptions, seed: int
+) -> dict[int, torch.dtype]:
+    """The outputs, among those that are not right, that are computed in less than float64."""
+    targets = {pair.target for pair in pairs if pair.verdict != RIGHT}
+    found = {target: _narrow_dtype(function, target, options, seed) for target in sorted(targets)}
+    return {target: dtype for target, dtype in found.items() if dtype is not None}
+
+
+def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
+    """The skip for an output of this name that is computed in this dtype."""
+    words = str(dtype).removeprefix("torch.")
+    return skip(
+        "float32-internal",
+        f"{name} of float64 inputs holds no more precision than {words}: the op computes in {words}, "
+        f"so steps of {options.eps:g} drown. Compare coarsely, "
+        "gradcheck=GradOptions(eps=1e-2, atol=1e-2, rtol=1e-2), or give a reason to leave it out.",
+    )
+
+
+def _narrow_dtype(
+    function: VectorFunction, target: int, options: GradOptions, seed: int
+) -> torch.dtype | None:
+    """The dtype that an output is computed in, if that is one narrower than float64.
+
+    An output on a grid of its own, as of 8-bit images, may hold no more digits than float32 either;
+    but where the op computes in float32, steps of many float32 roundings change it on both sides.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for source, point in enumerate(function.point):
+        if point.numel() == 0:
+            continue
+        direction = signs(point, generator)
+        moved = point + options.eps * direction
+        output = function.at(source, moved)[target]
+        size = float(point.abs().max()) or 1.0
+        for dtype, roundings in _NARROW.items():
+            if _holds(moved, dtype) or not _holds(output, dtype):
+                continue
+            reach = max(options.eps, roundings * torch.finfo(dtype).eps * size)
+            above = function.at(source, point + reach * direction)[target]
+            below = function.at(source, point - reach * direction)[target]
+            base = function.outputs[target].values
+            up, down = above != base, below != base
+            if int((up & down).sum()) > int((up ^ down).sum()):
+                return dtype
+    return None
+
+
+def _holds(values: Tensor, dtype: torch.dtype) -> bool:
+    return torch.equal(values.to(dtype).to(values.dtype), values)
+
+
+def not_smooth(function: VectorFunction, pairs: list[Pair], options: GradOptions) -> CheckSkipped:
+    pair = next(pair for pair in pairs if pair.verdict != RIGHT)
+    source, target = function.inputs[pair.source].name, function.outputs[pair.target].name
+    if pair.numeric != pair.numeric:
+        return skip(
+            "not-finite",
+            f"{target} becomes NaN or inf a step of {options.eps:g} away in `{source}`",
+        )
+    return skip(
+        "not-smooth",
+        f"formula and finite differences differ for `{source}`, but finite differences from the two "
+        f"sides or with another step differ as much: {target} has kinks there, or is computed with "
+        f"less than the precision of float64. Other directions and points nearby did not help. Give "
+        "inputs away from kinks (low=, high=, values=), or another step, gradcheck=GradOptions(eps=...).",
+    )
+
+
+def out_of_domain(error: CallError, options: GradOptions) -> CheckSkipped:
+    return skip(
+        "out-of-domain",
+        f"with inputs {options.eps:g} away the op raises {error}".splitlines()[0]
+        + ". Give inputs further inside its domain, or another step, gradcheck=GradOptions(eps=...).",
+    )
+
+
+def outputs_change(options: GradOptions) -> CheckSkipped:
+    return skip(
+        "not-smooth",
+        f"with inputs {options.eps:g} away the outputs have other shapes. Give inputs that are not so "
+        "close to where the number of results changes.",
+    )
