@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from .draw import Arguments, Placement, draw, is_differentiable
+from .draw import Arguments, Placement, base_name, draw, is_differentiable
 from .inputs import GradOptions, Sample, TensorSpec
 from .ops import Op
-from .values import DEFAULT_TOLERANCES, describe, output_leaves
+from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
 
@@ -166,7 +166,14 @@ class Case:
         """One line an argument: its name, its description, and what it became in this case."""
         positional = [argument.name for argument in self.op.positional]
         named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
-        return [f"{name} = {describe(value)}" for name, value in named]
+        drawn: dict[str, list[str]] = {}
+        for name, tensor in self._drawn.tensors():
+            drawn.setdefault(base_name(name), []).append(summary(tensor))
+        return [
+            f"{name} = {describe(value)}"
+            + (f": {', '.join(drawn[name])}" if _is_described(value) else "")
+            for name, value in named
+        ]
 
 
 class _WideCase(Case):
@@ -220,6 +227,11 @@ def seed_of(*parts: object) -> int:
     """A stable seed below 2**31 from the words that identify something."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def _is_described(value: Any) -> bool:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    return any(isinstance(element, TensorSpec) for element in listed)
 
 
 _CANNOT = object()

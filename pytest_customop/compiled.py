@@ -132,6 +132,8 @@ class Surrounded:
         if form == "none":
             return _Plan((), (), ())
         sized_by_data = data_dependent(self.case.inputs())
+        if any(one.alias_info is not None for one in self.case.op.schema.returns):
+            form = "opaque"  # torch 2.13 and 2.15 generate code that overwrites a returned argument
         outputs = _kinds([tensor for _, tensor in eager.outputs], form, sized_by_data)
         arguments = _kinds([tensor for _, tensor in eager.arguments.tensors()], form)
         written = _written(eager.arguments)

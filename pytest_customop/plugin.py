@@ -29,6 +29,7 @@ _MARKER = (
     "devices, dtypes, requires_grad and layouts; every check on every case is an item. "
     "Use pytest_customop.customop_cases(...), which is typed."
 )
+NOTHING = "not-selected"
 _WORKER_UNKNOWN = "customop_unknown_checks"
 
 
@@ -53,9 +54,19 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+@contextlib.contextmanager
+def _as_usage_error() -> Iterator[None]:
+    """Tell a wrong registration of checks in one line, before anything is collected."""
+    try:
+        yield
+    except ValueError as error:
+        raise pytest.UsageError(f"customop: {error}") from None
+
+
 def _refuse_near_misses(session: Session) -> None:
     """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
-    session.note_unknown_checks(session.registry(session.config.hook))
+    with _as_usage_error():
+        session.note_unknown_checks(session.registry(session.config.hook))
     for wrong in session.wrong_checks():
         if "did you mean" in wrong:
             raise pytest.UsageError(f"customop: {wrong}")
@@ -77,7 +88,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     from .engine import registry_from
     from .report.terminal import aligned
 
-    checks = registry_from(config.hook)
+    with _as_usage_error():
+        checks = registry_from(config.hook)
     rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
     print("\n".join(aligned(rows)))
     return 0
@@ -115,7 +127,10 @@ def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
         planned = plan_for(metafunc, session.settings, registry, session.why_absent)
         hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
     params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
-    metafunc.parametrize(CELL, params, indirect=True, scope="function")
+    # Not an empty set: what pytest makes of one is up to its configuration.
+    metafunc.parametrize(
+        CELL, params or [pytest.param(None, id=NOTHING)], indirect=True, scope="function"
+    )
 
 
 @contextlib.contextmanager
@@ -164,7 +179,7 @@ def _parametrize_dtypes(metafunc: pytest.Metafunc) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     callspec = getattr(item, "callspec", None)
     planned: Any = callspec.params.get(CELL) if callspec is not None else None
-    if hasattr(planned, "is_body"):  # not pytest's mark of an empty parameter set
+    if planned is not None:
         item.stash[PLANNED] = planned
 
 
@@ -181,7 +196,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the items that pytest makes of an empty parameter set: a body that is not selected."""
+    """Drop the items that stand for nothing: a body, or checks, that are not selected."""
     empty = [
         item
         for item in items
@@ -209,8 +224,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")
     if result.outcome != "passed":
-        settings = pyfuncitem.config.stash[SESSION].settings
-        pytest.fail(result.text(rerun_command(pyfuncitem.nodeid, settings)), pytrace=False)
+        pytest.fail(result.text(rerun_command(pyfuncitem)), pytrace=False)
     return True
 
 
@@ -344,7 +358,11 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 @pytest.fixture
 def customop_device(request: pytest.FixtureRequest) -> str:
     """Each device of `--customop-devices` in turn; absent ones are skipped with the reason."""
-    return request.param  # type: ignore[no-any-return]
+    device: str = request.param
+    absent = request.config.stash[SESSION].why_absent(device)
+    if absent:
+        pytest.fail(f"{absent} (--customop-require-devices)", pytrace=False)
+    return device
 
 
 @pytest.fixture

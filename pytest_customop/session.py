@@ -5,7 +5,10 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +32,7 @@ class Session:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.settings: Settings = read_settings(config)
-        self.records: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
@@ -108,7 +111,7 @@ class Session:
 
     def _has_failed(self, report: pytest.TestReport, one: dict[str, Any]) -> bool:
         """Whether there is a finding already, which a failing teardown must not hide."""
-        known = self.records.get((report.nodeid, one["op"], one["check"] or ""), {})
+        known = self.records.get((report.nodeid, one["op"], one["check"] or "", 0), {})
         return known.get("outcome") in ("failed", "error")
 
     def _lost(self, report: pytest.TestReport) -> None:
@@ -117,9 +120,11 @@ class Session:
             self._keep(report.nodeid, [_ended(one, "error", report)])
 
     def _keep(self, nodeid: str, records: list[dict[str, Any]]) -> None:
+        seen: Counter[tuple[str, str]] = Counter()
         for one in records:
-            key = (nodeid, one["op"], one["check"] or "")
-            self.records[key] = {"nodeid": nodeid, **one}
+            name = (one["op"], one["check"] or "")
+            self.records[nodeid, *name, seen[name]] = {"nodeid": nodeid, **one}
+            seen[name] += 1  # a test that runs checks by hand may run one several times
 
     def unfinished(self) -> None:
         """Turn what began and never ended into errors; at the end of the session."""
@@ -152,22 +157,24 @@ def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, A
     results = item.stash.get(RESULTS, [])
     if planned is None:
         return [_record(one, item, report) for one in results] if report.when == "call" else []
-    base = {**planned.record(), "finding": None, "fix": None, "repro": _rerun(item)}
+    base = {**planned.record(), "finding": None, "fix": None, "repro": rerun_command(item)}
     if report.when == "setup":
         return [{**base, **_of_report(report, pending=True)}]
     if report.when == "call":
-        if results:
-            return [_record(results[0], item, report)]
+        told = [_record(one, item, report) for one in results]
+        if told and not planned.is_body:
+            return told
         record = {**base, **_of_report(report)}
         if record["outcome"] == "failed" and not planned.is_body:
             record["outcome"] = "error"  # nothing was checked: no finding, and no pass
-        return [record]
+        return [record, *told]  # a body may have run checks by hand
     return [{**base, **_of_report(report)}] if report.failed else []
 
 
 def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
-    record = {**result.record(), "repro": _rerun(item), "limit": result.limit}
-    if _outcome(report) in ("xfailed", "xpassed"):
+    record = {**result.record(), "repro": rerun_command(item), "limit": result.limit}
+    as_expected = {"failed": "xfailed", "error": "xfailed", "passed": "xpassed"}
+    if _outcome(report) == as_expected.get(result.outcome):
         record["outcome"] = _outcome(report)
     return record
 
@@ -193,10 +200,13 @@ def _outcome(report: pytest.TestReport) -> str:
     return report.outcome
 
 
-def _rerun(item: pytest.Item) -> str:
-    return rerun_command(item.nodeid, item.config.stash[SESSION].settings)
-
-
-def rerun_command(nodeid: str, settings: Settings) -> str:
-    """The command that runs one item again, with the settings that matter to it."""
-    return " ".join(["pytest", f'"{nodeid}"', *settings.flags()])
+def rerun_command(item: pytest.Item) -> str:
+    """The command that runs one item again from the same folder, with what matters to it."""
+    settings = item.config.stash[SESSION].settings
+    path, separator, rest = item.nodeid.partition("::")
+    here = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
+    words = ["pytest", f'"{Path(here).as_posix()}{separator}{rest}"', *settings.flags()]
+    planned = item.stash.get(PLANNED, None)
+    if settings.checks and planned is not None and planned.check_name:
+        words.append(f"--customop-checks={planned.check_name}")
+    return " ".join(words)

@@ -179,13 +179,14 @@ def _plain(value: Any) -> str:
 def describe(value: Any) -> str:
     """One argument in words: a tensor by dtype, shape, strides and a digest, the rest by `repr`."""
     if isinstance(value, torch.Tensor):
-        return _describe_tensor(value)
+        return f"{summary(value)} digest {digest(value)}"
     if isinstance(value, (list, tuple)) and any(isinstance(e, torch.Tensor) for e in value):
         return f"[{', '.join(describe(element) for element in value)}]"
     return repr(value)
 
 
-def _describe_tensor(tensor: torch.Tensor) -> str:
+def summary(tensor: torch.Tensor) -> str:
+    """A tensor in words, without its values: `float32[5, 4] strides (1, 5) requires_grad`."""
     text = f"{_plain(tensor.dtype)}{list(tensor.shape)}"
     if tensor.layout != torch.strided:
         return f"{text} {_plain(tensor.layout)}"
@@ -197,7 +198,7 @@ def _describe_tensor(tensor: torch.Tensor) -> str:
         text += f" on {tensor.device}"
     if tensor.requires_grad:
         text += " requires_grad"
-    return f"{text} digest {digest(tensor)}"
+    return text
 
 
 def digest(tensor: torch.Tensor) -> str:

@@ -214,7 +214,7 @@ class _Row:
 
 def _multiples(vjp: _Backward, g: list[Tensor], base: Gradients, limits: _Limits) -> Iterator[_Row]:
     for factor in limits.factors:
-        words = f"{factor:g} * grad_output"
+        words = f"{_in_words(factor)} * grad_output"
         got = vjp([factor * one for one in g], words)
         for name, gradient in base.items():
             size = max(abs(factor), limits.factors[-1]) * _size(gradient)
@@ -223,6 +223,10 @@ def _multiples(vjp: _Backward, g: list[Tensor], base: Gradients, limits: _Limits
             # A backward that computes in a dtype of smaller range overflows: linear for all that.
             counted = found.isfinite() if factor > 1 else None
             yield _row(words, name, factor * gradient, found, allowed, counted)
+
+
+def _in_words(factor: float) -> str:
+    return f"2**{math.log2(factor):g}" if factor > 0 else f"{factor:g}"
 
 
 def _sums(

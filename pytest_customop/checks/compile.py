@@ -7,12 +7,20 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..agreement import Reference, agree, reference
+from ..agreement import CompiledRaises, Reference, agree, reference
 from ..case import Case
-from ..compile_errors import chain, compiler_session, pinned_size, verdict
+from ..compile_errors import (
+    certain_verdict,
+    chain,
+    compiler_session,
+    compiles,
+    pinned_size,
+    refuse_without_compiler,
+    verdict,
+)
 from ..compiled import BARE, Form, Surrounded
 from ..draw import Arguments
-from ..findings import CheckFailed, CheckSkipped, fail, skip
+from ..findings import CheckSkipped, fail, skip
 from ..sizes import second_case
 from ..values import is_plain
 from .registry import Check
@@ -33,6 +41,9 @@ def check_dynamic(case: Case) -> None:
 
 
 def _check(case: Case, *, dynamic: bool) -> None:
+    if any(tensor.is_meta for _, tensor in case.inputs().tensors()):
+        reason = "tensors on the meta device have no values to compare"
+        raise skip("nothing-to-check", reason, limit=False)
     with compiler_session():
         trial = _Trial(case, Form(consumers="generated" if dynamic else "opaque"), dynamic)
         trial.run_at(case)
@@ -57,19 +68,20 @@ class _Trial:
 
         Raises:
             CheckFailed: for what is wrong, an exception of the compiled function included.
+            CompiledRaises: if a recompilation was refused.
         """
         expected = self.expected
         if case is not self.case:
             expected = reference(self.surrounded, case)
+            if expected.surrounded is not self.surrounded:
+                return  # other surroundings than those that are compiled
         _refuse_broken(expected, where)
         try:
             self._compare(expected, where)
-        except (CheckFailed, CheckSkipped):
-            raise
-        except Exception as error:
-            if _is_recompile(error):
+        except CompiledRaises as raised:
+            if _is_recompile(raised.error):
                 raise
-            self._judge(case, expected, error, where)
+            self._judge(case, expected, raised.error, where)
         if self.backend.graphs == 0:
             raise skip(
                 "compiler-off",
@@ -85,24 +97,16 @@ class _Trial:
 
     def _judge(self, case: Case, expected: Reference, error: Exception, where: str) -> None:
         """Report an exception of compiled code, unless it is the surroundings that cannot compile."""
-        if self.surrounded.form != BARE:
+        refuse_without_compiler(error)
+        known = certain_verdict(error, expected.promises, where)
+        if known is None and self.surrounded.form != BARE:
             alone = _Trial(self.case, BARE, self.dynamic)
             if case is not self.case:
                 alone.run_at(self.case)
             alone.run_at(case, where)  # raises if the op alone is enough
-            if not self._consumers_compile():
+            if not compiles(*self.surrounded.consumers_alone(), self.case):
                 return
-        raise verdict(error, case, expected.promises, where) from error
-
-    def _consumers_compile(self) -> bool:
-        """Whether the consumers compile on the tensors that the eager op returned."""
-        function, tensors = self.surrounded.consumers_alone()
-        backend = compat.counting_backend(self.case.backend)
-        try:
-            torch.compile(function, fullgraph=True, backend=backend)(tensors)
-        except Exception:
-            return False
-        return True
+        raise known or verdict(error, case, expected.promises, where) from error
 
 
 def _refuse_broken(expected: Reference, where: str) -> None:
@@ -129,12 +133,9 @@ def _at_second_size(trial: _Trial) -> None:
     try:
         with compat.refusing_recompiles():
             trial.run_at(second, where)
-        return
-    except Exception as error:
-        if isinstance(error, (CheckFailed, CheckSkipped)):
-            raise
-        _refuse_pinned(error, case, second, where)
-    trial.run_at(second, where)
+    except CompiledRaises as raised:
+        _refuse_pinned(raised.error, case, second, where)
+        trial.run_at(second, where)
 
 
 def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> None:

@@ -285,8 +285,7 @@ def _projected_verdict(
         return RIGHT
     bend = float(_weighted(columns.ahead - columns.behind, weight).norm())
     spread = float(_weighted(columns.centre - columns.wide, weight).norm())
-    certain = max(bend, spread) <= _EXPLAINS * error and error > 2 * allowed
-    return WRONG if certain else UNCLEAR
+    return WRONG if max(bend, spread) <= _EXPLAINS * error else UNCLEAR
 
 
 def _weighted(column: Tensor, weight: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from .jacobian import RIGHT, WRONG, Pair, compare
 from .projection import Draw, is_small, torch_agrees
 from .unfit import (
     narrow,
+    narrow_gradient,
     narrow_outputs,
     not_smooth,
     out_of_domain,
@@ -60,6 +61,8 @@ def judge(function: VectorFunction, options: GradOptions, seed: int, words: Word
             pairs = _differing(look, draw, options)
             if not pairs:
                 return
+            if draw is not None and _right_on_masks(look, draw, options, seed + attempt):
+                return
             if at_point:
                 earlier = _report(function, pairs, earlier, options, seed, words)
             reasons.append(not_smooth(function, pairs, options))
@@ -89,6 +92,17 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
         raise skip("checker-limit", f"torch.autograd.gradcheck cannot judge this: {trouble}")
     # torch's verdict was rounding of the steps, which is left out of the comparison, or kinks.
     return []
+
+
+def _right_on_masks(
+    function: VectorFunction, draw: Draw, options: GradOptions, seed: int
+) -> bool:
+    """Whether the formula is right for grad_outputs of zeros and ones, as torch's gradcheck sends.
+
+    Then only a backward that is not linear can be wrong for others, which is `backward.linear`'s
+    to say. A mask and its complement leave no output out.
+    """
+    return all(not _differing(function, masked, options) for masked in draw.masks(seed))
 
 
 def _nudged(
@@ -140,6 +154,10 @@ def _report(
     for pair in wrong:
         for other in earlier:
             if pair.same_place(other) and other.verdict == WRONG:
+                coarse = narrow_gradient(function, pair, seed)
+                if coarse is not None:
+                    subject = words.derivative.format(input=function.inputs[pair.source].name)
+                    raise narrow(subject, coarse, options)
                 raise _finding(function, pairs, (pair, other), words, options)
     return wrong
 

@@ -42,6 +42,19 @@ class Draw:
         return Draw(weights, [signs(point, generator) for point in function.point])
 
 
+    def masks(self, seed: int) -> tuple[Draw, Draw]:
+        """The draw with random zeros and ones for weights, and with their complement."""
+        generator = torch.Generator().manual_seed(seed)
+        chosen = [
+            torch.randint(0, 2, weight.shape, generator=generator).to(weight)
+            for weight in self.weights
+        ]
+        return (
+            Draw(chosen, self.directions),
+            Draw([1 - weight for weight in chosen], self.directions),
+        )
+
+
 def signs(like: Tensor, generator: torch.Generator) -> Tensor:
     """Random +1 and -1."""
     return (torch.randint(0, 2, like.shape, generator=generator) * 2 - 1).to(like)
@@ -68,14 +81,17 @@ def torch_agrees(function: VectorFunction, draw: Draw | None, options: GradOptio
     for source, point in enumerate(function.point):
         if point.numel() == 0:
             continue
-        # In units of their tolerances, the outputs can be added up to one number.
-        scaled = [
-            weight / tolerance(function, target, weight, gradients[target][source], options)
+        allowed = [
+            tolerance(function, target, weight, gradients[target][source], options)
             for target, weight in enumerate(draw.weights)
+        ]
+        # Brought to one tolerance, the outputs can be added up to one number.
+        scaled = [
+            weight * (max(allowed) / own) for weight, own in zip(draw.weights, allowed, strict=True)
         ]
         line = _line(function, source, draw.directions[source], scaled)
         origin = torch.zeros((), dtype=torch.float64, device=point.device, requires_grad=True)
-        if not _gradcheck(line, [origin], options.eps, atol=1.0, rtol=0.0):
+        if not _gradcheck(line, [origin], options.eps, atol=max(allowed), rtol=0.0):
             return False
     return True
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..findings import CheckSkipped, skip
 from ..inputs import GradOptions
 from .jacobian import RIGHT, Pair
-from .projection import random_weights, signs
+from .projection import gradient_of, random_weights, signs
 from .vectors import ROUNDING, CallError, VectorFunction
 
 # Dtypes that ops compute in, and a step for each that is far above its rounding, in roundings.
@@ -90,13 +90,30 @@ def narrow_outputs(
     return {target: dtype for target, dtype in found.items() if dtype is not None}
 
 
+def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dtype | None:
+    """The dtype that a gradient is computed in, if its rounding explains the difference."""
+    generator = torch.Generator().manual_seed(seed)
+    weight = random_weights(function.outputs[pair.target].values, generator)
+    gradient = gradient_of(function, pair.target, weight)[pair.source]
+    scale = float(gradient.norm())
+    if pair.jacobians is not None:
+        numeric, formula = pair.jacobians
+        scale, error = float(formula.abs().max()), float((formula - numeric).abs().max())
+    else:
+        error = abs(pair.formula - pair.numeric)
+    for dtype in _NARROW:
+        if _holds(gradient, dtype) and error <= 4 * torch.finfo(dtype).eps * scale:
+            return dtype
+    return None
+
+
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
-    """The skip for an output of this name that is computed in this dtype."""
+    """The skip for an output or gradient of this name that is computed in this dtype."""
     words = str(dtype).removeprefix("torch.")
     return skip(
         "float32-internal",
         f"{name} of float64 inputs holds no more precision than {words}: the op computes in {words}, "
-        f"so steps of {options.eps:g} drown. Compare coarsely, "
+        f"and steps of {options.eps:g} drown in that. Compare coarsely, "
         "gradcheck=GradOptions(eps=1e-2, atol=1e-2, rtol=1e-2), or give a reason to leave it out.",
     )
 
