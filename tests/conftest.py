@@ -1,0 +1,34 @@
+"""Fixtures of the project's own tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import kit
+import pytest
+
+pytest_plugins = "pytester"
+
+
+@pytest.fixture
+def kept_modules() -> Iterator[dict[str, ModuleType]]:
+    """Modules that stay imported when pytester has put `sys.modules` back: torch loads only once."""
+    kept: dict[str, ModuleType] = {}
+    yield kept
+    for name, module in kept.items():
+        sys.modules.setdefault(name, module)
+
+
+@pytest.fixture
+def suite(
+    kept_modules: dict[str, ModuleType],
+    pytester: pytest.Pytester,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> kit.Suite:
+    """A folder of tests to be, whose ops have a namespace of their own."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+    return kit.Suite(pytester, request.node.name, kept_modules)

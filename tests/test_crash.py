@@ -1,0 +1,60 @@
+"""When the process that runs a check dies, the report still tells what it ran."""
+
+from __future__ import annotations
+
+import pytest
+from kit import HEAD, Suite
+
+SUITE = """
+import os
+
+@torch.library.custom_op("NS::leaves", mutates_args=())
+def leaves(x: torch.Tensor) -> torch.Tensor:
+    os._exit(3)
+
+@torch.library.custom_op("NS::aborts", mutates_args=())
+def aborts(x: torch.Tensor) -> torch.Tensor:
+    os.abort()
+
+@torch.library.custom_op("NS::lives", mutates_args=())
+def lives(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@customop_cases(lives, [(tensor(3),), (tensor(4),)])
+def test_before(): ...
+
+@customop_cases(leaves, [Sample((tensor(3),), id="deadly")], dtypes=[torch.float64])
+@customop_cases(aborts, [Sample((tensor(3),), id="deadly")], dtypes=[torch.float64])
+def test_dies(): ...
+
+@customop_cases(lives, [(tensor(3),), (tensor(4),)])
+def test_later(): ...
+"""
+
+
+def test_the_items_that_killed_their_workers_are_errors_in_full(suite: Suite) -> None:
+    suite.test(SUITE, ops=HEAD)
+    result = suite.run_apart("-n", "2", "--customop-report=report.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    results = suite.results()
+    assert [one["outcome"] for one in results].count("passed") == 4
+    lost = [one for one in results if one["outcome"] != "passed"]
+    for one, op in zip(lost, ("aborts", "leaves"), strict=True):
+        name = f"test_dies[{suite.ns}.{op}-cpu-float64-nograd-deadly-own.passes]"
+        assert "crashed while running" in one.pop("message")
+        del one["duration"]
+        assert one == {
+            "nodeid": f"test_it.py::{name}",
+            "op": f"{suite.ns}::{op}",
+            "check": "own.passes",
+            "device": "cpu",
+            "dtype": "float64",
+            "requires_grad": False,
+            "layout": "contiguous",
+            "sample": "deadly",
+            "outcome": "error",
+            "finding": None,
+            "fix": None,
+            "repro": f'pytest "test_it.py::{name}" --customop-checks=own.passes',
+        }
+        result.stdout.fnmatch_lines([f"{suite.ns}::{op} *1 error"])

@@ -1,0 +1,287 @@
+"""Checks without pytest: `check_op`, what it returns, and how that reads."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, List
+
+import pytest
+import torch
+
+from pytest_customop import Case, Check, CheckResult, Sample, check_op, fail, skip, tensor
+from pytest_customop.hookspecs import hookimpl
+from pytest_customop.samples import MarkError
+
+
+@torch.library.custom_op("t_engine::scale", mutates_args=())
+def scale(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x * n
+
+
+scale.register_autograd(
+    lambda ctx, grad: (grad * ctx.n, None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "n", inputs[1]),
+)
+
+
+@torch.library.custom_op("t_engine::refuses", mutates_args=())
+def refuses(x: torch.Tensor) -> torch.Tensor:
+    raise IndexError("no such row\nand a second line")
+
+
+@torch.library.custom_op("t_engine::inference_only", mutates_args=())
+def inference_only(x: torch.Tensor) -> torch.Tensor:
+    if x.requires_grad:
+        raise RuntimeError("inference only")
+    return x.clone()
+
+
+def passes(case: Case) -> None:
+    assert case.eager.error is None
+
+
+def fails(case: Case) -> None:
+    raise fail("own-finding", "output is wrong", "the evidence", fix="change it")
+
+
+def skips(case: Case) -> None:
+    raise skip("own-reason", "it cannot be judged here")
+
+
+def breaks(case: Case) -> None:
+    raise KeyError("a broken check")
+
+
+class Own:
+    """A plugin with a check of each outcome."""
+
+    @hookimpl
+    def pytest_customop_register_checks(self) -> List[Check]:
+        return [
+            Check("own.breaks", "breaks", breaks),
+            Check("own.fails", "fails", fails),
+            Check("own.passes", "passes", passes),
+            Check("own.skips", "skips", skips),
+        ]
+
+
+X = [(tensor(3), 2)]
+
+
+def run(op: Any, samples: Any, checks: Any = "own", **given: Any) -> List[CheckResult]:
+    return check_op(op, samples, checks=checks, plugins=[Own()], **given)
+
+
+def test_one_result_a_check_and_case() -> None:
+    results = run(scale, X)
+    assert [(one.case, one.check, one.outcome) for one in results] == [
+        (f"cpu-float32-{gradients}-0", check, outcome)
+        for gradients in ("nograd", "withgrad")
+        for check, outcome in (
+            ("own.breaks", "error"),
+            ("own.fails", "failed"),
+            ("own.passes", "passed"),
+            ("own.skips", "skipped"),
+        )
+    ]
+    assert {one.op for one in results} == {"t_engine::scale"}
+    assert results[0].place == {
+        "device": "cpu",
+        "dtype": "float32",
+        "requires_grad": False,
+        "layout": "contiguous",
+        "sample": "0",
+    }
+    assert all(one.duration > 0 for one in results)
+
+
+def test_a_finding() -> None:
+    (result,) = run(scale, X, "own.fails", requires_grad=False)
+    assert (result.finding, result.message, result.fix) == (
+        "own-finding",
+        "output is wrong",
+        "change it",
+    )
+    assert str(result) == (
+        "own-finding: output is wrong\n"
+        "\n"
+        "op     t_engine::scale\n"
+        "check  own.fails\n"
+        "case   cpu-float32-nograd-0\n"
+        "         x = tensor(3): float32[3]\n"
+        "         n = 2\n"
+        "\n"
+        "the evidence\n"
+        "\n"
+        "fix    change it"
+    )
+
+
+def test_a_skip_and_a_pass_are_one_line() -> None:
+    results = run(scale, X, ["own.passes", "own.skips"], requires_grad=False)
+    assert [str(one) for one in results] == [
+        "passed t_engine::scale own.passes [cpu-float32-nograd-0]",
+        "skipped t_engine::scale own.skips [cpu-float32-nograd-0]: "
+        "own-reason: it cannot be judged here",
+    ]
+    assert (results[1].skip_code, results[1].limit) == ("own-reason", True)
+
+
+def test_a_check_that_breaks_is_an_error_with_its_whole_traceback() -> None:
+    (result,) = run(scale, X, "own.breaks", requires_grad=False)
+    assert result.outcome == "error"
+    assert result.finding is None
+    assert "KeyError" in result.message
+    assert 'raise KeyError("a broken check")' in result.evidence
+
+
+def test_an_op_that_raises_is_told_in_full_once_a_case_and_in_one_line_after() -> None:
+    results = run(refuses, [(tensor(3),), (tensor(4),)], requires_grad=False)
+    assert {(one.outcome, one.finding) for one in results} == {("failed", "eager-raises")}
+    for case in (results[:4], results[4:]):
+        first, *others = case
+        assert first.message == "t_engine::refuses raises IndexError: no such row"
+        assert "and a second line" in first.evidence
+        assert "in refuses" in first.evidence
+        for one in others:
+            assert one.evidence == ""
+            assert one.message == f"{first.message} (told in full above)"
+
+
+def test_the_traceback_of_an_op_keeps_the_op_s_frames_only() -> None:
+    result = run(refuses, [(tensor(3),)], requires_grad=False)[0]
+    frames = [line for line in result.evidence.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 1
+    assert __file__ in frames[0]
+
+
+def test_an_op_without_formula_may_refuse_gradients() -> None:
+    results = run(inference_only, [(tensor(3),)], "own.passes", requires_grad=[False, True])
+    assert [(one.outcome, one.skip_code) for one in results] == [
+        ("passed", None),
+        ("skipped", "inference-only"),
+    ]
+    assert "inference only" in results[1].message
+
+
+def test_cells_that_do_not_run_are_told() -> None:
+    results = run(scale, X, requires_grad=False, skip_if=lambda cell: "not on Tuesdays")
+    assert [(one.outcome, one.message, one.check) for one in results] == [
+        ("skipped", "not on Tuesdays", "")
+    ]
+
+
+def test_a_device_that_is_absent_is_one_skip() -> None:
+    class NoCuda:
+        @hookimpl
+        def pytest_customop_device_available(self, device: str) -> Any:
+            return "no driver" if device == "cuda" else None
+
+    results = check_op(
+        scale, X, devices=["cpu", "cuda"], checks="own.passes", plugins=[Own(), NoCuda()]
+    )
+    assert [one.outcome for one in results] == ["passed", "passed", "skipped"]
+    assert results[2].message == "device cuda is not available: no driver"
+    assert results[2].place["device"] == "cuda"
+
+
+def test_a_plugin_drops_and_replaces_planned_items() -> None:
+    class FirstOnly:
+        @hookimpl
+        def pytest_customop_modify_cases(self, definition: Any, planned: List[Any]) -> None:
+            assert definition is None
+            del planned[1:]
+
+    results = check_op(scale, X, checks="own", plugins=[Own(), FirstOnly()])
+    assert [one.check for one in results] == ["own.breaks"]
+
+
+def test_a_module_with_hooks_is_a_plugin_as_it_is_for_pytest() -> None:
+    module = SimpleNamespace(
+        pytest_customop_register_checks=lambda: [Check("own.passes", "passes", passes)]
+    )
+    results = check_op(scale, X, checks="own", requires_grad=False, plugins=[module])
+    assert [one.outcome for one in results] == ["passed"]
+
+
+def test_everything_can_be_given() -> None:
+    def make(device: str, dtype: torch.dtype, requires_grad: bool, n: int) -> Any:
+        return [Sample((tensor(4, 4), n), id="square")]
+
+    results = run(
+        "t_engine::scale",
+        make,
+        "own.passes",
+        devices="cpu",
+        dtypes=torch.float64,
+        layouts=["transposed"],
+        axes={"n": [2, 3]},
+        tolerances=(1e-3, 1e-3),
+        gradcheck="not here",
+        requires_grad=True,
+        backend="eager",
+        seed=3,
+    )
+    assert [one.case for one in results] == [
+        "cpu-float64-withgrad-transposed-n2-square",
+        "cpu-float64-withgrad-transposed-n3-square",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"op": "t_engine::scal"}, "did you mean 't_engine::scale'?"),
+        ({"samples": []}, "samples is empty"),
+        ({"samples": [tensor(3)]}, "which is no tuple"),
+        ({"samples": [(tensor(3), "2")]}, "argument 'n' is an int"),
+        ({"layouts": "stridet"}, "did you mean 'strided'?"),
+        ({"devices": "cuad"}, "did you mean 'cuda'?"),
+        ({"checks": "own.pases"}, "did you mean 'own.passes'?"),
+    ],
+)
+def test_wrong_use_is_a_mark_error_that_names_check_op(given: Any, told: str) -> None:
+    call = {"op": scale, "samples": X, **given}
+    with pytest.raises(MarkError) as caught:
+        run(call.pop("op"), call.pop("samples"), **call)
+    assert told in str(caught.value)
+    assert "check_op: " in str(caught.value)
+
+
+def test_an_interrupt_passes_through() -> None:
+    def interrupted(case: Case) -> None:
+        raise KeyboardInterrupt
+
+    plugin = SimpleNamespace(
+        pytest_customop_register_checks=hookimpl(
+            lambda: [Check("own.interrupted", "is interrupted", interrupted)]
+        )
+    )
+    with pytest.raises(KeyboardInterrupt):
+        check_op(scale, X, checks="own", plugins=[plugin])
+
+
+def test_a_script_needs_no_running_pytest(tmp_path: Path) -> None:
+    script = """
+import torch
+from pytest_customop import check_op, tensor
+
+@torch.library.custom_op("t_script::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+for result in check_op(twice, [(tensor(3),)], checks="opcheck.test_schema"):
+    print(result)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout.splitlines() == [
+        "passed t_script::twice opcheck.test_schema [cpu-float32-nograd-0]"
+    ]

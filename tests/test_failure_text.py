@@ -1,0 +1,192 @@
+"""A failure reads well: code, op, check, case, arguments, evidence, fix, and how to rerun it."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from kit import HEAD, Suite, assert_no_plugin_frames
+
+
+def failure(result: pytest.RunResult, nodeid: str) -> list[str]:
+    """The lines of one item's failure."""
+    lines = result.outlines
+    start = next(i for i, line in enumerate(lines) if line.strip("_ ") == nodeid and "__" in line)
+    rest = lines[start + 1 :]
+    ends = (i for i, line in enumerate(rest) if line.startswith(("____", "====")))
+    return rest[: next(ends, len(rest))]
+
+
+def test_a_finding_in_full(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [Sample((tensor(3, low=0), 2), id="wide")], checks="own.fails")
+def test_scale(): ...
+""")
+    result = suite.run("--customop-seed=5", checks=None)
+    nodeid = "test_scale[cpu-float32-withgrad-wide-own.fails]"
+    assert failure(result, nodeid) == [
+        "own-finding: output is wrong",
+        "",
+        f"op     {suite.ns}::scale",
+        "check  own.fails",
+        "case   cpu-float32-withgrad-wide",
+        "         x = tensor(3, low=0): float32[3] requires_grad",
+        "         n = 2",
+        "",
+        "the evidence",
+        "",
+        "fix    change it",
+        f'rerun  pytest "test_it.py::{nodeid}" --customop-seed=5',
+    ]
+    assert_no_plugin_frames(result)
+
+
+def rerun_of(lines: list[str]) -> list[str]:
+    """The arguments of the command that a failure names."""
+    (line,) = (line for line in lines if line.startswith("rerun"))
+    words = shlex.split(line.removeprefix("rerun"))
+    assert words[0] == "pytest"
+    return words[1:]
+
+
+def test_the_command_reruns_exactly_that_item(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(
+    scale, [(tensor(3), 2), (tensor(4), 2)], checks=["own.fails", "own.passes"],
+    dtypes=[torch.float32, torch.float64],
+)
+def test_scale(): ...
+""")
+    result = suite.run("--customop-dtypes=float64", "--customop-seed=3", checks=None)
+    nodeid = "test_scale[cpu-float64-nograd-1-own.fails]"
+    again = suite.run("-v", *rerun_of(failure(result, nodeid)), checks=None)
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["customop: * dtypes=float64 * seed=3"])
+    assert f"{nodeid} FAILED" in again.stdout.str()
+
+
+def test_the_command_reruns_an_opt_in_check(suite: Suite) -> None:
+    suite.test(
+        "@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test_op(): ...\n"
+    )
+    result = suite.run(checks="own.fails")
+    result.assert_outcomes(failed=1)
+    arguments = rerun_of(failure(result, "test_op[cpu-float32-nograd-0-own.fails]"))
+    suite.run(*arguments, checks=None).assert_outcomes(failed=1)
+
+
+def test_the_command_reruns_a_test_of_a_subfolder_and_a_class(suite: Suite) -> None:
+    suite.test(
+        """
+@customop_cases(scale, [(tensor(3), 2)], checks="own.fails", requires_grad=False)
+class TestScale: ...
+""",
+        name="sub folder/test_it.py",
+    )
+    result = suite.run(checks=None)
+    nodeid = "TestScale.test_customop[cpu-float32-nograd-0-own.fails]"
+    again = suite.run(*rerun_of(failure(result, nodeid)), checks=None)
+    again.assert_outcomes(failed=1)
+
+
+def test_the_command_is_for_the_folder_that_pytest_was_called_in(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite.test(
+        "@customop_cases(scale, [(tensor(3), 2)], checks='own.fails')\ndef test_op(): ...\n",
+        name="below/test_it.py",
+    )
+    suite.write("pytest.ini", "[pytest]\n")
+    monkeypatch.chdir(suite.path / "below")
+    result = suite.run(checks=None)
+    arguments = rerun_of(failure(result, "test_op[cpu-float32-nograd-0-own.fails]"))
+    assert arguments[0] == "test_it.py::test_op[cpu-float32-nograd-0-own.fails]"
+    suite.run(*arguments, checks=None).assert_outcomes(failed=1)
+
+
+RAISES = """
+def helper(x):
+    raise IndexError("no such row")
+
+@torch.library.custom_op("NS::raises", mutates_args=())
+def raises(x: torch.Tensor) -> torch.Tensor:
+    return helper(x)
+
+@customop_cases(raises, [(tensor(3),), (tensor(4),)], requires_grad=False)
+def test_raises(): ...
+"""
+
+
+def test_an_op_that_raises_is_told_in_full_once_a_case(suite: Suite) -> None:
+    path = suite.test(RAISES, ops=HEAD)
+    result = suite.run(checks="own.passes,own.skips")
+    result.assert_outcomes(failed=4)
+    first, second = (
+        failure(result, f"test_raises[cpu-float32-nograd-0-own.{check}]")
+        for check in ("passes", "skips")
+    )
+    sentence = f"eager-raises: {suite.ns}::raises raises IndexError: no such row"
+    assert first[0] == sentence
+    assert second[0] == f"{sentence} (told in full above)"
+    frames = [line for line in first if line.startswith("  File ")]
+    assert frames == [
+        f'  File "{path}", line {suite.line_of("return helper")}, in raises',
+        f'  File "{path}", line {suite.line_of("raise IndexError")}, in helper',
+    ]
+    assert "IndexError: no such row" in first
+    assert not any(line.startswith("  File ") for line in second)
+    text = result.stdout.str()
+    assert text.count("in helper") == 2  # once for each of the two samples
+
+
+def test_a_check_that_breaks_shows_where(suite: Suite) -> None:
+    suite.test(
+        "@customop_cases(scale, [(tensor(3), 2)], checks='own.breaks')\ndef test_op(): ...\n"
+    )
+    result = suite.run(checks=None)
+    lines = failure(result, "test_op[cpu-float32-nograd-0-own.breaks]")
+    assert lines[0] == "error: the check broke: RuntimeError: a broken check"
+    assert any('raise RuntimeError("a broken check")' in line for line in lines)
+
+
+def test_a_real_tensor_is_told_by_its_digest(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [(torch.arange(6.0).reshape(2, 3).t(), 2)], checks="own.fails")
+def test_scale(): ...
+""")
+    lines = failure(suite.run(checks=None), "test_scale[cpu-float32-nograd-0-own.fails]")
+    (told,) = (line for line in lines if line.startswith("         x = "))
+    assert told.startswith("         x = float32[3, 2] strides (1, 3) digest ")
+
+
+def test_a_body_fails_like_any_test(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)
+def test_scale(customop_case):
+    assert customop_case() is None
+""")
+    result = suite.run(checks="body")
+    result.stdout.fnmatch_lines([">       assert customop_case() is None", "E *assert tensor(*"])
+    assert_no_plugin_frames(result)
+
+
+def test_a_body_whose_op_raises_ends_in_the_op(suite: Suite) -> None:
+    suite.test(
+        RAISES.replace("def test_raises(): ...", "def test_raises(case_): ...").replace(
+            "def test_raises(case_): ...",
+            "def test_raises(customop_case):\n    customop_case()",
+        ),
+        ops=HEAD,
+    )
+    result = suite.run(checks="body")
+    result.assert_outcomes(failed=2)
+    assert 'raise IndexError("no such row")' in result.stdout.str()
+
+
+def test_a_skip_is_placed_at_the_test(suite: Suite) -> None:
+    suite.test("@customop_cases(scale, [(tensor(3), 2)], checks='own.skips')\ndef test_op(): ...\n")
+    line = suite.line_of("@customop_cases")
+    result = suite.run("-rs", checks=None)
+    result.stdout.fnmatch_lines(
+        [f"SKIPPED [[]2] test_it.py:{line}: own-reason: it cannot be judged here"]
+    )

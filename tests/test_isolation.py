@@ -1,0 +1,162 @@
+"""What a check does to global state is undone; other tests do not notice that checks ran."""
+
+from __future__ import annotations
+
+import logging
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from kit import HEAD, Suite
+
+from pytest_customop.isolation import preserved_state
+
+
+def set_determinism() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    # what is changed: (how it is changed, how it is read)
+    "torch's random stream": (lambda: torch.rand(3), lambda: torch.get_rng_state().tolist()),
+    "torch's seed": (lambda: torch.manual_seed(5), lambda: torch.get_rng_state().tolist()),
+    "python's random stream": (random.random, random.getstate),
+    "the default dtype": (
+        lambda: torch.set_default_dtype(torch.float16),
+        torch.get_default_dtype,
+    ),
+    "gradients": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled),
+    "deterministic algorithms": (
+        set_determinism,
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+    ),
+    "cudnn": (
+        lambda: setattr(torch.backends.cudnn, "benchmark", True),
+        lambda: torch.backends.cudnn.benchmark,
+    ),
+    "threads": (lambda: torch.set_num_threads(1), torch.get_num_threads),
+    "warnings filters": (
+        lambda: warnings.simplefilter("ignore"),
+        lambda: list(warnings.filters),
+    ),
+    "levels of torch's loggers": (
+        lambda: logging.getLogger("torch._dynamo").setLevel(logging.ERROR),
+        lambda: logging.getLogger("torch._dynamo").level,
+    ),
+}
+
+
+@pytest.fixture
+def _several_threads() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("_several_threads")
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_is_undone(what: str) -> None:
+    change, read = CHANGES[what]
+    before = read()
+    with preserved_state():
+        change()
+        assert read() != before
+    assert read() == before
+
+
+@pytest.mark.usefixtures("_several_threads")
+def test_it_is_undone_after_an_exception_too() -> None:
+    before = torch.get_default_dtype()
+
+    def change_and_raise() -> None:
+        with preserved_state():
+            torch.set_default_dtype(torch.float64)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        change_and_raise()
+    assert torch.get_default_dtype() == before
+
+
+def test_numpy_s_random_stream() -> None:
+    numpy = pytest.importorskip("numpy")
+    before = numpy.random.get_state()[1].tolist()
+    with preserved_state():
+        numpy.random.rand(700)
+        assert numpy.random.get_state()[1].tolist() != before
+    assert numpy.random.get_state()[1].tolist() == before
+
+
+def test_gradients_are_on_inside_whatever_they_are_outside() -> None:
+    with torch.inference_mode():
+        with preserved_state():
+            assert torch.is_grad_enabled()
+            assert not torch.is_inference_mode_enabled()
+        assert torch.is_inference_mode_enabled()
+
+
+MARKED = """
+@customop_cases(scale, [(tensor(3), 2), (tensor(50, 50), 3)])
+def test_1_scale(customop_case):
+    customop_case()
+
+"""
+UNMARKED = """
+import pathlib, random
+import torch
+
+def test_2_unmarked():
+    drawn = [torch.rand(4).tolist(), random.random(), random.getrandbits(40)]
+    drawn.append(torch.normal(0.0, 1.0, (3,)).tolist())
+    pathlib.Path("drawn.txt").write_text(repr(drawn))
+"""
+SEEDED = (
+    HEAD
+    + """
+import random
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart():
+    torch.manual_seed(11)
+    random.seed(11)
+
+def draw(case):
+    torch.rand(5), random.random(), torch.manual_seed(3)
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+
+def pytest_customop_register_checks():
+    return [Check("own.draw", "disturbs what it can", draw)]
+"""
+)
+
+
+def test_an_unmarked_test_draws_the_same_numbers_with_and_without_checks_before_it(
+    suite: Suite,
+) -> None:
+    suite.write("conftest.py", SEEDED)
+    suite.write("test_it.py", UNMARKED)
+    suite.run().assert_outcomes(passed=1)
+    without = (suite.path / "drawn.txt").read_text()
+    suite.test(MARKED + UNMARKED)
+    suite.run(checks="own,body,fake.forward,opcheck.test_schema").assert_outcomes(passed=17)
+    assert (suite.path / "drawn.txt").read_text() == without
+
+
+def test_drawing_a_case_leaves_the_random_stream_alone(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)
+def test_scale(customop_case):
+    before = torch.get_rng_state()
+    customop_case.inputs()
+    customop_case()
+    assert torch.equal(torch.get_rng_state(), before)
+""")
+    suite.run(checks="body").assert_outcomes(passed=1)

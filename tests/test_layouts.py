@@ -1,0 +1,53 @@
+"""Each layout holds the same values in other memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pytest_customop.layouts import LAYOUTS, changes, lay_out
+
+DENSE = torch.arange(120.0).reshape(2, 3, 4, 5)
+STRIDES = {
+    "contiguous": (60, 20, 5, 1),
+    "transposed": (60, 20, 1, 4),
+    "strided": (120, 40, 10, 2),
+    "row_padded": (96, 32, 8, 1),
+    "offset": (60, 20, 5, 1),
+    "expanded": (0, 20, 5, 1),
+    "channels_last": (60, 1, 15, 3),
+}
+
+
+def test_every_layout_is_tested_here() -> None:
+    assert set(STRIDES) == set(LAYOUTS)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides_offset_and_values(layout: str) -> None:
+    laid_out = lay_out(DENSE.clone(), layout)
+    assert laid_out.stride() == STRIDES[layout]
+    assert laid_out.storage_offset() == (1 if layout == "offset" else 0)
+    expected = DENSE[:1].expand(2, 3, 4, 5) if layout == "expanded" else DENSE
+    assert torch.equal(laid_out, expected)
+
+
+@pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"contiguous"}))
+def test_what_is_said_to_change_changes_and_nothing_else(layout: str) -> None:
+    shapes = [(), (1,), (5,), (1, 1), (1, 4), (4, 1), (3, 4), (0, 3), (2, 1, 4, 5), (2, 3, 4, 5)]
+    for shape in (*shapes, (1, 1, 1, 1), (2, 3, 4, 5, 6)):
+        dense = torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+        laid_out = lay_out(dense.clone(), layout)
+        places = (laid_out.stride(), laid_out.storage_offset())
+        differs = places != (dense.stride(), dense.storage_offset())
+        assert differs == changes(layout, shape), shape
+        assert laid_out.shape == dense.shape
+
+
+@pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"expanded"}))
+def test_memory_is_its_own_and_can_be_written(layout: str) -> None:
+    source = DENSE.clone()
+    laid_out = lay_out(source.clone(), layout)
+    laid_out.fill_(1.0)
+    assert bool((laid_out == 1.0).all())
+    assert torch.equal(source, DENSE)

@@ -1,0 +1,293 @@
+"""A wrong mark is one clear error at collection: where it is, what is wrong, what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+from kit import Suite, assert_one_error
+
+GOOD = "[(tensor(3), 2)]"
+MAKE = "def make(device, dtype, requires_grad):\n    "
+
+# name: (what comes before the mark, the mark, what the error says)
+WRONG = {
+    "unknown-keyword": (
+        "",
+        f"customop_cases(scale, {GOOD}, layout='strided')",
+        ("unknown keyword 'layout'; did you mean 'layouts'?", "known: axes, checks, devices"),
+    ),
+    "unknown-keyword-of-the-marker": (
+        "",
+        f"pytest.mark.customop_cases(op=scale, samples={GOOD}, dtype=[torch.float32])",
+        ("unknown keyword 'dtype'; did you mean 'dtypes'?",),
+    ),
+    "no-samples": (
+        "",
+        "customop_cases(scale)",
+        ("samples is missing", "customop_cases(op, samples=[(...), ...])"),
+    ),
+    "no-op": ("", f"customop_cases(samples={GOOD})", ("op is missing",)),
+    "nothing-at-all": ("", "pytest.mark.customop_cases()", ("op is missing",)),
+    "too-many-positions": (
+        "",
+        f"customop_cases(scale, {GOOD}, ['cpu'])",
+        ("takes op and samples by position, the rest by keyword",),
+    ),
+    "op-twice": (
+        "",
+        f"pytest.mark.customop_cases(scale, {GOOD}, op=plain)",
+        ("op is given twice",),
+    ),
+    "empty-samples": ("", "customop_cases(scale, [])", ("samples is empty", "at least one tuple")),
+    "samples-none": ("", "customop_cases(scale, None)", ("samples is None", "list of tuples")),
+    "samples-is-one-sample": (
+        "",
+        "customop_cases(scale, Sample((tensor(3), 2)))",
+        ("samples is Sample(", "list of tuples"),
+    ),
+    "sample-is-no-tuple": (
+        "",
+        "customop_cases(plain, [tensor(3)])",
+        ("samples[0] is tensor(3), which is no tuple of arguments", "write (tensor(3),)"),
+    ),
+    "sample-is-a-real-tensor": (
+        "",
+        "customop_cases(plain, [torch.ones(3)])",
+        ("samples[0] is a tensor of shape (3,), which is no tuple of arguments",),
+    ),
+    "unknown-op": (
+        "",
+        f"customop_cases('NS::scal', {GOOD})",
+        ("unknown op 'NS::scal'; did you mean 'NS::scale'?", "is the module that registers it"),
+    ),
+    "unknown-namespace": (
+        "",
+        f"customop_cases('nosuchspace::scale', {GOOD})",
+        ("unknown op 'nosuchspace::scale'", "is the module that registers it imported?"),
+    ),
+    "op-without-namespace": ("", f"customop_cases('scale', {GOOD})", ('"ns::name"',)),
+    "op-is-a-number": ("", f"customop_cases(3, {GOOD})", ("op is 3: allowed are",)),
+    "op-function-returns-no-op": (
+        "",
+        f"customop_cases(lambda: 3, {GOOD})",
+        ("op is a function that returned 3", "allowed are"),
+    ),
+    "op-is-an-ordinary-function": (
+        "def plain_function(x, n):\n    return x\n",
+        f"customop_cases(plain_function, {GOOD})",
+        ("op is plain_function", "raised TypeError", "allowed are"),
+    ),
+    "several-overloads": (
+        "library = torch.library.Library('NS', 'FRAGMENT')\n"
+        "library.define('two.a(Tensor x) -> Tensor')\n"
+        "library.define('two.b(Tensor x, int n) -> Tensor')\n",
+        f"customop_cases('NS::two', {GOOD})",
+        ("NS::two has several overloads", '"NS::two.a"', '"NS::two.b"'),
+    ),
+    "unknown-overload": (
+        "",
+        f"customop_cases('NS::scale.defualt', {GOOD})",
+        ("unknown overload of NS::scale 'defualt'; did you mean 'default'?",),
+    ),
+    "generator-raises": (
+        "def make():\n    yield (tensor(3), 2)\n    raise KeyError('boom')\n",
+        "customop_cases(scale, make())",
+        ("samples raised KeyError: 'boom'", "test_it.py:32"),
+    ),
+    "function-raises": (
+        f"{MAKE}raise KeyError('boom')\n",
+        "customop_cases(scale, make)",
+        ("samples function make raised KeyError: 'boom'", "test_it.py:31"),
+    ),
+    "generator-function-raises": (
+        f"{MAKE}yield (tensor(3), 2)\n    raise KeyError('boom')\n",
+        "customop_cases(scale, make)",
+        ("samples function make raised KeyError: 'boom'", "test_it.py:32"),
+    ),
+    "function-of-other-arguments": (
+        "def make(device):\n    return []\n",
+        "customop_cases(scale, make, axes={'n': [1]})",
+        ("samples function make is called with (device, dtype, requires_grad, n)",),
+    ),
+    "function-returns-nothing": (
+        f"{MAKE}pass\n",
+        "customop_cases(scale, make)",
+        ("samples function make returned None: return or yield tuples",),
+    ),
+    "function-returns-no-sample": (
+        f"{MAKE}return []\n",
+        "customop_cases(scale, make)",
+        ("samples function make is empty",),
+    ),
+    "duplicate-id": (
+        "",
+        "customop_cases(scale, [Sample((tensor(3), 2), id='a'), Sample((tensor(4), 2), id='a')])",
+        ("samples[0] and [1] have one id, 'a'",),
+    ),
+    "id-of-another's-position": (
+        "",
+        "customop_cases(scale, [Sample((tensor(3), 2), id='1'), (tensor(4), 2)])",
+        ("samples[0] and [1] have one id, '1'",),
+    ),
+    "same-sample-twice": (
+        "",
+        "customop_cases(scale, [(tensor(3), 2), (tensor(3), 2)])",
+        ("samples[0] and [1] are the same sample", "tell them apart by an id"),
+    ),
+    "id-with-a-space": (
+        "",
+        "customop_cases(scale, [Sample((tensor(3), 2), id='a b')])",
+        ("samples[0].id is 'a b': give a word without spaces",),
+    ),
+    "ids-that-run-together": (
+        "",
+        "customop_cases(scale, [Sample((tensor(3), 2), id='a'), "
+        "Sample((tensor(3), 2), id='offset-a')], layouts=['contiguous', 'offset'])",
+        ("two cases have the id 'cpu-float32-nograd-offset-a-own.passes'; rename a sample",),
+    ),
+    "unknown-layout": (
+        "",
+        f"customop_cases(scale, {GOOD}, layouts=['contiguous', 'stridet'])",
+        ("unknown layout 'stridet'; did you mean 'strided'?",),
+    ),
+    "layout-without-effect": (
+        "",
+        "customop_cases(scale, [(tensor(1), 2)], layouts=['transposed'])",
+        ("layouts=['transposed'] leaves no case",),
+    ),
+    "dtype-in-words": (
+        "",
+        f"customop_cases(scale, {GOOD}, dtypes=['float32'])",
+        ("dtypes is ['float32']: give a list of dtypes, as [torch.float32]",),
+    ),
+    "unknown-device": (
+        "",
+        f"customop_cases(scale, {GOOD}, devices='cuad')",
+        ("unknown device 'cuad'; did you mean 'cuda'?", "known: cpu, cuda"),
+    ),
+    "unknown-check": (
+        "",
+        f"customop_cases(scale, {GOOD}, checks=['own.pases'])",
+        ("unknown check 'own.pases'; did you mean 'own.passes'?", "fake.backward"),
+    ),
+    "unknown-removed-check": (
+        "",
+        f"customop_cases(scale, {GOOD}, checks=['-opchek'])",
+        ("unknown check 'opchek'; did you mean 'opcheck'?",),
+    ),
+    "requires-grad-in-words": (
+        "",
+        f"customop_cases(scale, {GOOD}, requires_grad='yes')",
+        ("requires_grad is 'yes': give False, True, or a list of both",),
+    ),
+    "no-argument-can-require-gradients": (
+        "",
+        "customop_cases(scale, [(tensor(3, dtype=torch.int64), 2)], requires_grad=True)",
+        ("requires_grad=True leaves no case",),
+    ),
+    "axes-with-a-list": (
+        "",
+        f"customop_cases(scale, {GOOD}, axes={{'n': [1]}})",
+        ("axes are handed to a samples function, and samples is a list",),
+    ),
+    "empty-axis": (f"{MAKE}...\n", "customop_cases(scale, make, axes={'n': []})", ("is empty",)),
+    "skip-if-returns-a-number": (
+        "",
+        f"customop_cases(scale, {GOOD}, skip_if=lambda cell: 3)",
+        ("skip_if returned 3: return the reason as a string, or None",),
+    ),
+    "skip-if-raises": (
+        "",
+        f"customop_cases(scale, {GOOD}, skip_if=lambda cell: cell.dtpye)",
+        ("skip_if raised AttributeError", "dtpye"),
+    ),
+    "skip-if-is-no-function": (
+        "",
+        f"customop_cases(scale, {GOOD}, skip_if='on cpu')",
+        ("skip_if is 'on cpu': give a function of a cell",),
+    ),
+    "tolerances": ("", f"customop_cases(scale, {GOOD}, tolerances=3)", ("give (rtol, atol)",)),
+    "gradcheck": ("", f"customop_cases(scale, {GOOD}, gradcheck=3)", ("give GradOptions(eps=",)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_mark(suite: Suite, name: str) -> None:
+    before, mark, parts = WRONG[name]
+    path = suite.test(f"{before}\n@{mark}\ndef test_op(): ...\n".replace("'NS'", f"'{suite.ns}'"))
+    result = suite.run()
+    line = suite.line_of("@customop" if mark.startswith("custom") else "@pytest.mark")
+    where = f"customop_cases at {path}:{line} (test_op): "
+    told = assert_one_error(result, *(part.replace("NS::", f"{suite.ns}::") for part in parts))
+    assert told.startswith(where)
+
+
+MISFITS = {
+    "(tensor(3), 'two')": "argument 'n' is an int, not 'two' (str)",
+    "(2, 2)": "argument 'x' is a Tensor, not 2 (int)",
+    "(tensor(3),)": "argument 'n' is missing",
+    "(tensor(3), 2, 4)": "takes 2 positional arguments, 3 given",
+    "Sample((tensor(3),), {'m': 2})": "unknown argument 'm'",
+    "Sample((tensor(3), 2), {'n': 2})": "argument 'n' is given twice",
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_arguments_that_do_not_fit_are_named(suite: Suite, misfit: str) -> None:
+    suite.test(f"@customop_cases(scale, [(tensor(3), 2), {misfit}])\ndef test_op(): ...\n")
+    schema = f"the schema is {suite.ns}::scale(Tensor x, SymInt n) -> Tensor"
+    assert_one_error(suite.run(), "samples[1]: ", MISFITS[misfit], schema)
+
+
+@pytest.mark.parametrize("second", ["'two'", "3"])
+def test_the_op_is_not_called_with_arguments_that_do_not_fit(suite: Suite, second: str) -> None:
+    suite.test(f"""
+import pathlib
+
+@torch.library.custom_op("NS::tell", mutates_args=())
+def tell(x: torch.Tensor, n: int) -> torch.Tensor:
+    pathlib.Path("called").touch()
+    return x.clone()
+
+@customop_cases(tell, [(tensor(3), 2), (tensor(3), {second})])
+def test_op(): ...
+""")
+    result = suite.run()
+    assert (suite.path / "called").exists() == (second == "3") == (result.ret == 0)
+
+
+def test_a_samples_function_is_held_to_the_schema_too(suite: Suite) -> None:
+    suite.test("""
+def make(device, dtype, requires_grad):
+    return [(tensor(3), "two")]
+
+@customop_cases(scale, make)
+def test_op(): ...
+""")
+    assert_one_error(suite.run(), "samples function make[0]: argument 'n' is an int")
+
+
+def test_two_marks_for_one_op(suite: Suite) -> None:
+    suite.test(f"""
+@customop_cases(scale, {GOOD})
+@customop_cases("NS::scale", {GOOD})
+def test_op(): ...
+""")
+    assert_one_error(
+        suite.run(), f"two marks are for {suite.ns}.scale", "put their samples in one mark"
+    )
+
+
+def test_two_wrong_marks_on_one_test_are_one_error(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [])
+@customop_cases(plain, [])
+def test_op(): ...
+""")
+    assert_one_error(suite.run(), "samples is empty")
+
+
+def test_a_wrong_mark_leaves_other_files_alone(suite: Suite) -> None:
+    suite.test("@customop_cases(scale, [])\ndef test_op(): ...\n")
+    suite.write("test_other.py", "def test_other(): ...\n")
+    result = suite.run("--continue-on-collection-errors")
+    result.assert_outcomes(errors=1, passed=1)

@@ -1,0 +1,324 @@
+"""Only meaningful cells exist, with the dtypes and gradients that make sense for each sample."""
+
+from typing import Any, List, Optional
+
+import pytest
+import torch
+
+from pytest_customop import Check, Sample, tensor
+from pytest_customop.marker import declare_call
+from pytest_customop.matrix import Planned, plan
+from pytest_customop.samples import MarkError
+from pytest_customop.settings import Settings
+
+
+@torch.library.custom_op("t_matrix::scale", mutates_args=())
+def scale(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x * n
+
+
+scale.register_autograd(
+    lambda ctx, grad: (grad * ctx.n, None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "n", inputs[1]),
+)
+
+
+@torch.library.custom_op("t_matrix::plain", mutates_args=())
+def plain(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@torch.library.custom_op("t_matrix::fill", mutates_args={"out"})
+def fill(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(x)
+
+
+@torch.library.custom_op("t_matrix::pick", mutates_args=())
+def pick(x: torch.Tensor, index: torch.Tensor, w: Optional[torch.Tensor] = None) -> torch.Tensor:
+    return x[index] if w is None else x[index] * w
+
+
+pick.register_autograd(lambda ctx, grad: (grad, None, None))
+
+
+@torch.library.custom_op("t_matrix::joined", mutates_args=())
+def joined(xs: List[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(xs)
+
+
+joined.register_autograd(lambda ctx, grad: ([grad],))
+
+
+def nothing(case: Any) -> None:
+    """A check that is never run here."""
+
+
+CHECKS = [
+    Check("t.always", "on every case", nothing),
+    Check("t.nograd", "without gradients", nothing, gradients=False),
+    Check("t.registration", "also without a formula", nothing, without_formula=True),
+    Check("t.widest", "on the widest dtype", nothing, widest_dtype=True),
+    Check("t.withgrad", "with gradients and a formula", nothing, gradients=True, formula=True),
+]
+
+
+def planned(
+    op: Any, samples: Any, check: str = "t.always", settings: Any = None, **given: Any
+) -> list[Planned]:
+    """The plan of one mark, for one check."""
+    declaration = declare_call({"op": op, "samples": samples, **given}, "here")
+    selected = [one for one in CHECKS if one.name == check]
+    every = plan([declaration], settings or Settings(), lambda _: selected, lambda device: None)
+    return [one for one in every if not one.is_body]
+
+
+def ids(op: Any, samples: Any, check: str = "t.always", **given: Any) -> list[str]:
+    """The ids of that plan, less the check."""
+    return [one.id.removesuffix(f"-{check}") for one in planned(op, samples, check, **given)]
+
+
+X = [(tensor(3, 4), 2)]
+
+
+def test_with_and_without_gradients_where_there_is_a_formula() -> None:
+    assert ids(scale, X) == ["cpu-float32-nograd-0", "cpu-float32-withgrad-0"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8])
+def test_integer_tensors_have_no_gradients(dtype: torch.dtype) -> None:
+    name = str(dtype).removeprefix("torch.")
+    assert ids(scale, X, dtypes=[dtype]) == [f"cpu-{name}-nograd-0"]
+    assert ids(scale, [(tensor(3, dtype=dtype), 2)]) == [f"cpu-{name}-nograd-0"]
+
+
+def test_complex_tensors_have_gradients() -> None:
+    assert len(ids(scale, X, dtypes=[torch.complex64])) == 2
+
+
+def test_an_op_without_a_formula_has_one_cell_with_gradients_for_registration_alone() -> None:
+    samples = [(tensor(3),)]
+    assert ids(plain, samples) == ["cpu-float32-nograd-0"]
+    assert ids(plain, samples, "t.registration") == [
+        "cpu-float32-nograd-0",
+        "cpu-float32-withgrad-0",
+    ]
+
+
+def test_gradients_that_are_asked_for_get_every_check() -> None:
+    samples = [(tensor(3),)]
+    assert ids(plain, samples, requires_grad=True) == ["cpu-float32-withgrad-0"]
+    assert ids(plain, samples, requires_grad=[False, True]) == [
+        "cpu-float32-nograd-0",
+        "cpu-float32-withgrad-0",
+    ]
+    assert ids(plain, samples, "t.withgrad", requires_grad=True) == []
+
+
+def test_gradients_can_be_left_out() -> None:
+    assert ids(scale, X, requires_grad=False) == ["cpu-float32-nograd-0"]
+
+
+def test_checks_on_one_side_of_the_gradients_only() -> None:
+    assert ids(scale, X, "t.nograd") == ["cpu-float32-nograd-0"]
+    assert ids(scale, X, "t.withgrad") == ["cpu-float32-withgrad-0"]
+
+
+def test_an_argument_that_is_written_to_needs_no_gradients() -> None:
+    written = [(tensor(3, dtype=torch.int64), tensor(3))]
+    assert ids(fill, written, "t.registration") == ["cpu-float32-nograd-0"]
+    read = [(tensor(3), tensor(3))]
+    assert len(ids(fill, read, "t.registration")) == 2
+
+
+def test_a_described_tensor_can_stay_out_of_the_gradients() -> None:
+    samples = [(tensor(3, requires_grad=False), 2)]
+    assert ids(scale, samples) == ["cpu-float32-nograd-0"]
+
+
+def test_an_index_keeps_its_dtype_and_the_other_takes_the_case_s() -> None:
+    samples = [(tensor(5, 2), tensor(values=[0, 1]))]
+    found = planned(pick, samples, dtypes=[torch.float64])
+    inputs = [one.case.inputs() for one in found if one.case]
+    assert [tuple(t.dtype for t in one.args) for one in inputs] == [
+        (torch.float64, torch.int64),
+        (torch.float64, torch.int64),
+    ]
+    assert [one.args[1].requires_grad for one in inputs] == [False, False]
+
+
+def test_dtypes_make_no_cells_where_no_tensor_follows_them() -> None:
+    samples = [(tensor(3, dtype=torch.int32), 2)]
+    assert ids(scale, samples, dtypes=[torch.float32, torch.float64]) == ["cpu-int32-nograd-0"]
+
+
+def test_real_tensors_keep_their_dtype_and_their_requires_grad() -> None:
+    samples = [
+        (torch.ones(3, dtype=torch.float64), 2),
+        (torch.ones(3, requires_grad=True), 2),
+    ]
+    found = planned(scale, samples, settings=Settings(dtypes=("float16",)))
+    assert [one.id for one in found] == [
+        "cpu-float32-withgrad-1-t.always",
+        "cpu-float64-nograd-0-t.always",
+    ]
+    values = [one.case.inputs().args[0] for one in found if one.case]
+    assert [(value.dtype, value.requires_grad) for value in values] == [
+        (torch.float32, True),
+        (torch.float64, False),
+    ]
+
+
+def test_the_mark_s_dtypes_and_requires_grad_override_those_of_real_tensors() -> None:
+    samples = [(torch.ones(3), 2)]
+    given = {"dtypes": [torch.float64], "requires_grad": True}
+    (one,) = planned(scale, samples, **given)
+    assert one.case is not None
+    value = one.case.inputs().args[0]
+    assert (value.dtype, value.requires_grad) == (torch.float64, True)
+
+
+def test_real_tensors_and_described_ones_together() -> None:
+    samples = [(torch.ones(5, 2), tensor(values=[0, 1]), tensor(2))]
+    found = planned(pick, samples, requires_grad=True)
+    assert [one.id for one in found] == ["cpu-float32-withgrad-0-t.always"]
+
+
+def test_a_list_of_tensors_has_gradients() -> None:
+    assert len(ids(joined, [([tensor(3), tensor(2)],)])) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "layouts"),
+    [
+        ((3, 4), ["expanded", "offset", "row_padded", "strided", "transposed"]),
+        ((2, 3, 4, 5), ["channels_last", "expanded", "offset", "row_padded", "strided"]),
+        ((3, 1), ["expanded", "offset", "row_padded"]),
+        ((1,), ["offset"]),
+        ((), ["offset"]),
+        ((0, 4), []),
+    ],
+)
+def test_a_layout_that_changes_nothing_makes_no_cell(shape: Any, layouts: list[str]) -> None:
+    every = ["channels_last", "expanded", "offset", "row_padded", "strided", "transposed"]
+    found = ids(plain, [(tensor(shape),)], layouts=["contiguous", *every])
+    expected = ["cpu-float32-nograd-0", *(f"cpu-float32-nograd-{name}-0" for name in layouts)]
+    if len(shape) == 4:
+        expected.append("cpu-float32-nograd-transposed-0")
+    assert found == expected
+
+
+def test_a_tensor_s_own_layout_is_left_alone() -> None:
+    samples = [(tensor(3, 4, layout="strided"),)]
+    assert ids(plain, samples, layouts=["contiguous", "transposed"]) == ["cpu-float32-nograd-0"]
+    (one,) = planned(plain, samples)
+    assert one.case is not None
+    assert one.case.inputs().args[0].stride() == (8, 2)
+
+
+def test_the_widest_dtype_of_each_kind() -> None:
+    dtypes = [torch.float32, torch.float64, torch.float16, torch.int64, torch.complex64]
+    found = ids(scale, X, "t.widest", dtypes=dtypes, requires_grad=False)
+    assert found == ["cpu-complex64-nograd-0", "cpu-float64-nograd-0", "cpu-int64-nograd-0"]
+
+
+def test_a_skipped_cell_is_not_the_widest() -> None:
+    def skip_if(cell: Any) -> Optional[str]:
+        return "no float64" if cell.dtype == torch.float64 else None
+
+    found = planned(
+        scale,
+        X,
+        "t.widest",
+        dtypes=[torch.float32, torch.float64],
+        requires_grad=False,
+        skip_if=skip_if,
+    )
+    assert [(one.id, one.skip) for one in found] == [
+        ("cpu-float32-nograd-0-t.widest", None),
+        ("cpu-float64-nograd-0", "no float64"),
+    ]
+
+
+def test_skip_if_sees_the_whole_cell() -> None:
+    seen = []
+
+    def make(device: str, dtype: torch.dtype, requires_grad: bool, n: int) -> Any:
+        return [Sample((tensor(n), 2), id="wide")]
+
+    def skip_if(cell: Any) -> None:
+        place = (cell.device, cell.dtype, cell.requires_grad, cell.layout)
+        seen.append((*place, cell.sample_id, cell.axes))
+
+    planned(scale, make, requires_grad=True, axes={"n": [4]}, layouts="strided", skip_if=skip_if)
+    assert seen == [("cpu", torch.float32, True, "strided", "wide", {"n": 4})]
+
+
+def test_a_samples_function_sees_device_dtype_gradients_and_axes() -> None:
+    seen = []
+
+    def make(device: str, dtype: torch.dtype, requires_grad: bool, n: int) -> Any:
+        seen.append((device, dtype, requires_grad, n))
+        yield (tensor(n), 2)
+
+    found = ids(scale, make, dtypes=[torch.float32, torch.int32], axes={"n": [2, 3]})
+    assert seen == [
+        ("cpu", dtype, flag, n)
+        for n in (2, 3)
+        for dtype, flag in (
+            (torch.float32, False),
+            (torch.float32, True),
+            (torch.int32, False),
+        )
+    ]
+    assert found == [
+        "cpu-float32-nograd-n2-0",
+        "cpu-float32-nograd-n3-0",
+        "cpu-float32-withgrad-n2-0",
+        "cpu-float32-withgrad-n3-0",
+        "cpu-int32-nograd-n2-0",
+        "cpu-int32-nograd-n3-0",
+    ]
+
+
+def test_a_samples_function_that_draws_gives_the_same_values_each_time() -> None:
+    def make(device: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+        return [(torch.randn(3, dtype=dtype, requires_grad=requires_grad), 2)]
+
+    state = torch.get_rng_state()
+    first, second = ([one.case for one in planned(scale, make)] for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for one, other in zip(first, second, strict=True):
+        assert one is not None
+        assert other is not None
+        assert torch.equal(one.inputs().args[0], other.inputs().args[0])
+
+
+def test_the_session_narrows_the_mark_s_devices_and_dtypes() -> None:
+    both = {"dtypes": [torch.float32, torch.float64], "devices": ["cpu", "cuda"]}
+    session = Settings(devices=("cpu",), dtypes=("float64", "int8"))
+    assert ids(scale, X, settings=session, requires_grad=False, **both) == ["cpu-float64-nograd-0"]
+
+
+@pytest.mark.parametrize(
+    ("session", "given", "reason"),
+    [
+        (Settings(devices=("cpu",)), {"devices": "cuda"}, "the mark is for cuda, the session"),
+        (Settings(dtypes=("int8",)), {"dtypes": torch.float32}, "the mark's dtypes are float32"),
+    ],
+)
+def test_what_the_mark_and_the_session_do_not_share_is_one_skip(
+    session: Settings, given: Any, reason: str
+) -> None:
+    (one,) = planned(scale, X, settings=session, **given)
+    assert one.skip is not None
+    assert reason in one.skip
+
+
+def test_an_indexed_device_belongs_to_its_type() -> None:
+    found = ids(scale, X, settings=Settings(devices=("cuda:1", "cpu")), devices="cuda")
+    assert found == ["cuda:1-float32-nograd-0", "cuda:1-float32-withgrad-0"]
+
+
+def test_no_case_at_all_is_an_error() -> None:
+    with pytest.raises(MarkError, match="leaves no case"):
+        planned(scale, [(tensor(3, dtype=torch.int8), 2)], requires_grad=True)

@@ -1,0 +1,322 @@
+"""The JSON report: schema 1, every outcome, the same with and without xdist."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+import torch
+from kit import Suite, summary_of
+
+from pytest_customop.report import json_file
+
+KEYS = [
+    "nodeid",
+    "op",
+    "check",
+    "device",
+    "dtype",
+    "requires_grad",
+    "layout",
+    "sample",
+    "outcome",
+    "finding",
+    "message",
+    "fix",
+    "repro",
+    "duration",
+]
+
+# One test an outcome.
+SUITE = """
+GIVEN = dict(samples=[Sample((tensor(3), 2), id="a")], requires_grad=False)
+
+@customop_cases(scale, checks="own.passes", **GIVEN)
+def test_passed(): ...
+
+@customop_cases(scale, checks="own.fails", **GIVEN)
+def test_failed(): ...
+
+@customop_cases(scale, checks="own.breaks", **GIVEN)
+def test_error(): ...
+
+@customop_cases(scale, checks="own.skips", **GIVEN)
+def test_skipped(): ...
+
+@customop_cases(scale, checks="own.fails", **GIVEN)
+@pytest.mark.xfail(reason="known")
+def test_xfailed(): ...
+
+@customop_cases(scale, checks="own.passes", **GIVEN)
+@pytest.mark.xfail(reason="known")
+def test_xpassed(): ...
+
+@customop_cases(scale, checks="own.passes", **GIVEN)
+def test_body(customop_case):
+    assert customop_case() is None, "a sentence"
+
+@customop_cases(scale, skip_if=lambda cell: "not for " + cell.sample_id, **GIVEN)
+def test_unsupported(): ...
+
+@customop_cases(scale, checks="own.passes", **GIVEN)
+@pytest.mark.skip(reason="not today")
+def test_skip_mark(): ...
+
+def test_ordinary(): ...
+"""
+OUTCOMES = {
+    "test_passed": "passed",
+    "test_failed": "failed",
+    "test_error": "error",
+    "test_skipped": "skipped",
+    "test_xfailed": "xfailed",
+    "test_xpassed": "xpassed",
+    "test_body": "passed",
+    "test_unsupported": "skipped",
+    "test_skip_mark": "skipped",
+}
+
+
+def outcomes(suite: Suite) -> dict[str, str]:
+    """The outcome of each test's checks."""
+    results = [one for one in suite.results() if one["check"] != "body"]
+    return {one["nodeid"].partition("::")[2].partition("[")[0]: one["outcome"] for one in results}
+
+
+def comparable(suite: Suite, name: str) -> list[dict[str, Any]]:
+    """The results of a report without what a clock says."""
+    return [{**one, "duration": None} for one in suite.results(name)]
+
+
+def test_schema_1(suite: Suite) -> None:
+    suite.test(SUITE)
+    suite.run("--customop-report=report.json", "--customop-seed=3", checks=None)
+    report = json.loads((suite.path / "report.json").read_text())
+    assert list(report) == ["schema", "environment", "results"]
+    assert report["schema"] == 1
+    environment = report["environment"]
+    assert environment["torch"] == torch.__version__
+    assert environment["pytest"] == pytest.__version__
+    assert (environment["seed"], environment["backend"]) == (3, "inductor")
+    assert all(list(one) == KEYS for one in report["results"])
+    nodeids = [one["nodeid"] for one in report["results"]]
+    assert nodeids == sorted(nodeids)
+    assert not any("test_ordinary" in nodeid for nodeid in nodeids)
+
+
+def test_every_outcome(suite: Suite) -> None:
+    suite.test(SUITE)
+    suite.run("--customop-report=report.json", checks=None)
+    assert outcomes(suite) == OUTCOMES
+    by_test = {one["nodeid"].partition("::")[2]: one for one in suite.results()}
+    failed = dict(by_test["test_failed[cpu-float32-nograd-a-own.fails]"])
+    assert failed.pop("duration") > 0
+    assert failed == {
+        "nodeid": "test_it.py::test_failed[cpu-float32-nograd-a-own.fails]",
+        "op": f"{suite.ns}::scale",
+        "check": "own.fails",
+        "device": "cpu",
+        "dtype": "float32",
+        "requires_grad": False,
+        "layout": "contiguous",
+        "sample": "a",
+        "outcome": "failed",
+        "finding": "own-finding",
+        "message": "output is wrong",
+        "fix": "change it",
+        "repro": 'pytest "test_it.py::test_failed[cpu-float32-nograd-a-own.fails]"',
+    }
+    error = by_test["test_error[cpu-float32-nograd-a-own.breaks]"]
+    assert "RuntimeError: a broken check" in error["message"]
+    assert error["finding"] is None
+    skipped = by_test["test_skipped[cpu-float32-nograd-a-own.skips]"]
+    assert skipped["message"] == "own-reason: it cannot be judged here"
+    assert by_test["test_xfailed[cpu-float32-nograd-a-own.fails]"]["finding"] == "own-finding"
+    body = by_test["test_body[cpu-float32-nograd-a-body]"]
+    assert (body["outcome"], body["check"]) == ("failed", "body")
+    assert "a sentence" in body["message"]
+    unsupported = by_test["test_unsupported[cpu-float32-nograd-a]"]
+    assert unsupported["message"] == "not for a"
+    assert (unsupported["check"], unsupported["sample"]) == (None, "a")
+    assert by_test["test_skip_mark[cpu-float32-nograd-a-own.passes]"]["message"] == "not today"
+
+
+def test_a_strict_xpass_is_an_xpass(suite: Suite) -> None:
+    suite.test(SUITE)
+    suite.write("pytest.ini", "[pytest]\nxfail_strict = true\n")
+    suite.run("--customop-report=report.json", checks=None)
+    assert outcomes(suite) == OUTCOMES
+
+
+def test_the_same_under_xdist(suite: Suite) -> None:
+    """A check of a conftest is in ids, summary and report, whoever ran it."""
+    suite.test(SUITE)
+    alone = suite.run("--customop-report=alone.json", checks=None)
+    apart = suite.run_apart("-n", "2", "--customop-report=apart.json", checks=None)
+    assert len(suite.results("alone.json")) == 10
+    assert comparable(suite, "alone.json") == comparable(suite, "apart.json")
+    assert alone.parseoutcomes() == apart.parseoutcomes()
+    assert summary_of(alone)[:-1] == summary_of(apart)[: len(summary_of(alone)) - 1]
+    assert "own-finding" in "".join(summary_of(apart))
+
+
+def test_the_first_failure_ends_the_session_and_the_report_stands(suite: Suite) -> None:
+    suite.test(SUITE)
+    suite.run("-x", "--customop-report=report.json", checks=None)
+    assert outcomes(suite) == {"test_passed": "passed", "test_failed": "failed"}
+
+
+def test_an_interrupted_session_is_reported_as_far_as_it_came(suite: Suite) -> None:
+    suite.write(
+        "conftest.py",
+        (suite.path / "conftest.py")
+        .read_text()
+        .replace("raise RuntimeError(", "raise KeyboardInterrupt("),
+    )
+    suite.test(SUITE)
+    with pytest.raises(KeyboardInterrupt):
+        suite.run("--customop-report=report.json", checks=None)
+    assert outcomes(suite) == {
+        "test_passed": "passed",
+        "test_failed": "failed",
+        "test_error": "error",
+    }
+    (interrupted,) = (one for one in suite.results() if one["outcome"] == "error")
+    assert interrupted["message"] == "interrupted while it ran"
+    assert interrupted["check"] == "own.breaks"
+
+
+def test_a_fixture_that_fails_is_an_error_of_every_check(suite: Suite) -> None:
+    suite.test("""
+@pytest.fixture(autouse=True)
+def everywhere():
+    raise OSError("no disk")
+
+@customop_cases(scale, [(tensor(3), 2)])
+def test_scale(): ...
+""")
+    suite.run("--customop-report=report.json").assert_outcomes(errors=2)
+    told = [(one["outcome"], one["check"], one["message"]) for one in suite.results()]
+    assert [one[:2] for one in told] == [("error", "own.passes")] * 2
+    assert all("no disk" in one[2] for one in told)
+
+
+def test_a_fixture_that_fails_afterwards_is_an_error_and_hides_no_finding(suite: Suite) -> None:
+    suite.test("""
+@pytest.fixture(autouse=True)
+def everywhere():
+    yield
+    raise OSError("no disk")
+
+@customop_cases(scale, [(tensor(3), 2)], checks=["own.passes", "own.fails"], requires_grad=False)
+def test_scale(): ...
+""")
+    result = suite.run("--customop-report=report.json", checks=None)
+    result.assert_outcomes(passed=1, failed=1, errors=2)
+    told = {one["check"]: (one["outcome"], one["finding"]) for one in suite.results()}
+    assert told == {"own.passes": ("error", None), "own.fails": ("failed", "own-finding")}
+
+
+def test_customop_check_is_recorded(suite: Suite) -> None:
+    suite.test("""
+def test_by_hand(customop_check):
+    customop_check(scale, torch.ones(3), 2)
+""")
+    suite.run("--customop-report=report.json", checks="own,fake.forward").assert_outcomes(passed=1)
+    told = [(one["nodeid"], one["check"], one["outcome"]) for one in suite.results()]
+    assert told == [
+        ("test_it.py::test_by_hand", "fake.forward", "passed"),
+        ("test_it.py::test_by_hand", "own.passes", "passed"),
+    ]
+
+
+def test_every_call_of_customop_check_is_recorded(suite: Suite) -> None:
+    suite.test("""
+def test_by_hand(customop_check):
+    customop_check(scale, torch.ones(3), 2)
+    customop_check(scale, torch.ones(3, dtype=torch.float64), 2)
+    customop_check(scale, tensor(3), 2)
+
+@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)
+def test_body(customop_case, customop_check):
+    customop_check(plain, customop_case())
+""")
+    suite.run("--customop-report=report.json", checks="own,body").assert_outcomes(passed=3)
+    told = [(one["nodeid"][12:], one["check"], one["dtype"]) for one in suite.results()]
+    assert told == [
+        ("test_body[cpu-float32-nograd-0-body]", "own.passes", "float32"),
+        ("test_body[cpu-float32-nograd-0-body]", "body", "float32"),
+        ("test_body[cpu-float32-nograd-0-own.passes]", "own.passes", "float32"),
+        ("test_by_hand", "own.passes", "float32"),
+        ("test_by_hand", "own.passes", "float64"),
+        ("test_by_hand", "own.passes", "float32"),
+        ("test_by_hand", "own.passes", "float32"),
+    ]
+
+
+def test_an_expected_failure_of_checks_by_hand(suite: Suite) -> None:
+    suite.test("""
+@pytest.mark.xfail(reason="known")
+def test_by_hand(customop_check):
+    customop_check(scale, torch.ones(3), 2)
+""")
+    suite.run("--customop-report=report.json", checks="own.fails,own.passes,own.skips")
+    told = {one["check"]: one["outcome"] for one in suite.results()}
+    assert told == {"own.fails": "xfailed", "own.passes": "passed", "own.skips": "skipped"}
+
+
+def test_several_reports(suite: Suite) -> None:
+    suite.test(SUITE)
+    result = suite.run("--customop-report=a.json", "--customop-report=b.json")
+    result.stdout.fnmatch_lines(["report: *a.json", "report: *b.json"])
+    assert suite.results("a.json") == suite.results("b.json")
+
+
+def test_a_session_without_marked_tests_has_an_empty_report(suite: Suite) -> None:
+    suite.write("test_other.py", "def test_other(): ...\n")
+    suite.run("--customop-report=report.json").assert_outcomes(passed=1)
+    assert suite.results() == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_known_before_anything_runs(suite: Suite) -> None:
+    suite.test(SUITE)
+    folder = suite.path / "closed"
+    folder.mkdir(mode=0o500)
+    result = suite.run("--customop-report=closed/report.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "cannot be written" in result.stderr.str()
+
+
+def test_a_folder_in_the_place_of_the_report_is_known_before_anything_runs(suite: Suite) -> None:
+    suite.test(SUITE)
+    (suite.path / "report.json").mkdir()
+    result = suite.run("--customop-report=report.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "cannot be written" in result.stderr.str()
+    assert "collected" not in result.stdout.str()
+
+
+def test_a_write_that_fails_leaves_the_old_report_alone(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text("the old one")
+
+    def full(*args: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        json_file.write(path, {}, [])
+    assert path.read_text() == "the old one"
+    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_report_is_as_readable_as_other_files(tmp_path: Any) -> None:
+    json_file.write(tmp_path / "report.json", {}, [])
+    (tmp_path / "other").touch()
+    modes = {(tmp_path / name).stat().st_mode for name in ("report.json", "other")}
+    assert len(modes) == 1

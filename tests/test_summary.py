@@ -1,0 +1,134 @@
+"""The end of a session: one table, the distinct findings, and what was not judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit import ABSENT, Suite
+
+from pytest_customop.report.terminal import summary_lines
+
+
+def record(nodeid: str, **given: Any) -> dict[str, Any]:
+    """A record of a report, passed unless given otherwise."""
+    return {
+        "nodeid": nodeid,
+        "op": "ns::op",
+        "check": "fake.forward",
+        "device": "cpu",
+        "dtype": "float32",
+        "requires_grad": False,
+        "layout": "contiguous",
+        "sample": "0",
+        "outcome": "passed",
+        "finding": None,
+        "message": "",
+        **given,
+    }
+
+
+def test_a_row_an_op_and_a_column_a_family() -> None:
+    records = [
+        record("t[a]"),
+        record("t[b]", check="fake.symbolic", outcome="skipped"),
+        record("t[c]", check="opcheck.test_schema", outcome="failed", finding="some-code"),
+        record("t[d]", op="ns::longer_name", outcome="xfailed"),
+        record("t[e]", op="ns::longer_name", outcome="error"),
+        record("t[f]", op="ns::longer_name", check="body"),
+        record("t[g]", op="ns::longer_name", check=None, outcome="skipped"),
+    ]
+    assert summary_lines(records)[:3] == [
+        "op               body  fake                 not run  opcheck",
+        "ns::longer_name  1 ok  1 error, 1 xfailed   1 skip   -",
+        "ns::op           -     1 ok, 1 skip         -        1 failed",
+    ] or summary_lines(records)[:3] == [
+        "op               body  fake                not run  opcheck",
+        "ns::longer_name  1 ok  1 error, 1 xfailed  1 skip   -",
+        "ns::op           -     1 ok, 1 skip        -        1 failed",
+    ]
+
+
+def test_findings_with_the_number_of_their_cases_most_frequent_first() -> None:
+    rare = {"outcome": "failed", "finding": "a-rare-one", "op": "ns::other"}
+    often = {"outcome": "failed", "finding": "b-frequent-one"}
+    records = [
+        record("t[a]", **rare),
+        record("t[b]", **often),
+        record("t[c]", check="fake.symbolic", **often),  # the same case
+        record("t[d]", sample="1", **often),
+        record("t[e]", outcome="error", check="opcheck.test_schema"),
+        record("t[f]", outcome="xfailed", finding="a-known-one"),
+    ]
+    lines = summary_lines(records)
+    assert lines[lines.index("Findings:") + 1 :] == [
+        "  b-frequent-one  ns::op     2 cases  fake.forward, fake.symbolic",
+        "  a-rare-one      ns::other  1 case   fake.forward",
+        "  error           ns::op     1 case   opcheck.test_schema",
+    ]
+
+
+def test_what_was_not_judged_is_listed_with_its_reason() -> None:
+    skipped = {"outcome": "skipped", "check": "gradcheck.backward"}
+    records = [
+        record("t[a]", limit=True, message="float32-internal: the op computes in it", **skipped),
+        record("t[b]", limit=True, message="float32-internal: the op computes in it", **skipped),
+        record("t[c]", limit=False, message="nothing-to-check: no outputs", **skipped),
+        record("t[d]", limit=True, outcome="skipped", check=None, message="no cuda here"),
+        record("t[e]"),
+    ]
+    lines = summary_lines(records)
+    assert lines[lines.index("Not judged:") + 1 :] == [
+        "  ns::op gradcheck.backward (2 cases): float32-internal: the op computes in it",
+        "  ns::op not run: no cuda here",
+    ]
+
+
+def test_nothing_ran_nothing_is_said() -> None:
+    assert summary_lines([]) == []
+
+
+def test_a_session_in_which_everything_was_skipped_says_so() -> None:
+    skipped = record("t[a]", outcome="skipped", limit=False)
+    sentence = "Every customop item was skipped: nothing was checked."
+    assert sentence in summary_lines([skipped])
+    assert sentence not in summary_lines([skipped, record("t[b]")])
+
+
+def test_a_session_of_absent_devices_says_so(suite: Suite) -> None:
+    suite.test("@customop_cases(scale, [(tensor(3), 2)])\ndef test_scale(): ...\n")
+    result = suite.run(f"--customop-devices={ABSENT}")
+    result.stdout.fnmatch_lines(
+        [
+            f"  {suite.ns}::scale not run: device {ABSENT} is not available: *",
+            "Every customop item was skipped: nothing was checked.",
+        ]
+    )
+
+
+def test_the_summary_of_a_session(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(scale, [(tensor(3), 2)], checks=["own.passes", "own.fails"])
+def test_scale(): ...
+
+@customop_cases(plain, [(tensor(3),)], checks=["own.skips"])
+def test_plain(customop_case):
+    assert customop_case().shape == (3,)
+""")
+    result = suite.run(checks=None)
+    result.stdout.fnmatch_lines(
+        [
+            "=* customop =*",
+            "op *body *own",
+            f"{suite.ns}::plain *1 ok *1 skip",
+            f"{suite.ns}::scale *- *2 failed, 2 ok",
+            "Findings:",
+            f"  own-finding *{suite.ns}::scale *2 cases *own.fails",
+            "Not judged:",
+            f"  {suite.ns}::plain own.skips: own-reason: it cannot be judged here",
+        ]
+    )
+
+
+def test_a_session_without_marked_tests_has_no_summary(suite: Suite) -> None:
+    suite.write("test_other.py", "def test_other(): ...\n")
+    assert "= customop =" not in suite.run().stdout.str()
