@@ -25,6 +25,7 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "compile_session",
+    "compile_whole",
     "counting_backend",
     "device_types",
     "enter_fake_mode",
@@ -325,6 +326,15 @@ def counting_backend(name: str) -> Any:
     return compile_graph
 
 
+def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
+    """`torch.compile(fullgraph=True)`, forgotten at the end of `compile_session`. 2.4 to 2.15."""
+    _compiled.append(function.__code__)
+    return torch.compile(function, fullgraph=True, backend=backend, **options)
+
+
+_compiled: list[Any] = []  # code objects: what is compiled hangs on them and keeps them alive
+
+
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
     """Let the compiler treat this size as one that varies, without insisting. 2.4 to 2.15."""
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
@@ -392,6 +402,8 @@ def _compiler_state() -> Callable[[], None]:
     before = [set(each) for each in growing]
 
     def restore() -> None:
+        while _compiled:
+            frames.reset_code(_compiled.pop())  # type: ignore[attr-defined]
         utils.counters.clear()
         utils.counters.update(counted)
         for each, known in zip(growing, before, strict=True):

@@ -198,10 +198,8 @@ def _detached(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
     """Whether a function of tensors, without the op in it, compiles on the backend of the case."""
-    backend = compat.counting_backend(case.backend)
-    compiled: Any = torch.compile(function, fullgraph=True, backend=backend)
     try:
-        compiled(tensors)
+        compat.compile_whole(function, compat.counting_backend(case.backend))(tensors)
     except Exception:
         return False
     return True

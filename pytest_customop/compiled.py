@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from . import compat
 from .case import Case
 from .draw import Arguments, base_name
 from .promises import data_dependent
@@ -143,7 +144,7 @@ class Surrounded:
     def compiled(self, backend: Any, *, dynamic: bool) -> Function:
         """The function compiled; with `dynamic`, sizes that are marked so may vary."""
         options: dict[str, Any] = {} if dynamic else {"dynamic": False}
-        return torch.compile(self.function, fullgraph=True, backend=backend, **options)
+        return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
 
     def run(self, function: Function, arguments: Arguments) -> Seen:
         """Call the function, or its compiled twin."""
@@ -307,8 +308,15 @@ def opaque_ops() -> tuple[Any, Any]:
 
     produce.register_fake(_empty_twin)
     consume.register_fake(lambda x: x.new_empty(x.shape))
-    # The gradient is read as a consumer reads: by the strides that fake kernels promised.
-    produce.register_autograd(lambda ctx, grad: consume(grad.unsqueeze(0)).squeeze(0))
+
+    def keep_none(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+
+    def read(ctx: Any, grad: torch.Tensor | None) -> torch.Tensor | None:
+        # As a consumer reads: by the strides that fake kernels promised.
+        return None if grad is None else consume(grad.unsqueeze(0)).squeeze(0)
+
+    produce.register_autograd(read, setup_context=keep_none)
     return (
         torch.ops.pytest_customop.produce.default,
         torch.ops.pytest_customop.consume.default,

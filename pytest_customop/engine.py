@@ -21,6 +21,7 @@ from .isolation import preserved_state
 from .marker import Declaration, declare_call
 from .matrix import Planned, plan
 from .results import CheckResult
+from .samples import MarkError
 from .settings import Settings
 from .tracebacks import traceback_text
 
@@ -44,12 +45,29 @@ def registry_from(hook: Any) -> Registry:
         ValueError: for what is no check, and for a name that is given twice.
     """
     found = hook.pytest_customop_register_checks()
-    return Registry(check for checks in reversed(found) for check in checks or ())
+    return Registry(check for checks in reversed(found) for check in _listed(checks))
+
+
+def _listed(checks: Any) -> Iterable[Any]:
+    if isinstance(checks, Check):
+        raise ValueError(
+            f"pytest_customop_register_checks returned the check {checks.name}: return a list"
+        )
+    return checks or ()
+
+
+class _PluginManager(pluggy.PluginManager):
+    """As pytest's: a function with a hook's name is a hook, so that a conftest can be a plugin here."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        marked = super().parse_hookimpl_opts(plugin, name)
+        named = name.startswith("pytest_customop_") and callable(getattr(plugin, name, None))
+        return {} if marked is None and named else marked
 
 
 def standalone_hook(plugins: Iterable[object] = ()) -> Any:
     """A hook caller without pytest: the package's checks, and those of the plugins given."""
-    manager = pluggy.PluginManager("pytest")
+    manager = _PluginManager("pytest")
     manager.add_hookspecs(hookspecs)
     manager.register(BuiltinChecks())
     for plugin in plugins:
@@ -196,9 +214,13 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     registry = registry_from(hook)
 
     def select(one: Declaration) -> list[Check]:
-        return select_checks(registry, one, settings)
+        try:
+            return select_checks(registry, one, settings)
+        except ValueError as error:
+            raise MarkError(f"{one.where}: {error}") from None
 
-    planned = plan([declaration], settings, select, lambda device: why_absent(device, hook))
+    every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
+    planned = [one for one in every if not one.is_body]
     hook.pytest_customop_modify_cases(definition=None, planned=planned)
     results: list[CheckResult] = []
     last: Case | None = None
@@ -228,12 +250,14 @@ def select_checks(registry: Registry, declaration: Declaration, settings: Settin
     wrong = registry.unknown(declaration.checks or ())
     if wrong:
         raise ValueError(wrong)
-    chosen = registry.select(declaration.checks)
     if settings.checks is None:
-        return chosen
+        return registry.select(declaration.checks)
     known = [name for name in settings.checks if registry.unknown([name]) is None]
     if not known:
         return []
+    if declaration.checks is None:
+        return registry.select(known)
+    chosen = registry.select(declaration.checks)
     allowed = {check.name for check in registry.select(known)}
     asked = declaration.checks or ()
     return [

@@ -91,7 +91,7 @@ def tensor(
 
 def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     flat: Any = shape
-    if len(shape) == 1 and not isinstance(shape[0], int):
+    if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         flat = shape[0]
     sizes = tuple(flat)
     for size in sizes:

@@ -122,9 +122,9 @@ class Session:
     def _keep(self, nodeid: str, records: list[dict[str, Any]]) -> None:
         seen: Counter[tuple[str, str]] = Counter()
         for one in records:
-            name = (one["op"], one["check"] or "")
-            self.records[nodeid, *name, seen[name]] = {"nodeid": nodeid, **one}
-            seen[name] += 1  # a test that runs checks by hand may run one several times
+            op, check = one["op"], one["check"] or ""
+            self.records[nodeid, op, check, seen[op, check]] = {"nodeid": nodeid, **one}
+            seen[op, check] += 1  # a test that runs checks by hand may run one several times
 
     def unfinished(self) -> None:
         """Turn what began and never ended into errors; at the end of the session."""

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch._dynamo  # noqa: F401 -- before pytester remembers what is imported
+import torch._dynamo  # before pytester remembers what is imported
 
 _numbers = itertools.count()
 

@@ -1,6 +1,6 @@
 """The smallest whole example: an op, its fake kernel, its formula, and one mark.
 
-    pytest examples/my_op
+pytest examples/my_op
 """
 
 import torch

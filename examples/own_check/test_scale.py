@@ -1,6 +1,6 @@
 """`batch.independent` of the conftest beside this runs here like every other check.
 
-    pytest examples/own_check --customop-checks=batch
+pytest examples/own_check --customop-checks=batch
 """
 
 import torch

@@ -18,9 +18,6 @@ from .registry import Check
 
 Gradients = dict[str, Tensor]
 
-# Multiples that round: they show how far a correct backward of this op is from linear.
-_ROUNDING_MULTIPLES = (3.0, 5.0, 7.0, 11.0, 13.0)
-
 
 def check_linear(case: Case) -> None:
     """Compare gradients for multiples and sums of grad_outputs with multiples and sums of gradients.
@@ -173,11 +170,13 @@ class _Limits:
 
     Args:
         share: the allowed error, as a share of the largest magnitude.
+        rounding: the relative rounding of one number.
         smallest: the smallest number above 0.
         factors: what grad_output is multiplied by.
     """
 
     share: float
+    rounding: float
     smallest: float
     factors: tuple[float, ...]
 
@@ -191,6 +190,7 @@ class _Limits:
         down = min({4: 10, 8: 10, 2: 4, 1: 1}[_width(info)] for info in infos)
         return _Limits(
             share=min(0.5, max(1e-4, *(4 * info.eps for info in infos))),
+            rounding=max(info.eps for info in infos),
             smallest=max(info.tiny * info.eps for info in infos),
             factors=(-1.0, 0.0, *([2.0**up] if up > 0 else []), 2.0**-down),
         )
@@ -235,19 +235,29 @@ def _sums(
     words = "grad_output + another one"
     other = vjp(h, "another random grad_output")
     got = vjp([one + two for one, two in zip(g, h, strict=True)], words)
-    multiples = {
-        factor: vjp([factor * one for one in g], f"{factor:g} * grad_output")
-        for factor in _ROUNDING_MULTIPLES
-    }
+    strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, other, (3.0, 5.0))]
+    # A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
+    # the largest of the gradients and grad_outputs stands for them.
+    terms = max(_size(one) for one in (*g, *h, *base.values(), *other.values()))
     for name, gradient in base.items():
         zeros = torch.zeros_like(gradient)
         added = gradient + other.get(name, zeros)
-        rounding = max(
-            _size(found.get(name, zeros) / factor - gradient) for factor, found in multiples.items()
-        )
+        rounding = 16 * max(_size(stray[name]) for stray in strays if name in stray)
         size = max(_size(gradient), _size(added))
-        allowed = limits.share * size + 16 * rounding + 4 * limits.smallest
-        yield _row(words, name, added, got.get(name, zeros), allowed)
+        allowed = limits.share * size + rounding + 16 * limits.rounding * terms
+        yield _row(words, name, added, got.get(name, zeros), allowed + 4 * limits.smallest)
+
+
+def _strays(
+    vjp: _Backward, weights: list[Tensor], base: Gradients, factors: tuple[float, ...]
+) -> Iterator[Gradients]:
+    """How far gradients for multiples that round are from multiples of the gradients."""
+    for factor in factors:
+        found = vjp([factor * one for one in weights], f"{factor:g} * grad_output")
+        yield {
+            name: found.get(name, torch.zeros_like(one)) / factor - one
+            for name, one in base.items()
+        }
 
 
 def _row(

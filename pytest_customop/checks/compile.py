@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..agreement import CompiledRaises, Reference, agree, reference
+from ..agreement import CompiledRaises, NoneDiffers, Reference, agree, reference
 from ..case import Case
 from ..compile_errors import (
     certain_verdict,
@@ -78,10 +78,15 @@ class _Trial:
         _refuse_broken(expected, where)
         try:
             self._compare(expected, where)
+        except NoneDiffers:
+            if self.surrounded.form == BARE:
+                raise
+            self._alone(case, where)
         except CompiledRaises as raised:
             if _is_recompile(raised.error):
                 raise
-            self._judge(case, expected, raised.error, where)
+            if "found no compiled frames" not in str(raised.error):
+                self._judge(case, expected, raised.error, where)
         if self.backend.graphs == 0:
             raise skip(
                 "compiler-off",
@@ -100,13 +105,17 @@ class _Trial:
         refuse_without_compiler(error)
         known = certain_verdict(error, expected.promises, where)
         if known is None and self.surrounded.form != BARE:
-            alone = _Trial(self.case, BARE, self.dynamic)
-            if case is not self.case:
-                alone.run_at(self.case)
-            alone.run_at(case, where)  # raises if the op alone is enough
+            self._alone(case, where)  # raises if the op alone is enough
             if not compiles(*self.surrounded.consumers_alone(), self.case):
                 return
         raise known or verdict(error, case, expected.promises, where) from error
+
+    def _alone(self, case: Case, where: str) -> None:
+        """The same with nothing around the op."""
+        alone = _Trial(self.case, BARE, self.dynamic)
+        if case is not self.case:
+            alone.run_at(self.case)
+        alone.run_at(case, where)
 
 
 def _refuse_broken(expected: Reference, where: str) -> None:

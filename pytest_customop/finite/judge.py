@@ -9,7 +9,7 @@ import torch
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..inputs import GradOptions
 from .jacobian import RIGHT, WRONG, Pair, compare
-from .projection import Draw, is_small, torch_agrees
+from .projection import Draw, is_linear, is_small, torch_agrees
 from .unfit import (
     narrow,
     narrow_gradient,
@@ -94,14 +94,15 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
     return []
 
 
-def _right_on_masks(
-    function: VectorFunction, draw: Draw, options: GradOptions, seed: int
-) -> bool:
-    """Whether the formula is right for grad_outputs of zeros and ones, as torch's gradcheck sends.
+def _right_on_masks(function: VectorFunction, draw: Draw, options: GradOptions, seed: int) -> bool:
+    """Whether the formula is right for zeros and ones, and goes wrong only for other grad_outputs.
 
-    Then only a backward that is not linear can be wrong for others, which is `backward.linear`'s
-    to say. A mask and its complement leave no output out.
+    torch's gradcheck sends nothing but zeros and ones. A backward that is right for these and not
+    for others is not linear in grad_output, which is for `backward.linear` to say. A mask and its
+    complement leave no output out; but for a linear backward they would hide exchanged elements.
     """
+    if is_linear(function, draw):
+        return False
     return all(not _differing(function, masked, options) for masked in draw.masks(seed))
 
 

@@ -19,6 +19,9 @@ from .vectors import ROUNDING, VectorFunction
 # At most so many elements in and out together, and so many pairs of them, are compared one by one.
 _SMALL_SUM, _SMALL_PRODUCT = 192, 4096
 
+# Gradients that differ by more than this share of the largest element are not one another's rounding.
+_UNLIKE = 1e-4
+
 
 def is_small(function: VectorFunction) -> bool:
     """Whether the Jacobian can be compared element by element in a fraction of a second."""
@@ -41,7 +44,6 @@ class Draw:
         weights = [random_weights(one.values, generator) for one in function.outputs]
         return Draw(weights, [signs(point, generator) for point in function.point])
 
-
     def masks(self, seed: int) -> tuple[Draw, Draw]:
         """The draw with random zeros and ones for weights, and with their complement."""
         generator = torch.Generator().manual_seed(seed)
@@ -53,6 +55,40 @@ class Draw:
             Draw(chosen, self.directions),
             Draw([1 - weight for weight in chosen], self.directions),
         )
+
+
+def is_linear(function: VectorFunction, draw: Draw) -> bool:
+    """Whether the backward takes weights that are negated, small, or apart as a linear one does.
+
+    Raises:
+        BackwardError: the backward raises.
+    """
+    whole = _gradients(function, draw.weights)
+    low = [torch.where(weight < 0, weight, 0) for weight in draw.weights]
+    high = [torch.where(weight < 0, 0, weight) for weight in draw.weights]
+    parts = zip(_gradients(function, low), _gradients(function, high), strict=True)
+    others = [
+        [-one for one in _gradients(function, [-weight for weight in draw.weights])],
+        [256 * one for one in _gradients(function, [weight / 256 for weight in draw.weights])],
+        [one + other for one, other in parts],
+    ]
+    return all(
+        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * float(one.abs().max()), equal_nan=True)
+        for other in others
+        for one, two in zip(whole, other, strict=True)
+        if one.numel() > 0
+    )
+
+
+def _gradients(function: VectorFunction, weights: list[Tensor]) -> list[Tensor]:
+    return _filled(function, dict(enumerate(weights)))
+
+
+def _filled(function: VectorFunction, weights: dict[int, Tensor]) -> list[Tensor]:
+    return [
+        torch.zeros_like(point) if gradient is None else gradient
+        for gradient, point in zip(function.vjp(weights), function.point, strict=True)
+    ]
 
 
 def signs(like: Tensor, generator: torch.Generator) -> Tensor:
@@ -140,10 +176,7 @@ def gradient_of(function: VectorFunction, target: int, weight: Tensor) -> list[T
     Raises:
         BackwardError: the backward raises.
     """
-    return [
-        torch.zeros_like(point) if gradient is None else gradient
-        for gradient, point in zip(function.vjp({target: weight}), function.point, strict=True)
-    ]
+    return _filled(function, {target: weight})
 
 
 def tolerance(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -85,9 +87,13 @@ def narrow_outputs(
     function: VectorFunction, pairs: list[Pair], options: GradOptions, seed: int
 ) -> dict[int, torch.dtype]:
     """The outputs, among those that are not right, that are computed in less than float64."""
-    targets = {pair.target for pair in pairs if pair.verdict != RIGHT}
-    found = {target: _narrow_dtype(function, target, options, seed) for target in sorted(targets)}
-    return {target: dtype for target, dtype in found.items() if dtype is not None}
+    found: dict[int, torch.dtype] = {}
+    for pair in pairs:
+        if pair.verdict != RIGHT and pair.target not in found:
+            dtype = _narrow_dtype(function, pair, options, seed)
+            if dtype is not None:
+                found[pair.target] = dtype
+    return found
 
 
 def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dtype | None:
@@ -95,16 +101,20 @@ def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dt
     generator = torch.Generator().manual_seed(seed)
     weight = random_weights(function.outputs[pair.target].values, generator)
     gradient = gradient_of(function, pair.target, weight)[pair.source]
-    scale = float(gradient.norm())
-    if pair.jacobians is not None:
-        numeric, formula = pair.jacobians
-        scale, error = float(formula.abs().max()), float((formula - numeric).abs().max())
-    else:
-        error = abs(pair.formula - pair.numeric)
+    scale = float(gradient.norm() if pair.jacobians is None else pair.jacobians[1].abs().max())
     for dtype in _NARROW:
-        if _holds(gradient, dtype) and error <= 4 * torch.finfo(dtype).eps * scale:
+        if _holds(gradient, dtype) and _error(pair) <= 4 * torch.finfo(dtype).eps * scale:
             return dtype
     return None
+
+
+def _error(pair: Pair) -> float:
+    """The largest difference between formula and finite differences that is a number."""
+    if pair.jacobians is None:
+        error = torch.tensor(pair.formula - pair.numeric)
+    else:
+        error = pair.jacobians[1] - pair.jacobians[0]
+    return _largest(error)
 
 
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
@@ -119,28 +129,32 @@ def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
 
 
 def _narrow_dtype(
-    function: VectorFunction, target: int, options: GradOptions, seed: int
+    function: VectorFunction, pair: Pair, options: GradOptions, seed: int
 ) -> torch.dtype | None:
-    """The dtype that an output is computed in, if that is one narrower than float64.
+    """The dtype that an output is computed in, if its rounding explains the difference.
 
     An output on a grid of its own, as of 8-bit images, may hold no more digits than float32 either;
     but where the op computes in float32, steps of many float32 roundings change it on both sides.
     """
     generator = torch.Generator().manual_seed(seed)
+    base = function.outputs[pair.target].values
+    count = math.sqrt(base.numel()) if pair.jacobians is None else 1.0
     for source, point in enumerate(function.point):
         if point.numel() == 0:
             continue
         direction = signs(point, generator)
         moved = point + options.eps * direction
-        output = function.at(source, moved)[target]
+        output = function.at(source, moved)[pair.target]
         size = float(point.abs().max()) or 1.0
         for dtype, roundings in _NARROW.items():
             if _holds(moved, dtype) or not _holds(output, dtype):
                 continue
+            rounding = torch.finfo(dtype).eps * max(size, _largest(base)) / options.eps
+            if _error(pair) > 16 * count * rounding:
+                continue
             reach = max(options.eps, roundings * torch.finfo(dtype).eps * size)
-            above = function.at(source, point + reach * direction)[target]
-            below = function.at(source, point - reach * direction)[target]
-            base = function.outputs[target].values
+            above = function.at(source, point + reach * direction)[pair.target]
+            below = function.at(source, point - reach * direction)[pair.target]
             up, down = above != base, below != base
             if int((up & down).sum()) > int((up ^ down).sum()):
                 return dtype

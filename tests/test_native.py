@@ -1,0 +1,99 @@
+"""A C++ op and a `torch.library.Library` op, through the whole matrix."""
+
+import collections
+from pathlib import Path
+
+import pytest
+import torch
+from kit import Suite
+
+from pytest_customop import check_op, tensor
+from tests.native import ops
+
+FAMILIES = {"opcheck", "fake", "compile", "gradcheck", "backward"}
+
+_library = torch.library.Library("zoo_library", "DEF")
+_library.define("weighted(Tensor x, Tensor weight) -> Tensor")
+_library.impl("weighted", lambda x, weight: x * weight, "CPU")
+torch.library.register_fake("zoo_library::weighted", lambda x, weight: torch.empty_like(x))
+
+
+def _setup(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx, grad):
+    x, weight = ctx.saved_tensors
+    return grad * weight, (grad * x).sum(0)
+
+
+torch.library.register_autograd(
+    "zoo_library::weighted", _backward, setup_context=_setup, lib=_library
+)
+
+MARKED = """
+import torch
+from pytest_customop import Sample, customop_cases, tensor
+
+@customop_cases({op!r}, {samples}, dtypes=[torch.float32, torch.float64],
+                layouts=["contiguous", "transposed"])
+def test_op(customop_case):
+    assert isinstance(customop_case(), torch.Tensor)
+"""
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory, worker_folder: Path) -> None:
+    """The C++ ops, built once a session; workers of xdist wait for the first to build them."""
+    why_not = ops.why_not()
+    if why_not:
+        pytest.skip(why_not)
+    ops.build(worker_folder)
+
+
+@pytest.fixture(scope="module")
+def worker_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the workers of one session share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "native"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _conforms(suite: Suite, op: str, samples: str) -> None:
+    suite.write("test_it.py", MARKED.format(op=op, samples=samples))
+    result = suite.run("--customop-report=report.json", checks=None)
+    assert result.ret == 0, result.stdout.str()
+    outcomes = collections.defaultdict(collections.Counter)
+    for one in suite.results():
+        outcomes[one["check"].partition(".")[0]][one["outcome"]] += 1
+    assert outcomes.keys() - {"own"} == {*FAMILIES, "body"}  # the suite brings checks of its own
+    for family, counts in outcomes.items():
+        assert counts["passed"] > 0, family
+        assert not counts.keys() - {"passed", "skipped"}, family
+
+
+def test_a_cpp_op_conforms(suite: Suite, native: None) -> None:
+    samples = '[(tensor(4, 3), tensor(4, 3)), Sample((tensor(2, 5), tensor(2, 5)), {"scale": 0.5})]'
+    _conforms(suite, "zoo_native::dot_rows", samples)
+
+
+def test_a_library_op_conforms(suite: Suite) -> None:
+    _conforms(suite, "zoo_library::weighted", "[(tensor(4, 3), tensor(3))]")
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize(
+    ("op", "check", "finding"),
+    [
+        ("dot_rows_in_place", "opcheck.test_schema", "undeclared-mutation"),
+        ("dot_rows_wide_fake", "fake.forward", "fake-dtype-mismatch"),
+        ("dot_rows_wide_fake", "compile.static", "compile-output-mismatch"),
+    ],
+)
+def test_a_broken_cpp_op_is_reported(op: str, check: str, finding: str) -> None:
+    samples = [(tensor(4, 3), tensor(4, 3))]
+    results = check_op(
+        f"zoo_native::{op}", samples, dtypes=torch.float32, requires_grad=False, checks=check
+    )
+    assert [(one.check, one.finding) for one in results] == [(check, finding)]

@@ -1,0 +1,136 @@
+"""Other sizes for a case: which are tried, and what the real op has to say."""
+
+from typing import Any, Callable
+
+import pytest
+import torch
+
+from pytest_customop import ops
+from pytest_customop.case import Case
+from pytest_customop.draw import Placement
+from pytest_customop.findings import CheckSkipped
+from pytest_customop.inputs import Sample, tensor
+from pytest_customop.sizes import changeable, other_sizes, places, resized_at, second_case
+
+CALLS: list = []
+
+
+def define(name: str, schema: str, accepts: Callable[..., bool]) -> None:
+    def real(*args: Any) -> torch.Tensor:
+        CALLS.append(args)
+        if not accepts(*args):
+            raise ValueError(f"refused {tuple(args[0].shape)}")
+        return args[0].clone()
+
+    torch.library.custom_op(f"t_sizes::{name}", real, mutates_args=(), schema=schema)
+
+
+ONE, TWO = "(Tensor x) -> Tensor", "(Tensor x, Tensor y) -> Tensor"
+define("any", ONE, lambda x: True)
+define("two", TWO, lambda x, y: True)
+define("same", TWO, lambda x, y: x.shape == y.shape)
+define("product", TWO, lambda x, y: x.shape[1] == y.shape[0])
+define("channels", ONE, lambda x: x.shape[0] == 3)
+define("eights", ONE, lambda x: x.shape[0] % 8 == 0)
+define("odd", ONE, lambda x: x.shape[0] % 2 == 1)
+define("exact", ONE, lambda x: x.shape == (3, 4))
+define("rows", "(Tensor x, SymInt n) -> Tensor", lambda x, n: x.shape[0] == n)
+define("shape", "(Tensor x, SymInt[] s) -> Tensor", lambda x, s: list(x.shape) == list(s))
+torch.library.custom_op(
+    "t_sizes::many", lambda xs: xs[0].clone(), mutates_args=(), schema="(Tensor[] xs) -> Tensor"
+)
+
+
+def case(name: str, *args: Any, layout: str = "contiguous") -> Case:
+    placement = Placement("cpu", torch.float32, False, layout)
+    return Case(ops.resolve(f"t_sizes::{name}"), Sample(args), placement)
+
+
+def shapes(one: Case) -> list:
+    return [tuple(value.shape) for _, value in one.eager.arguments.tensors()]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("any", (tensor(3, 4),), [(4, 5)]),
+        ("any", (tensor(3, 1, 0, 3),), [(4, 1, 0, 4)]),
+        ("two", (tensor(3, 4), tensor(4, 1)), [(4, 5), (5, 1)]),
+        ("same", (tensor(3, 4), tensor(3, 4)), [(4, 5), (4, 5)]),
+        ("product", (tensor(3, 3), tensor(3, 5)), [(4, 4), (4, 6)]),
+        ("channels", (tensor(3, 8),), [(3, 9)]),
+        ("channels", (tensor(3, 3),), [(3, 4)]),
+        ("eights", (tensor(8, 5),), [(16, 10)]),
+        ("odd", (tensor(3, 5),), [(7, 11)]),
+    ],
+)
+def test_a_second_size_is_one_that_the_op_takes(name: str, args: tuple, expected: list) -> None:
+    one = second_case(case(name, *args))
+    assert shapes(one) == expected
+    assert one.eager.error is None
+
+
+def test_ints_are_left_where_they_may_be_and_tied_where_they_must() -> None:
+    left = second_case(case("rows", tensor(3, 5), 3))
+    assert (shapes(left), left.sample.args[1]) == ([(4, 6)], 4)
+    whole = second_case(case("shape", tensor(2, 3), [2, 3]))
+    assert (shapes(whole), whole.sample.args[1]) == ([(3, 4)], [3, 4])
+    define("free", "(Tensor x, SymInt n) -> Tensor", lambda x, n: True)
+    free = second_case(case("free", tensor(3, 5), 3))
+    assert (shapes(free), free.sample.args[1]) == ([(4, 6)], 3)
+
+
+def test_the_layout_stays() -> None:
+    one = second_case(case("any", tensor(3, 4), layout="transposed"))
+    assert one.eager.arguments.args[0].stride() == (1, 4)
+
+
+def refusal(one: Case) -> CheckSkipped:
+    with pytest.raises(CheckSkipped) as caught:
+        second_case(one)
+    assert caught.value.code == "no-second-size"
+    return caught.value
+
+
+def test_no_second_size_says_why() -> None:
+    fixed = refusal(case("two", torch.zeros(3, 4), tensor(values=[1.0, 2.0])))
+    assert "`x`, `y`" in fixed.reason
+    exact = refusal(case("exact", tensor(3, 4)))
+    assert "the op takes no other size" in exact.reason
+    assert "ValueError: refused" in exact.reason
+    ones = refusal(case("any", tensor(1, 0)))
+    assert not ones.limit
+
+
+def test_what_may_be_tied_to_a_fixed_tensor_stays() -> None:
+    one = case("two", tensor(3, 4), torch.zeros(3))
+    assert [str(place) for place in changeable(one)] == ["size 4 at dim 1 of `x`"]
+    assert shapes(second_case(one)) == [(3, 5), (3,)]
+    assert "those of `y` are fixed" in refusal(case("two", tensor(3, 1), torch.zeros(3))).reason
+
+
+def test_a_new_size_does_not_look_like_another_one() -> None:
+    """3 -> 4 would tie two sizes that were not: 6 is the first that is free."""
+    define("keeps_4", ONE, lambda x: x.shape[1] == 4)
+    assert shapes(second_case(case("keeps_4", tensor(3, 4)))) == [(6, 4)]
+
+
+def test_an_unreasonably_large_case_is_not_tried() -> None:
+    one = case("two", tensor(2**12, 2**11), tensor(2**12))
+    CALLS.clear()
+    doubled = {place: 8 * place.size for place in places(one)}
+    assert resized_at(one, doubled) is None
+    assert len(CALLS) == 1  # the sample itself
+
+
+def test_elements_of_lists_are_places_too() -> None:
+    one = case("many", [tensor(2, 3), tensor(4, 3)])
+    assert str(places(one)[-1]) == "size 3 at dim 1 of `xs[1]`"
+    assert shapes(second_case(one)) == [(3, 4), (5, 4)]
+
+
+def test_other_sizes_gives_one_case_for_each_group_that_the_op_takes() -> None:
+    one = case("channels", tensor(3, 4))
+    channel, width = places(one)
+    found = list(other_sizes(one, [(channel,), (width,), (channel, width)]))
+    assert [(group, shapes(changed)) for group, changed in found] == [((width,), [(3, 5)])]

@@ -1,0 +1,134 @@
+"""Every broken op of the zoo is reported, with the right code; no correct one is."""
+
+from collections import defaultdict
+
+import pytest
+from kit import Suite
+
+from pytest_customop import CheckResult
+from pytest_customop.checks import builtin_checks
+from pytest_customop.findings import CATALOGUE
+from tests.zoo import Specimen, specimens
+
+ZOO = specimens()
+CHECKS = {check.name for check in builtin_checks()}
+BROKEN = {name: one for name, one in ZOO.items() if one.expected}
+
+# Checks for which there is no op that they alone catch, and why.
+NEVER_ALONE = {
+    "opcheck.test_aot_dispatch_dynamic": "compile.* compare the same, on a backend",
+    "opcheck.test_faketensor": "fake.forward compares the same and more",
+}
+
+# One broken op a check, for the run through the plugin.
+PLANTED = {
+    "opcheck.test_schema": "sine_forgets_mutates_args",
+    "opcheck.test_autograd_registration": "formula_in_the_cpu_kernel",
+    "opcheck.test_faketensor": "fake_sums_the_other_dim",
+    "opcheck.test_aot_dispatch_dynamic": "backward_returns_too_much",
+    "fake.forward": "fake_forgets_the_offset",
+    "fake.backward": "cutout_through_eight_bits",
+    "fake.symbolic": "fake_hardcodes_a_size",
+    "compile.static": "stamp_fake_strides",
+    "compile.dynamic": "backward_makes_a_size_constant",
+    "gradcheck.backward": "sine_with_the_wrong_sign",
+    "gradcheck.double": "cube_with_a_detached_backward",
+    "backward.linear": "backward_clips",
+}
+
+SOURCE = """
+from pytest_customop import customop_cases
+from tests.zoo import specimens
+
+ZOO = specimens()
+
+def planted(check, one):
+    @customop_cases(one.op, one.samples, checks=check, **one.options)
+    def test():
+        ...
+
+    return test
+
+for check, name in {planted!r}.items():
+    globals()["test_" + check.replace(".", "_")] = planted(check, ZOO[name])
+"""
+
+
+def _codes(results: list[CheckResult], outcomes: tuple[str, ...]) -> set[tuple[str, str]]:
+    return {
+        (one.check, one.finding or one.skip_code or one.message)
+        for one in results
+        if one.outcome in outcomes
+    }
+
+
+@pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
+def test_specimen(specimen: Specimen) -> None:
+    results = specimen.check()
+    told = "\n\n".join(str(one) for one in results if one.outcome in ("failed", "error"))
+    assert _codes(results, ("failed", "error")) == specimen.findings(), told
+    limits = [one for one in results if one.limit]
+    assert _codes(limits, ("skipped",)) == specimen.limits()
+    passed = {
+        one.check for one in results if one.outcome in ("passed", "skipped") and not one.limit
+    }
+    for name in specimen.twin_of:
+        fell = {check for check, _ in ZOO[name].findings()}
+        assert fell <= passed, f"of the checks that fail on {name}, these did not pass here"
+
+
+def test_every_check_and_every_code_has_a_broken_op() -> None:
+    checks, codes = set(), set()
+    for one in BROKEN.values():
+        checks |= {check for check, _ in one.every_finding()}
+        codes |= {code for _, code in one.every_finding()}
+    assert checks == CHECKS
+    assert codes == set(CATALOGUE)
+
+
+def test_every_broken_op_has_a_correct_twin() -> None:
+    twins = {name for one in ZOO.values() for name in one.twin_of}
+    assert twins == set(BROKEN)
+    assert not [one.name for one in BROKEN.values() if one.twin_of]
+
+
+def test_every_check_sees_what_no_other_sees() -> None:
+    alone = {
+        check for one in BROKEN.values() for check, _ in one.findings() if len(one.findings()) == 1
+    }
+    assert alone == CHECKS - NEVER_ALONE.keys()
+
+
+@pytest.fixture
+def planted(suite: Suite) -> Suite:
+    """A suite with one broken op a check."""
+    assert set(PLANTED) == CHECKS
+    suite.write("test_it.py", SOURCE.format(planted=PLANTED))
+    return suite
+
+
+def _findings(suite: Suite) -> dict[str, set[tuple[str, str]]]:
+    """By check, the node ids that failed and their findings."""
+    found = defaultdict(set)
+    for one in suite.results():
+        assert one["outcome"] != "error", one
+        if one["outcome"] == "failed":
+            found[one["check"]].add((one["nodeid"], one["finding"]))
+    return found
+
+
+def test_every_check_fails_through_the_plugin_alone_and_under_xdist(planted: Suite) -> None:
+    alone = planted.run("-rf", "--customop-report=report.json", checks=None)
+    in_process = _findings(planted)
+    apart = planted.run_apart("-n", "2", "-rf", "--customop-report=report.json", checks=None)
+    distributed = _findings(planted)
+    assert in_process == distributed
+    assert set(in_process) == CHECKS
+    for check, name in PLANTED.items():
+        ids, codes = zip(*in_process[check], strict=True)
+        assert set(codes) == {code for other, code in ZOO[name].findings() if other == check}
+        for nodeid in ids:
+            assert nodeid.startswith(f"test_it.py::test_{check.replace('.', '_')}[")
+            assert nodeid.endswith(f"-{check}]")
+            for result in (alone, apart):
+                assert any(line.startswith(f"FAILED {nodeid}") for line in result.outlines)

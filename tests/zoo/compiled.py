@@ -1,0 +1,214 @@
+"""Ops that are right in eager mode and wrong when they are compiled."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+MATRIX = tensor(4, 3)
+
+
+def _op(name, kernel, setup, backward):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    op.register_fake(lambda x: torch.empty_like(x))
+    op.register_autograd(backward, setup_context=setup)
+    return op
+
+
+def _save_input(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "fake.backward": "fake-raises",
+        "compile.static": "compile-graph-break",
+        "compile.dynamic": "compile-graph-break",
+        "opcheck.test_aot_dispatch_dynamic": "opcheck-failure",
+    },
+)
+def backward_reads_values():
+    """The backward branches on a value, which a tracer does not have."""
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 2 * x if x.abs().max() > 0 else torch.zeros_like(x)
+
+    return _op("backward_reads_values", torch.square, _save_input, backward)
+
+
+@specimen((MATRIX,), twin_of="backward_reads_values")
+def backward_computes_with_values():
+    """The backward is a formula without branches."""
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 2 * x
+
+    return _op("backward_computes_with_values", torch.square, _save_input, backward)
+
+
+def _times_positives(name, count_of):
+    """x times the number of its positive elements, which `count_of` has for the backward."""
+    kept = {}
+
+    def kernel(x):
+        kept["count"] = int((x > 0).sum())
+        return x * kept["count"]
+
+    def setup(ctx, inputs, output):
+        ctx.count = count_of(inputs[0], kept)
+
+    return _op(name, kernel, setup, lambda ctx, grad: grad * ctx.count)
+
+
+def _kept(x, kept):
+    return kept.pop("count", 0)
+
+
+def _computed(x, kept):
+    return (x > 0).sum()
+
+
+GRADIENTS = {
+    "compile.static": "compile-gradient-mismatch",
+    "compile.dynamic": "compile-gradient-mismatch",
+    "opcheck.test_aot_dispatch_dynamic": "opcheck-failure",
+}
+
+
+@specimen((MATRIX,), expected=GRADIENTS)
+def count_kept_in_python():
+    """The kernel leaves a count in a Python variable, where a compiled backward does not find it."""
+    return _times_positives("count_kept_in_python", _kept)
+
+
+@specimen((MATRIX,), twin_of="count_kept_in_python")
+def count_computed_again():
+    """The count is computed again from the input."""
+    return _times_positives("count_computed_again", _computed)
+
+
+def _mean_and_back(name, rows_of):
+    """A copy, whose backward divides by the number of rows and multiplies by it again."""
+
+    def backward(ctx, grad):
+        rows = rows_of(grad)
+        return (grad / rows) * rows
+
+    return _op(name, torch.clone, None, backward)
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "fake.symbolic": "fake-size-specialised",
+        "compile.dynamic": "compile-recompiles",
+    },
+)
+def backward_makes_a_size_constant():
+    """The fake kernel is right, and the backward turns a size into a plain int."""
+    return _mean_and_back("backward_makes_a_size_constant", lambda grad: int(grad.shape[0]))
+
+
+@specimen((MATRIX,), twin_of="backward_makes_a_size_constant")
+def backward_keeps_sizes_symbolic():
+    """The backward computes with the size as it is."""
+    return _mean_and_back("backward_keeps_sizes_symbolic", lambda grad: grad.shape[0])
+
+
+def _times_rows(name, rows_of):
+    """x times the number of its rows, which `rows_of` has for the backward."""
+    kept = {}
+
+    def kernel(x):
+        kept["rows"] = x.shape[0]
+        return x * kept["rows"]
+
+    def setup(ctx, inputs, output):
+        ctx.rows = rows_of(inputs[0], kept)
+
+    return _op(name, kernel, setup, lambda ctx, grad: grad * ctx.rows)
+
+
+@specimen((MATRIX,), expected={"compile.dynamic": "compile-gradient-mismatch"})
+def size_kept_in_python():
+    """The kernel leaves a size in a Python variable; compiled code keeps the one it found there."""
+    return _times_rows("size_kept_in_python", lambda x, kept: kept.get("rows", 0))
+
+
+@specimen((MATRIX,), twin_of="size_kept_in_python")
+def size_of_the_input():
+    """The backward asks the input for its size."""
+    return _times_rows("size_of_the_input", lambda x, kept: x.shape[0])
+
+
+def _offset_in_backward(name, fake):
+    @torch.library.custom_op(f"zoo::{name}_gradient", mutates_args=())
+    def gradient(grad: Tensor) -> Tensor:
+        padded = grad.new_zeros(grad.numel() + 16)
+        padded[16:] = grad.flatten() * 2
+        return padded[16:].view(grad.shape)
+
+    gradient.register_fake(fake)
+    return _op(name, lambda x: x * 2, None, lambda ctx, grad: gradient(grad))
+
+
+@specimen(
+    (MATRIX,),
+    expected={"fake.backward": "fake-metadata-mismatch"},
+    skips={"gradcheck.double": "no-second-order"},
+)
+def backward_through_a_forgotten_offset():
+    """The backward calls an op whose output begins elsewhere in its storage than the fake one."""
+    return _offset_in_backward("backward_through_a_forgotten_offset", torch.empty_like)
+
+
+@specimen(
+    (MATRIX,),
+    skips={"gradcheck.double": "no-second-order"},
+    twin_of="backward_through_a_forgotten_offset",
+)
+def backward_through_a_true_offset():
+    """The backward calls an op whose fake kernel has the offset of the real one."""
+    return _offset_in_backward(
+        "backward_through_a_true_offset",
+        lambda grad: grad.new_empty(grad.numel() + 16)[16:].view(grad.shape),
+    )
+
+
+def _noted(name, factor):
+    """A library op without a formula, whose kernel sees the very tensor that the caller gave."""
+    lib = library()
+    lib.define(f"{name}(Tensor x) -> Tensor")
+    lib.impl(name, torch.no_grad()(lambda x: x * factor(x)), "CPU")
+    torch.library.register_fake(f"zoo::{name}", torch.empty_like, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@specimen(
+    (tensor(),),
+    requires_grad=True,
+    expected={"compile.static": "compile-output-mismatch"},
+    skips={"opcheck.test_aot_dispatch_dynamic": "checker-limit"},
+)
+def looks_at_requires_grad():
+    """Computes something else if the input requires gradients, which a compiled kernel never sees."""
+    return _noted("looks_at_requires_grad", lambda x: 3 if x.requires_grad else 2)
+
+
+@specimen(
+    (tensor(),),
+    requires_grad=True,
+    skips={"opcheck.test_aot_dispatch_dynamic": "checker-limit"},
+    twin_of="looks_at_requires_grad",
+)
+def ignores_requires_grad():
+    """Computes the same whether the input requires gradients or not."""
+    return _noted("ignores_requires_grad", lambda x: 2)

@@ -1,0 +1,188 @@
+"""Wrong first-order formulas."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import GradOptions, tensor
+
+from . import registry
+
+# These are about formulas: a backend that generates no code tells as much, and sooner.
+specimen = functools.partial(registry.specimen, backend="aot_eager")
+
+MATRIX = tensor(4, 3)
+
+
+def _op(name, kernel, backward):
+    """An op of one tensor, `backward(x, grad)` its formula."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    op.register_fake(lambda x: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    op.register_autograd(lambda ctx, grad: backward(*ctx.saved_tensors, grad), setup_context=setup)
+    return op
+
+
+def _sine(name, backward):
+    return _op(name, torch.sin, backward)
+
+
+@specimen((MATRIX,), expected={"gradcheck.backward": "gradient-mismatch"})
+def sine_with_the_wrong_sign():
+    """The gradient of the sine has the wrong sign."""
+    return _sine("sine_with_the_wrong_sign", lambda x, grad: -grad * x.cos())
+
+
+@specimen(
+    (MATRIX,),
+    twin_of=(
+        "sine_with_the_wrong_sign",
+        "backward_returns_too_much",
+        "backward_clips",
+        "backward_ignores_grad_output",
+    ),
+)
+def sine_with_the_right_sign():
+    """The gradient of the sine is the cosine."""
+    return _sine("sine_with_the_right_sign", lambda x, grad: grad * x.cos())
+
+
+@specimen((tensor(3, 100, 100),), expected={"gradcheck.backward": "gradient-mismatch"})
+def one_element_forgotten():
+    """The gradient of one element of 30000 is zero."""
+
+    def backward(x, grad):
+        gradient = grad * x.cos()
+        mask = torch.ones_like(x)
+        mask[1, 50, 50] = 0
+        return gradient * mask
+
+    return _sine("one_element_forgotten", backward)
+
+
+@specimen((tensor(3, 100, 100),), twin_of="one_element_forgotten")
+def no_element_forgotten():
+    """The same size, with every element's gradient."""
+    return _sine("no_element_forgotten", lambda x, grad: grad * x.cos())
+
+
+def _product(name, backward):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        return x * y
+
+    product.register_fake(lambda x, y: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    product.register_autograd(
+        lambda ctx, grad: backward(*ctx.saved_tensors, grad), setup_context=setup
+    )
+    return product
+
+
+@specimen((MATRIX, MATRIX), expected={"gradcheck.backward": "gradient-mismatch"})
+def product_with_swapped_gradients():
+    """The gradients come in the wrong order."""
+    return _product("product_with_swapped_gradients", lambda x, y, grad: (grad * x, grad * y))
+
+
+@specimen((MATRIX, MATRIX), expected={"gradcheck.backward": "gradient-missing"})
+def product_without_the_second_gradient():
+    """The second input gets no gradient."""
+    return _product("product_without_the_second_gradient", lambda x, y, grad: (grad * y, None))
+
+
+@specimen(
+    (MATRIX, MATRIX),
+    twin_of=("product_with_swapped_gradients", "product_without_the_second_gradient"),
+)
+def product():
+    """Each input's gradient is grad_output times the other input."""
+    return _product("product", lambda x, y, grad: (grad * y, grad * x))
+
+
+@specimen(
+    (MATRIX,),
+    dtypes=[torch.complex128],
+    expected={"gradcheck.backward": "gradient-mismatch"},
+)
+def square_without_conjugation():
+    """The gradient of a complex square is not conjugated."""
+    return _op("square_without_conjugation", torch.square, lambda x, grad: 2 * x * grad)
+
+
+@specimen((MATRIX,), dtypes=[torch.complex128], twin_of="square_without_conjugation")
+def square_with_conjugation():
+    """The gradient of a complex square is conjugated."""
+    return _op("square_with_conjugation", torch.square, lambda x, grad: 2 * x.conj() * grad)
+
+
+def _quantise(x):
+    return (x * 255).round() / 255
+
+
+@specimen(
+    (tensor(4, 3, low=0, high=1),),
+    expected={"gradcheck.backward": "gradient-of-a-step-function"},
+)
+def rounds_to_a_grid():
+    """Rounds to a grid, and passes gradients straight through."""
+    return _op("rounds_to_a_grid", _quantise, lambda x, grad: grad.clone())
+
+
+@specimen(
+    (tensor(values=[[0.0, 0.2, 0.4], [0.6, 0.8, 1.0]]),),
+    dtypes=[torch.float64],
+    gradcheck=GradOptions(eps=8 / 255),
+    skips={"fake.symbolic": "no-second-size"},
+    twin_of="rounds_to_a_grid",
+)
+def rounds_to_a_grid_on_the_grid():
+    """The same op, with values on its grid and a step that is a multiple of the grid's."""
+    return _op("rounds_to_a_grid_on_the_grid", _quantise, lambda x, grad: grad.clone())
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "gradcheck.backward": "backward-raises",
+        "backward.linear": "backward-raises",
+        "opcheck.test_aot_dispatch_dynamic": "backward-raises",
+        "compile.static": "backward-raises",
+        "compile.dynamic": "backward-raises",
+        "fake.backward": "backward-raises",
+    },
+    skips={"gradcheck.double": "no-first-order"},
+)
+def backward_returns_too_much():
+    """The backward returns two gradients for one input."""
+    return _sine("backward_returns_too_much", lambda x, grad: (grad * x.cos(), grad))
+
+
+@specimen((MATRIX,), expected={"backward.linear": "backward-not-linear"})
+def backward_clips():
+    """The backward clips grad_output to +-100: right for small ones only."""
+    return _sine("backward_clips", lambda x, grad: grad.clamp(-100, 100) * x.cos())
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "backward.linear": "backward-not-linear",
+        "gradcheck.backward": "gradient-mismatch",
+    },
+    skips={"gradcheck.double": "no-second-order"},
+)
+def backward_ignores_grad_output():
+    """The backward takes every grad_output for ones."""
+    return _sine("backward_ignores_grad_output", lambda x, grad: x.cos())

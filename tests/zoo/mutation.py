@@ -1,0 +1,100 @@
+"""Writes and aliases that the schema does not declare."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, since, specimen
+
+MATRIX = tensor(4, 3)
+
+
+def _running_mean(name, mutates):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=mutates)
+    def center(x: Tensor, mean: Tensor) -> Tensor:
+        mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return x - mean
+
+    center.register_fake(lambda x, mean: torch.empty_like(x))
+    return center
+
+
+@specimen(
+    (MATRIX, tensor(3)),
+    expected={
+        "opcheck.test_schema": "undeclared-mutation",
+        "compile.static": "compile-mutation-mismatch",
+        "compile.dynamic": "compile-mutation-mismatch",
+    },
+)
+def running_mean_undeclared():
+    """Updates a running mean on the way, and declares no mutation."""
+    return _running_mean("running_mean_undeclared", ())
+
+
+@specimen((MATRIX, tensor(3)), twin_of="running_mean_undeclared")
+def running_mean():
+    """Updates a running mean, and declares it."""
+    return _running_mean("running_mean", {"mean"})
+
+
+def _library_op(name, schema, kernel, fake):
+    lib = library()
+    lib.define(f"{name}{schema}")
+    lib.impl(name, torch.no_grad()(kernel), "CPU")
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "opcheck.test_schema": "undeclared-alias",
+        "fake.forward": "fake-alias-mismatch",
+        "opcheck.test_faketensor": since("2.13", "fake-alias-mismatch"),
+    },
+)
+def returns_its_input():
+    """Returns the input itself where there is nothing to do; the schema promises fresh memory."""
+    return _library_op(
+        "returns_its_input",
+        "(Tensor x) -> Tensor",
+        lambda x: x if x.is_contiguous() else x.contiguous(),
+        lambda x: x.new_empty(x.shape),
+    )
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "opcheck.test_schema": "undeclared-alias",
+        "compile.dynamic": "compile-output-mismatch",
+    },
+)
+def returns_its_input_in_both_kernels():
+    """Real and fake kernel return the input itself; the schema promises fresh memory."""
+    return _library_op(
+        "returns_its_input_in_both_kernels", "(Tensor x) -> Tensor", lambda x: x, lambda x: x
+    )
+
+
+@specimen((tensor(),), expected={"opcheck.test_schema": "undeclared-alias"})
+def returns_its_number():
+    """The same with one number, where compiled code does not happen to write to it."""
+    return _library_op("returns_its_number", "(Tensor x) -> Tensor", lambda x: x, lambda x: x)
+
+
+@specimen(
+    (MATRIX,),
+    (tensor(),),
+    twin_of=("returns_its_number", "returns_its_input", "returns_its_input_in_both_kernels"),
+)
+def returns_a_copy():
+    """Returns a copy, also where there is nothing to do."""
+    return _library_op(
+        "returns_a_copy",
+        "(Tensor x) -> Tensor",
+        lambda x: x.clone(memory_format=torch.contiguous_format),
+        lambda x: x.new_empty(x.shape),
+    )

@@ -1,0 +1,94 @@
+"""Formulas and kernels registered in the wrong place."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+MATRIX = tensor(4, 3)
+# Of an op without a formula.
+EVERY_CHECK = (
+    "opcheck.test_schema",
+    "opcheck.test_faketensor",
+    "opcheck.test_autograd_registration",
+    "opcheck.test_aot_dispatch_dynamic",
+    "fake.forward",
+    "fake.symbolic",
+    "compile.static",
+    "compile.dynamic",
+)
+
+
+class _Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+def _square(name, key):
+    lib = library()
+    lib.define(f"{name}(Tensor x) -> Tensor")
+    lib.impl(name, _Square.apply, key)
+    torch.library.register_fake(f"zoo::{name}", torch.empty_like, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@specimen((MATRIX,), expected={"opcheck.test_autograd_registration": "autograd-registration"})
+def formula_in_the_cpu_kernel():
+    """An autograd.Function is registered as the CPU kernel: gradients come from there."""
+    return _square("formula_in_the_cpu_kernel", "CPU")
+
+
+@specimen((MATRIX,), twin_of="formula_in_the_cpu_kernel")
+def formula_at_autograd():
+    """A CPU kernel without gradients, and the formula through register_autograd."""
+    lib = library()
+    lib.define("formula_at_autograd(Tensor x) -> Tensor")
+    lib.impl("formula_at_autograd", lambda x: x * x, "CPU")
+    name = "zoo::formula_at_autograd"
+    torch.library.register_fake(name, torch.empty_like, lib=lib)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+    torch.library.register_autograd(name, backward, setup_context=setup, lib=lib)
+    return torch.ops.zoo.formula_at_autograd.default
+
+
+@specimen(
+    (tensor(0, 3),),
+    expected=dict.fromkeys(EVERY_CHECK, "eager-raises"),
+)
+def raises_on_no_rows():
+    """The kernel raises where there are no rows."""
+
+    @torch.library.custom_op("zoo::raises_on_no_rows", mutates_args=())
+    def largest(x: Tensor) -> Tensor:
+        return x.max(0).values
+
+    largest.register_fake(lambda x: x.new_empty(x.shape[1]))
+    return largest
+
+
+@specimen((tensor(0, 3),), twin_of="raises_on_no_rows")
+def takes_no_rows():
+    """Where there are no rows, the largest is minus infinity."""
+
+    @torch.library.custom_op("zoo::takes_no_rows", mutates_args=())
+    def largest(x: Tensor) -> Tensor:
+        return torch.cat([x, x.new_full((1, x.shape[1]), -torch.inf)]).max(0).values
+
+    largest.register_fake(lambda x: x.new_empty(x.shape[1]))
+    return largest

@@ -1,0 +1,153 @@
+"""What a specimen is, and the list of all of them."""
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+import torch
+
+from pytest_customop import CheckResult, check_op
+
+MODULES = (
+    "tutorial",
+    "fake_kernels",
+    "symbolic",
+    "mutation",
+    "registration",
+    "gradients",
+    "second_order",
+    "compiled",
+    "tricky",
+    "tricky_values",
+)
+TORCH = tuple(int(number) for number in torch.__version__.split(".")[:2])
+
+
+@dataclass(frozen=True)
+class Since:
+    """A code that depends on the version of torch: None means that the check finds nothing."""
+
+    version: tuple[int, ...]
+    code: Optional[str]
+    before: Optional[str]
+
+    def here(self) -> Optional[str]:
+        """The code on the torch that runs."""
+        return self.code if self.version <= TORCH else self.before
+
+
+def since(version: str, code: Optional[str], before: Optional[str] = None) -> Since:
+    """`code` from this version of torch on, `before` on older ones."""
+    return Since(tuple(int(number) for number in version.split(".")), code, before)
+
+
+Codes = Mapping[str, Union[str, Since, tuple[str, ...], None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Specimen:
+    """One op, its samples, and what the checks say about it.
+
+    Args:
+        name: also the op's name, in the namespace `zoo`.
+        make: registers the op and returns it; use `op()`, which does so once.
+        samples: as `check_op` takes them.
+        expected: check -> the code that it reports on at least one case; a tuple where cases differ.
+            Checks that are not named pass or are skipped. Empty for a correct op.
+        skips: check -> the code with which it says that it could not judge.
+        twin_of: the broken specimens that this one does right.
+        options: what else the mark has to say.
+        backend: of `compile.*`.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    samples: Sequence[Any]
+    expected: Codes = field(default_factory=dict)
+    skips: Codes = field(default_factory=dict)
+    twin_of: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = "inductor"
+
+    @property
+    def about(self) -> str:
+        """What is wrong with it, or what makes it easy to misjudge."""
+        return " ".join((self.make.__doc__ or "").split())
+
+    def op(self) -> Any:
+        """The op, registered at the first call."""
+        return _made(self.make)
+
+    def check(self) -> list[CheckResult]:
+        """What every check says."""
+        return check_op(self.op(), self.samples, backend=self.backend, **self.options)
+
+    def findings(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs expected on the torch that runs."""
+        return _pairs(self.expected)
+
+    def every_finding(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs expected on any torch."""
+        return _pairs(self.expected, everywhere=True)
+
+    def limits(self) -> set[tuple[str, str]]:
+        """The (check, skip code) pairs expected on the torch that runs."""
+        return _pairs(self.skips)
+
+
+@functools.cache
+def _made(make: Callable[[], Any]) -> Any:
+    return make()
+
+
+def _pairs(codes: Codes, everywhere: bool = False) -> set[tuple[str, str]]:
+    found = set()
+    for check, given in codes.items():
+        for one in given if isinstance(given, tuple) else (given,):
+            known = (one,)
+            if isinstance(one, Since):
+                known = (one.code, one.before) if everywhere else (one.here(),)
+            found |= {(check, code) for code in known if code is not None}
+    return found
+
+
+_specimens: dict[str, Specimen] = {}
+
+
+def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Declare the function below to be a specimen: it registers `zoo::<its name>` and returns it.
+
+    Args:
+        samples: of the specimen.
+        declared: `expected`, `skips`, `twin_of`, `backend`; everything else goes into the mark.
+    """
+    fields = ("expected", "skips", "twin_of", "backend")
+    own = {key: declared.pop(key) for key in fields if key in declared}
+    if isinstance(own.get("twin_of"), str):
+        own["twin_of"] = (own["twin_of"],)
+
+    def declare(make: Callable[[], Any]) -> Callable[[], Any]:
+        name = make.__name__
+        if name in _specimens:
+            raise ValueError(f"two specimens are named {name}")
+        if not make.__doc__:
+            raise ValueError(f"specimen {name} does not say what is wrong with it")
+        _specimens[name] = Specimen(name, make, samples, options=declared, **own)
+        return make
+
+    return declare
+
+
+def specimens() -> dict[str, Specimen]:
+    """Every specimen by name; no op is registered yet."""
+    for module in MODULES:
+        importlib.import_module(f".{module}", __package__)
+    return _specimens
+
+
+@functools.cache
+def library() -> torch.library.Library:
+    """The one library of the zoo, for ops that `torch.library.custom_op` would not let through."""
+    return torch.library.Library("zoo", "FRAGMENT")

@@ -1,0 +1,88 @@
+"""Formulas that are right once and wrong twice."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from . import registry
+
+# These are about formulas: a backend that generates no code tells as much, and sooner.
+specimen = functools.partial(registry.specimen, backend="aot_eager")
+
+MATRIX = tensor(4, 3)
+
+
+def _cube_gradient(name, factor):
+    """The op that the backward of a cube calls, and its formula: 6x is right."""
+
+    @torch.library.custom_op(f"zoo::{name}_gradient", mutates_args=())
+    def gradient(x: Tensor, grad: Tensor) -> Tensor:
+        return 3 * x * x * grad
+
+    gradient.register_fake(lambda x, grad: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, twice):
+        x, grad = ctx.saved_tensors
+        return factor * x * grad * twice, 3 * x * x * twice
+
+    gradient.register_autograd(backward, setup_context=setup)
+    return gradient
+
+
+def _cube(name, gradient):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def cube(x: Tensor) -> Tensor:
+        return x * x * x
+
+    cube.register_fake(lambda x: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    cube.register_autograd(
+        lambda ctx, grad: gradient(*ctx.saved_tensors, grad), setup_context=setup
+    )
+    return cube
+
+
+@specimen((MATRIX,), expected={"gradcheck.double": "second-order-gradient-mismatch"})
+def cube_with_a_wrong_second_formula():
+    """The op that the backward calls has a formula with a wrong factor."""
+    name = "cube_with_a_wrong_second_formula"
+    return _cube(name, _cube_gradient(name, factor=3))
+
+
+@specimen((MATRIX,), expected={"gradcheck.double": "second-order-gradient-mismatch"})
+def cube_with_a_detached_backward():
+    """The backward detaches the input, so that gradients of gradients miss a term."""
+    return _cube("cube_with_a_detached_backward", lambda x, grad: 3 * x.detach() ** 2 * grad)
+
+
+@specimen((MATRIX,), twin_of="cube_with_a_wrong_second_formula")
+def cube():
+    """The op that the backward calls has a right formula of its own."""
+    return _cube("cube", _cube_gradient("cube", factor=6))
+
+
+@specimen((MATRIX,), twin_of="cube_with_a_detached_backward")
+def cube_of_plain_operations():
+    """The backward is plain torch, all of it differentiable."""
+    return _cube("cube_of_plain_operations", lambda x, grad: 3 * x**2 * grad)
+
+
+@specimen((MATRIX,), skips={"gradcheck.double": "no-second-order"})
+def cube_without_a_second_formula():
+    """Right: the op that the backward calls has no formula, so there is no second order to check."""
+
+    @torch.library.custom_op("zoo::cube_gradient_alone", mutates_args=())
+    def gradient(x: Tensor, grad: Tensor) -> Tensor:
+        return 3 * x * x * grad
+
+    gradient.register_fake(lambda x, grad: torch.empty_like(x))
+    return _cube("cube_without_a_second_formula", gradient)

@@ -1,0 +1,116 @@
+"""Fake kernels that are right for the sizes of the example only."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+
+def _double(name, fake):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def double(x: Tensor) -> Tensor:
+        return x * 2
+
+    double.register_fake(fake)
+    return double
+
+
+@specimen(
+    (tensor(5, 3),),
+    expected={
+        "fake.symbolic": "fake-size-hardcoded",
+        "compile.dynamic": "compile-output-mismatch",
+    },
+)
+def fake_hardcodes_a_size():
+    """The fake kernel returns five rows, whatever the input has."""
+    return _double("fake_hardcodes_a_size", lambda x: x.new_empty(5, x.shape[1]))
+
+
+@specimen(
+    (tensor(5, 3),),
+    expected={
+        "fake.symbolic": "fake-size-specialised",
+        "compile.dynamic": "compile-recompiles",
+    },
+)
+def fake_makes_a_size_constant():
+    """The fake kernel turns the number of rows into a plain int."""
+    return _double("fake_makes_a_size_constant", lambda x: x.new_empty(int(x.shape[0]), x.shape[1]))
+
+
+@specimen((tensor(5, 3),), twin_of="fake_makes_a_size_constant")
+def fake_keeps_sizes_symbolic():
+    """Every size of the fake output is one of the input's."""
+    return _double("fake_keeps_sizes_symbolic", lambda x: x.new_empty(x.shape))
+
+
+@specimen((tensor(5, 3),), twin_of="fake_hardcodes_a_size")
+def fake_computes_sizes():
+    """The sizes of the fake output are computed from the input's."""
+    return _double(
+        "fake_computes_sizes", lambda x: x.new_empty(x.numel() // x.shape[1], x.shape[1])
+    )
+
+
+def _halved(name, whole):
+    """An op that keeps the first half of the rows; `whole` looks at the size before the division."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def half(x: Tensor) -> Tensor:
+        return x[: whole(x.shape[0]) // 2].clone(memory_format=torch.contiguous_format)
+
+    half.register_fake(lambda x: x.new_empty(whole(x.shape[0]) // 2, x.shape[1]))
+    return half
+
+
+@specimen(
+    (tensor(6, 3),),
+    expected={
+        "fake.symbolic": "fake-not-symbolic",
+        "compile.dynamic": "compile-error",
+        "opcheck.test_aot_dispatch_dynamic": "fake-not-symbolic",
+    },
+)
+def fake_wants_plain_sizes():
+    """The fake kernel refuses every size that is not an int, and symbolic ones are not."""
+
+    def whole(size):
+        if not isinstance(size, int):
+            raise TypeError(f"a size is an int, not {type(size).__name__}")
+        return size
+
+    return _halved("fake_wants_plain_sizes", whole)
+
+
+@specimen((tensor(6, 3),), twin_of="fake_wants_plain_sizes")
+def fake_takes_any_size():
+    """The fake kernel takes sizes as they come."""
+    return _halved("fake_takes_any_size", lambda size: size)
+
+
+def _column_sums(name, rows_of):
+    """An op whose int argument must be the number of columns."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def column_sums(x: Tensor, columns: int) -> Tensor:
+        if x.shape[1] != columns:
+            raise ValueError(f"x has {x.shape[1]} columns, not {columns}")
+        return x.sum(0)
+
+    column_sums.register_fake(lambda x, columns: x.new_empty(rows_of(columns)))
+    return column_sums
+
+
+@specimen((tensor(4, 6), 6), expected={"fake.symbolic": "fake-size-hardcoded"})
+def fake_hardcodes_what_an_int_says():
+    """The fake kernel returns six elements, the real one as many as its int argument says."""
+    return _column_sums("fake_hardcodes_what_an_int_says", lambda columns: 6)
+
+
+@specimen((tensor(4, 6), 6), twin_of="fake_hardcodes_what_an_int_says")
+def fake_reads_the_int():
+    """Both kernels return as many elements as the int argument says."""
+    return _column_sums("fake_reads_the_int", lambda columns: columns)
