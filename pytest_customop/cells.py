@@ -94,9 +94,8 @@ def _call(
     except (MarkError, OpError) as error:
         raise MarkError(f"customop_cases at {declaration.where}: {error}") from error.__cause__
     except Exception as error:
-        raise MarkError(
-            f"customop_cases at {declaration.where}: {origin} raised {type(error).__name__}: {error} ({raised_at(error)})"
-        ) from error
+        what = f"{type(error).__name__}: {error} ({raised_at(error)})"
+        raise MarkError(f"customop_cases at {declaration.where}: {origin} raised {what}") from error
 
 
 def _refuse_other_signature(

@@ -20,7 +20,8 @@ def preserved_state() -> Iterator[None]:
     """Put back what the block changes.
 
     Random streams (torch on every used device, numpy, random), default dtype, grad and inference
-    mode, deterministic flags, thread count, warnings filters, and the levels of torch's loggers. Gradients are on inside, whatever they were outside.
+    mode, deterministic flags, thread count, warnings filters, and the levels of torch's loggers.
+    Gradients are on inside, whatever they were outside.
     """
     restores = [take() for take in _TAKERS]
     with contextlib.ExitStack() as stack:

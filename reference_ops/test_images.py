@@ -141,6 +141,7 @@ def test_is_near_the_8_bit_round_trip_elsewhere(dtype: torch.dtype) -> None:
 # -------------------------------------------------------------------------------------- empty boxes
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # opcheck reads it of its own copies
 @pytest.mark.parametrize("box", [[3, 2, 3, 6], [1, 2, 5, 2], [8, 9, 8, 9], [0, 0, 0, 0]])
 def test_an_empty_box_is_a_box(box: list[int]) -> None:
     pic = torch.ones(3, 9, 8, dtype=torch.float64, requires_grad=True)

@@ -311,7 +311,7 @@ define("sine", lambda x: x.sin(), backward=_cosine, save=save_input)
     ("name", "code", "text"),
     [
         ("gradient_other", "compile-gradient-mismatch", "gradient of x: 12 of 12 elements differ"),
-        ("gradient_none", "compile-gradient-mismatch", "gradient of x: None, a tensor in eager"),
+        ("gradient_none", "compile-gradient-mismatch", "gradient of x: "),
         ("gradient_raises", "backward-raises", "raises ValueError: no way back"),
         ("gradient_raises_traced", "compile-error", "ValueError: no way back here"),
     ],

@@ -1,0 +1,114 @@
+"""What `compile.*` needs of torch's private parts: each fails when torch moves it."""
+
+import gc
+import importlib
+import sys
+import weakref
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+
+from pytest_customop import compat
+
+
+def _add(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def _fresh() -> Any:
+    return type(_add)(_add.__code__.replace(), globals(), "added")
+
+
+def test_a_counting_backend_counts_and_computes() -> None:
+    backend = compat.counting_backend("eager")
+    with compat.compile_session():
+        compiled = compat.compile_whole(_fresh(), backend, dynamic=False)
+        for size in (3, 3, 4):
+            assert torch.equal(compiled(torch.zeros(size)), torch.ones(size))
+    assert backend.graphs == 2
+
+
+def test_a_marked_size_may_vary_and_another_may_not() -> None:
+    backend = compat.counting_backend("eager")
+    with compat.compile_session():
+        compiled = compat.compile_whole(_fresh(), backend)
+        for rows, columns, graphs in ((3, 5, 1), (4, 5, 1), (4, 6, 2)):
+            x = torch.zeros(rows, columns)
+            compat.maybe_mark_dynamic(x, 0)
+            compiled(x)
+            assert backend.graphs == graphs
+
+
+def test_a_refused_recompile_names_its_guard() -> None:
+    with compat.compile_session():
+        compiled = compat.compile_whole(_fresh(), compat.counting_backend("eager"), dynamic=False)
+        compiled(torch.zeros(3))
+        with (
+            compat.refusing_recompiles(),
+            pytest.raises(Exception, match="size mismatch") as caught,
+        ):
+            compiled(torch.zeros(4))
+    assert type(caught.value).__name__ == "RecompileError"
+    assert "tensor '" in str(caught.value)
+
+
+def test_every_setting_exists_under_one_of_its_names() -> None:
+    """A setting that this torch does not know is left out silently: its name may have changed."""
+    old = {"cache_size_limit": "recompile_limit"}
+    late = {  # not in torch 2.4
+        "automatic_dynamic_local_pgo",
+        "automatic_dynamic_remote_pgo",
+        "caching_precompile",
+        "enable_remote_autograd_cache",
+        "fail_on_cache_limit_hit",
+        "fail_on_recompile_limit_hit",
+        "recompile_limit",
+    }
+    if torch.__version__.startswith("2.4."):
+        late.add("enable_autograd_cache")
+    for module, wanted in compat._COMPILE_CONFIG.items():
+        config = importlib.import_module(module)
+        for name in wanted:
+            known = hasattr(config, name) or hasattr(config, old.get(name, name))
+            assert known or (torch.__version__ < "2.13" and name in late), f"{module}.{name}"
+
+
+def test_a_session_sets_its_configuration_and_puts_it_back() -> None:
+    config = torch._dynamo.config
+    with config.patch(automatic_dynamic_shapes=True, suppress_errors=True):
+        with compat.compile_session():
+            assert not config.automatic_dynamic_shapes
+            assert not config.suppress_errors
+            assert config.capture_dynamic_output_shape_ops
+        assert config.automatic_dynamic_shapes
+        assert config.suppress_errors
+
+
+def test_a_session_leaves_no_state() -> None:
+    utils = torch._dynamo.utils
+    backends = set(torch._dynamo.eval_frame.cached_backends)
+    failures, stats = set(utils.guard_failures), dict(utils.counters["stats"])
+    pgo = sys.modules.get("torch._dynamo.pgo")
+    profile = set(getattr(pgo, "_CODE_STATE", None) or ())
+    with compat.compile_session():
+        compiled = compat.compile_whole(_fresh(), compat.counting_backend("eager"), dynamic=False)
+        for size in (3, 4):
+            compiled(torch.zeros(size))
+        assert set(torch._dynamo.eval_frame.cached_backends) != backends
+        assert dict(utils.counters["stats"]) != stats
+    assert set(torch._dynamo.eval_frame.cached_backends) == backends
+    assert set(utils.guard_failures) == failures
+    assert dict(utils.counters["stats"]) == stats
+    assert set(getattr(pgo, "_CODE_STATE", None) or ()) == profile
+
+
+def test_a_session_forgets_what_it_compiled() -> None:
+    function = _fresh()
+    with compat.compile_session():
+        compat.compile_whole(function, compat.counting_backend("eager"))(torch.zeros(3))
+    code = weakref.ref(function.__code__)
+    del function
+    gc.collect()
+    assert code() is None
