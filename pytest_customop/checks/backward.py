@@ -14,6 +14,7 @@ from ..draw import is_differentiable
 from ..findings import fail, skip
 from ..tracebacks import traceback_text
 from ..values import readable
+from .gradcheck import seed_random
 from .registry import Check
 
 Gradients = dict[str, Tensor]
@@ -123,7 +124,7 @@ class _Backward:
             torch.empty_like(tensor.detach()).copy_(weight)
             for (_, tensor), weight in zip(outputs, weights, strict=True)
         ]
-        torch.manual_seed(self._case.seed)
+        seed_random(self._case)
         found = gradients(run.arguments, outputs, given, retain_graph=True)
         return {name: _double(one) for name, one in found.items() if one is not None}
 

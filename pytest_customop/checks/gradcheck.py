@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from ..case import Case, random_like
+from ..case import Case, Run, random_like
 from ..draw import is_differentiable
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..finite.judge import Words, judge
@@ -85,6 +85,18 @@ CHECKS = [
 ]
 
 
+def seed_random(case: Case) -> None:
+    """Put the random streams at the case's seed, as `Case.run` does.
+
+    On the CPU without `torch.manual_seed`, which formats a traceback for every kind of device that
+    is not yet in use: that is most of the time of an op on a few elements.
+    """
+    if torch.device(case.placement.device).type == "cpu":
+        torch.default_generator.manual_seed(case.seed)
+    else:
+        torch.manual_seed(case.seed)
+
+
 def _options(case: Case) -> GradOptions:
     if isinstance(case.gradcheck, str):
         raise skip("left-out", case.gradcheck)
@@ -130,9 +142,11 @@ class _Op:
         arguments = self._template.map(
             lambda leaf: next(rest) if leaf.requires_grad else copier(leaf)
         )
-        run = self.case.run(arguments)
-        if run.error is not None:
-            raise CallError(run.error)
+        seed_random(self.case)
+        try:
+            run = Run(arguments, arguments.call())
+        except Exception as error:
+            raise CallError(error) from error
         for name, tensor in run.outputs:
             if not is_plain(tensor):
                 raise skip("checker-limit", f"{name} is not a dense tensor; finite differences are")

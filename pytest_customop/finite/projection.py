@@ -14,10 +14,13 @@ import torch
 from torch import Tensor
 
 from ..inputs import GradOptions
-from .vectors import ROUNDING, VectorFunction
+from .vectors import ROUNDING, VectorFunction, largest
 
 # At most so many elements in and out together, and so many pairs of them, are compared one by one.
 _SMALL_SUM, _SMALL_PRODUCT = 192, 4096
+
+# A function of so few elements is cheap to look at several times.
+_CHEAP = 2**13
 
 # Gradients that differ by more than this share of the largest element are not one another's rounding.
 _UNLIKE = 1e-4
@@ -25,9 +28,18 @@ _UNLIKE = 1e-4
 
 def is_small(function: VectorFunction) -> bool:
     """Whether the Jacobian can be compared element by element in a fraction of a second."""
-    into = sum(point.numel() for point in function.point)
-    out = sum(output.values.numel() for output in function.outputs)
+    into, out = _sizes(function)
     return into + out <= _SMALL_SUM and into * out <= _SMALL_PRODUCT
+
+
+def is_cheap(function: VectorFunction) -> bool:
+    """Whether several looks at the function take a fraction of a second."""
+    return sum(_sizes(function)) <= _CHEAP
+
+
+def _sizes(function: VectorFunction) -> tuple[int, int]:
+    into = sum(point.numel() for point in function.point)
+    return into, sum(output.values.numel() for output in function.outputs)
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ def is_linear(function: VectorFunction, draw: Draw) -> bool:
         [one + other for one, other in parts],
     ]
     return all(
-        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * float(one.abs().max()), equal_nan=True)
+        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * largest(one), equal_nan=True)
         for other in others
         for one, two in zip(whole, other, strict=True)
         if one.numel() > 0

@@ -11,7 +11,7 @@ from ..findings import CheckSkipped, skip
 from ..inputs import GradOptions
 from .jacobian import RIGHT, Pair
 from .projection import gradient_of, random_weights, signs
-from .vectors import ROUNDING, CallError, VectorFunction
+from .vectors import ROUNDING, CallError, VectorFunction, largest
 
 # Dtypes that ops compute in, and a step for each that is far above its rounding, in roundings.
 _NARROW = {torch.float32: 128, torch.bfloat16: 4, torch.float16: 4}
@@ -55,24 +55,19 @@ def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
     """Whether values are the same up to a share of the largest."""
     return len(first) == len(second) and all(
         torch.equal(one, other)
-        or torch.allclose(one, other, rtol=0.0, atol=share * _largest(one), equal_nan=True)
+        or torch.allclose(one, other, rtol=0.0, atol=share * largest(one), equal_nan=True)
         for one, other in zip(first, second, strict=True)
     )
-
-
-def _largest(values: Tensor) -> float:
-    """The largest magnitude, NaN and inf left out."""
-    return float(values.abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def _refuse_rounding(
     function: VectorFunction, gradients: list[Tensor], options: GradOptions
 ) -> None:
-    size = max(_largest(point) for point in function.point if point.numel() > 0)
+    size = max(largest(point) for point in function.point if point.numel() > 0)
     if 100 * ROUNDING * size > options.eps:
         raise skip("lost-in-rounding", f"a step of {options.eps:g} is lost in {size:g}. {_EPS}")
-    slope = max((_largest(gradient) for gradient in gradients), default=0.0)
-    noise = 8 * ROUNDING * max(_largest(one.values) for one in function.outputs) / options.eps
+    slope = max((largest(gradient) for gradient in gradients), default=0.0)
+    noise = 8 * ROUNDING * max(largest(one.values) for one in function.outputs) / options.eps
     if noise > 0.01 * slope and noise > 1e3 * options.atol:
         raise skip(
             "lost-in-rounding",
@@ -114,7 +109,7 @@ def _error(pair: Pair) -> float:
         error = torch.tensor(pair.formula - pair.numeric)
     else:
         error = pair.jacobians[1] - pair.jacobians[0]
-    return _largest(error)
+    return largest(error)
 
 
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
@@ -149,7 +144,7 @@ def _narrow_dtype(
         for dtype, roundings in _NARROW.items():
             if _holds(moved, dtype) or not _holds(output, dtype):
                 continue
-            rounding = torch.finfo(dtype).eps * max(size, _largest(base)) / options.eps
+            rounding = torch.finfo(dtype).eps * max(size, largest(base)) / options.eps
             if _error(pair) > 16 * count * rounding:
                 continue
             reach = max(options.eps, roundings * torch.finfo(dtype).eps * size)

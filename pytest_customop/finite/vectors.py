@@ -189,10 +189,16 @@ class VectorFunction:
         self._names = {name for name, _ in named}
 
     def moved(self, point: list[Tensor]) -> VectorFunction:
-        """The same function at another point."""
+        """The same function at another point.
+
+        Raises:
+            OutputsChanged: outputs are missing there.
+        """
         other = object.__new__(VectorFunction)
         other.inputs, other._call, other._names = self.inputs, self._call, self._names
         other._start(point)
+        if other._names != self._names:
+            raise OutputsChanged
         return other
 
     def _outputs(self, vectors: Sequence[Tensor]) -> Named:
@@ -286,3 +292,8 @@ def _larger_step(point: Tensor, eps: float) -> float:
 
 def _leaves(vectors: Sequence[Tensor]) -> list[Tensor]:
     return [vector.detach().requires_grad_() for vector in vectors]
+
+
+def largest(values: Tensor) -> float:
+    """The largest magnitude, NaN and inf left out."""
+    return float(values.abs().nan_to_num(0.0, 0.0, 0.0).max())
