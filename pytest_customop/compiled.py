@@ -163,23 +163,21 @@ class Surrounded:
             list(zip(readers, read, strict=True)),
         )
 
-    def consumers_alone(self) -> tuple[Function, list[torch.Tensor]]:
-        """The consumers without the op, and the tensors that they read in eager mode."""
+    def without_op(self) -> tuple[Function, list[torch.Tensor]]:
+        """What stands around the op without the op, and the tensors that it is given."""
         eager, plan = self.case.eager, self.plan
-        outputs = [tensor.detach() for _, tensor in eager.outputs]
         given = [tensor.detach() for _, tensor in eager.arguments.tensors()]
-        read = [*((kind, outputs[index]) for index, kind in plan.outputs)]
-        read += [(kind, given[index]) for index, kind in plan.after]
-        kinds = [kind for kind, _ in read]
-        _, consume = opaque_ops()
+        tensors = given + [tensor.detach() for _, tensor in eager.outputs]
+        produced = _producible(eager.arguments) if self.form.producers else frozenset()
+        consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
+        consumed += [*plan.before, *plan.after]
+        produce, consume = opaque_ops()
 
-        def alone(tensors: list[torch.Tensor]) -> Any:
-            return [
-                _consume(kind, tensor, consume)
-                for kind, tensor in zip(kinds, tensors, strict=False)
-            ]
+        def surroundings(tensors: list[torch.Tensor]) -> Any:
+            handed = [produce(tensors[index]) for index in produced]
+            return handed, [_consume(kind, tensors[index], consume) for index, kind in consumed]
 
-        return _with_own_code(alone), [tensor for _, tensor in read]
+        return _with_own_code(surroundings), tensors
 
 
 def _with_own_code(function: Any) -> types.FunctionType:

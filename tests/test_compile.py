@@ -663,6 +663,36 @@ def test_generated_code_that_does_not_compile_is_a_limit() -> None:
     refuse_without_compiler(RuntimeError("anything else"))
 
 
+def _untraceable(*args: Any) -> torch.Tensor:
+    torch._dynamo.graph_break()
+    return args[-1]
+
+
+def test_surroundings_that_do_not_compile_are_not_the_ops_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The op is then judged alone: right where it is right, wrong where it is wrong."""
+    monkeypatch.setattr("pytest_customop.compiled._consume", lambda kind, x, op: _untraceable(x))
+    check_static(case("copies", grad=True, backend="aot_eager"))
+    assert finding(check_static, case("gradient_other", grad=True, backend="aot_eager"))
+    assert finding(check_static, case("no_fake", backend="aot_eager"))
+
+
+def test_an_op_that_compiles_only_alone_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands around it compiles without it, it compiles without that, and the two do not."""
+    real = Surrounded.run
+
+    def run(self: Surrounded, function: Any, arguments: Any) -> Any:
+        if function is not self.function and self.form.producers:
+            raise ValueError("only together")
+        return real(self, function, arguments)
+
+    monkeypatch.setattr(Surrounded, "run", run)
+    found = finding(check_static, case("copies", backend="aot_eager"))
+    assert found.code == "compile-error"
+    assert "ValueError: only together" in found.message
+
+
 # --- ops that return what they write to ---
 
 LIBRARY.define("returns_written(Tensor(a!) x) -> Tensor(a!)")
