@@ -340,9 +340,10 @@ def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
 
 
-# What `torch.compile` checks need, whatever the session has set. Graph caches on disk and in memory
-# are keyed by the graph and not by fake kernels: with them, an op whose fake kernel was mended or
-# broken since the last run would get the old answer.
+# What checks need, whatever the session or its environment has set. Graph caches on disk and in
+# memory are keyed by the graph and not by fake kernels: with them, an op whose fake kernel was mended
+# or broken since the last run would get the old answer. Aliased outputs, which torch makes errors
+# where the variable CI is set, are reported by the checks that look for them.
 _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
         "assume_static_by_default": True,
@@ -362,6 +363,7 @@ _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
     "torch._functorch.config": {
         "enable_autograd_cache": False,
         "enable_remote_autograd_cache": False,
+        "error_on_custom_op_aliasing": False,
     },
     "torch._inductor.config": {
         "fx_graph_cache": False,

@@ -9,7 +9,7 @@ import torch
 
 from .. import compat
 from ..case import Case
-from ..compile_errors import quiet
+from ..compile_errors import compiler_session
 from ..faking import fake_run, kernel_failure
 from ..findings import skip
 from ..opcheck_errors import read_failure
@@ -23,7 +23,7 @@ def _utility(case: Case, name: str) -> None:
     _refuse_nothing(case, name)
     arguments = case.inputs()
     try:
-        with quiet():
+        with compiler_session():
             torch.library.opcheck(
                 case.op.overload, arguments.args, dict(arguments.kwargs), test_utils=(name,)
             )
