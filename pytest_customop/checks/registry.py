@@ -34,6 +34,10 @@ class Check:
         widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
             computes in float64 anyway.
         default: False: runs only when it is asked for by name.
+        repro: the lines of a script that show a finding of this check by plain torch calls. They use
+            `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
+            values at every call; they raise where the defect is, and end silently where it is not.
+            A finding may bring lines of its own (`Finding.repro`).
     """
 
     name: str
@@ -44,6 +48,7 @@ class Check:
     without_formula: bool = False
     widest_dtype: bool = False
     default: bool = True
+    repro: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -53,7 +58,7 @@ class Check:
         if not self.summary or "\n" in self.summary:
             raise ValueError(f"check {self.name}: the summary is one line")
         if not callable(self.run):
-            raise TypeError(f"check {self.name}: run is a function of one Case, not {self.run!r}")
+            raise ValueError(f"check {self.name}: run is a function of one Case, not {self.run!r}")
 
     @property
     def family(self) -> str:

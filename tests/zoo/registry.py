@@ -2,26 +2,16 @@
 
 import functools
 import importlib
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Optional, Union
 
 import torch
 
 from pytest_customop import CheckResult, check_op
 
-MODULES = (
-    "tutorial",
-    "fake_kernels",
-    "symbolic",
-    "mutation",
-    "registration",
-    "gradients",
-    "second_order",
-    "compiled",
-    "tricky",
-    "tricky_values",
-)
 TORCH = tuple(int(number) for number in torch.__version__.split(".")[:2])
 
 
@@ -142,8 +132,9 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
 
 def specimens() -> dict[str, Specimen]:
     """Every specimen by name; no op is registered yet."""
-    for module in MODULES:
-        importlib.import_module(f".{module}", __package__)
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.name != "__main__":
+            importlib.import_module(f".{module.name}", __package__)
     return _specimens
 
 

@@ -1,0 +1,23 @@
+"""Every entry of the catalogue, by code."""
+
+from __future__ import annotations
+
+from . import backward, compile, eager, fake, gradcheck, more, opcheck, state, values
+from .entry import Explanation
+
+# In the order of cause and effect: of two findings with one code, and in every list, the earlier
+# family is the nearer to the defect.
+FAMILIES = (eager, values, state, fake, opcheck, backward, gradcheck, compile, more)
+
+
+def _merged() -> dict[str, Explanation]:
+    merged: dict[str, Explanation] = {}
+    for family in FAMILIES:
+        twice = merged.keys() & family.ENTRIES.keys()
+        if twice:
+            raise ValueError(f"finding {min(twice)!r} is in the catalogue twice")
+        merged |= family.ENTRIES
+    return merged
+
+
+CATALOGUE = _merged()

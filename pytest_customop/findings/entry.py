@@ -1,0 +1,28 @@
+"""What an entry of the catalogue says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One entry of the catalogue, in plain English.
+
+    Args:
+        meaning: what is wrong, in one or two sentences.
+        fix: what to change; it ends every failure of this code.
+        why: what breaks because of it, and when.
+        before, after: a few lines of Python with the defect, and the same lines mended.
+        docs: addresses of the torch documentation to read.
+        follows: the codes of defects that bring this one about. Where one of them is found on the same
+            case, this finding is its consequence and told in one line.
+    """
+
+    meaning: str
+    fix: str
+    why: str = ""
+    before: str = ""
+    after: str = ""
+    docs: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()

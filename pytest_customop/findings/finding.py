@@ -1,0 +1,75 @@
+"""What a check raises: a finding, or the reason why it did not judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .catalogue import CATALOGUE
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a failed check reports.
+
+    Args:
+        code: the entry of the catalogue, in kebab-case.
+        message: one line: which output, argument or size, and what is wrong with it.
+        evidence: the lines that show it: a table, the first differing element, a cut traceback.
+        fix: what to change; None takes the catalogue's words.
+        repro: the lines of a script that show it by plain torch calls, where those of the check do
+            not (see `Check.repro`).
+
+    Raises:
+        ValueError: for a code that is not in the catalogue and brings no fix of its own.
+    """
+
+    code: str
+    message: str
+    evidence: str = ""
+    fix: str | None = None
+    repro: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fix is None:
+            if self.code not in CATALOGUE:
+                raise ValueError(
+                    f"finding {self.code!r} is not in the catalogue: give it a fix of its own"
+                )
+            object.__setattr__(self, "fix", CATALOGUE[self.code].fix)
+
+
+class CheckFailed(Exception):
+    """Raised by a check that found a defect."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(f"{finding.code}: {finding.message}")
+        self.finding = finding
+
+
+class CheckSkipped(Exception):
+    """Raised by a check that had nothing to check, or could not judge.
+
+    Args:
+        code: the kind of reason, in kebab-case (`no-second-size`, `checker-limit`).
+        reason: one or two sentences: why, and the way out if there is one.
+        limit: True where the author could believe that the property was checked; such skips are
+            listed one by one under the summary.
+    """
+
+    def __init__(self, code: str, reason: str, *, limit: bool = True) -> None:
+        super().__init__(f"{code}: {reason}")
+        self.code = code
+        self.reason = reason
+        self.limit = limit
+
+
+def fail(
+    code: str, message: str, evidence: str = "", fix: str | None = None, repro: str | None = None
+) -> CheckFailed:
+    """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
+    return CheckFailed(Finding(code, message, evidence, fix, repro))
+
+
+def skip(code: str, reason: str, *, limit: bool = True) -> CheckSkipped:
+    """The exception for a skip: `raise skip("not-smooth", "...")`."""
+    return CheckSkipped(code, reason, limit=limit)
