@@ -5,9 +5,8 @@ from __future__ import annotations
 from . import backward, compile, eager, fake, gradcheck, more, opcheck, state, values
 from .entry import Explanation
 
-# In the order of cause and effect: of two findings with one code, and in every list, the earlier
-# family is the nearer to the defect.
-FAMILIES = (eager, values, state, fake, opcheck, backward, gradcheck, compile, more)
+# In the order of cause and effect: what follows from a finding comes after it.
+FAMILIES = (eager, opcheck, values, state, fake, backward, gradcheck, compile, more)
 
 
 def _merged() -> dict[str, Explanation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .catalogue import CATALOGUE
 
@@ -18,6 +19,7 @@ class Finding:
         fix: what to change; None takes the catalogue's words.
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
+        case: the case on which those lines show it, where that is another than the one checked.
 
     Raises:
         ValueError: for a code that is not in the catalogue and brings no fix of its own.
@@ -28,6 +30,7 @@ class Finding:
     evidence: str = ""
     fix: str | None = None
     repro: str | None = None
+    case: Any = None
 
     def __post_init__(self) -> None:
         if self.fix is None:
@@ -64,10 +67,16 @@ class CheckSkipped(Exception):
 
 
 def fail(
-    code: str, message: str, evidence: str = "", fix: str | None = None, repro: str | None = None
+    code: str,
+    message: str,
+    evidence: str = "",
+    fix: str | None = None,
+    *,
+    repro: str | None = None,
+    case: Any = None,
 ) -> CheckFailed:
     """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
-    return CheckFailed(Finding(code, message, evidence, fix, repro))
+    return CheckFailed(Finding(code, message, evidence, fix, repro, case))
 
 
 def skip(code: str, reason: str, *, limit: bool = True) -> CheckSkipped:

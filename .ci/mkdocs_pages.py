@@ -1,0 +1,22 @@
+"""A mkdocs hook: a page for each finding of the catalogue, and one that lists them."""
+
+from mkdocs.structure.files import File
+
+from pytest_customop.findings.catalogue import FAMILIES
+from pytest_customop.findings.page import CATALOGUE, as_markdown
+
+
+def on_files(files, config):
+    """Add the pages; nothing of them lies in the docs folder."""
+    files.append(File.generated(config, "findings/index.md", content=_index()))
+    for code in CATALOGUE:
+        files.append(File.generated(config, f"findings/{code}.md", content=as_markdown(code)))
+    return files
+
+
+def _index() -> str:
+    parts = ["# Findings\n\n`pytest --customop-explain CODE` prints these pages."]
+    for family in FAMILIES:
+        rows = [f"- [{code}]({code}.md): {entry.meaning}" for code, entry in family.ENTRIES.items()]
+        parts.append(f"{family.__doc__}\n\n" + "\n".join(rows))
+    return "\n\n".join(parts) + "\n"

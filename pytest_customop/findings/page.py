@@ -1,0 +1,50 @@
+"""An entry of the catalogue as a page: for the terminal, and for the documentation."""
+
+from __future__ import annotations
+
+import textwrap
+
+from .catalogue import CATALOGUE
+
+__all__ = ["CATALOGUE", "as_markdown", "as_text"]
+
+_WIDTH = 96
+
+
+def as_text(code: str) -> str:
+    """The page that `--customop-explain` prints."""
+    entry = CATALOGUE[code]
+    parts = [code, _folded(entry.meaning)]
+    if entry.why:
+        parts.append(_folded(entry.why))
+    parts.append(_folded(f"What to change: {entry.fix}"))
+    for title, lines in (("Before:", entry.before), ("After:", entry.after)):
+        if lines:
+            parts.append(f"{title}\n\n{textwrap.indent(textwrap.dedent(lines).strip(), '    ')}")
+    if entry.follows:
+        parts.append(_folded(f"It may follow from: {', '.join(entry.follows)}."))
+    if entry.docs:
+        parts.append("\n".join(["To read:", *(f"    {address}" for address in entry.docs)]))
+    return "\n\n".join(parts)
+
+
+def _folded(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def as_markdown(code: str) -> str:
+    """The page of the documentation."""
+    entry = CATALOGUE[code]
+    parts = [f"# {code}", entry.meaning]
+    if entry.why:
+        parts += ["## Why it matters", entry.why]
+    parts += ["## What to change", entry.fix]
+    for title, lines in (("Before", entry.before), ("After", entry.after)):
+        if lines:
+            parts.append(f"{title}:\n\n```python\n{textwrap.dedent(lines).strip()}\n```")
+    if entry.follows:
+        others = ", ".join(f"[{other}]({other}.md)" for other in entry.follows)
+        parts += ["## What it may follow from", others]
+    if entry.docs:
+        parts += ["## To read", "\n".join(f"- <{address}>" for address in entry.docs)]
+    return "\n\n".join(parts) + "\n"

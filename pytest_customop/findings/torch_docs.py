@@ -1,0 +1,27 @@
+"""The pages of torch's documentation that entries point at."""
+
+from __future__ import annotations
+
+_STABLE = "https://docs.pytorch.org/docs/stable"
+
+LIBRARY = f"{_STABLE}/library.html"
+CUSTOM_OP = f"{LIBRARY}#torch.library.custom_op"
+REGISTER_FAKE = f"{LIBRARY}#torch.library.register_fake"
+REGISTER_AUTOGRAD = f"{LIBRARY}#torch.library.register_autograd"
+REGISTER_VMAP = f"{LIBRARY}#torch.library.register_vmap"
+REGISTER_AUTOCAST = f"{LIBRARY}#torch.library.register_autocast"
+OPCHECK = f"{LIBRARY}#torch.library.opcheck"
+COMPILE = f"{_STABLE}/torch.compiler.html"
+DYNAMIC_SHAPES = f"{_STABLE}/torch.compiler_dynamic_shapes.html"
+FAKE_TENSOR = f"{_STABLE}/torch.compiler_fake_tensor.html"
+EXPORT = f"{_STABLE}/export.html"
+GRADCHECK = f"{_STABLE}/generated/torch.autograd.gradcheck.gradcheck.html"
+GRADCHECK_NOTES = f"{_STABLE}/notes/gradcheck.html"
+AUTOGRAD_NOTES = f"{_STABLE}/notes/autograd.html"
+EXTENDING = f"{_STABLE}/notes/extending.html"
+CHECKPOINT = f"{_STABLE}/checkpoint.html"
+FUNC = f"{_STABLE}/func.html"
+AMP = f"{_STABLE}/amp.html"
+TENSOR_VIEWS = f"{_STABLE}/tensor_view.html"
+RANDOMNESS = f"{_STABLE}/notes/randomness.html"
+MANUAL = "https://docs.pytorch.org/tutorials/advanced/custom_ops_landing_page.html"

@@ -1,0 +1,32 @@
+"""The documentation builds, and says what the code says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pytest_customop.checks import builtin_checks
+from pytest_customop.findings import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
+    config = ROOT / ".ci" / "mkdocs.yml"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q"]
+    told = subprocess.run(
+        [*command, "-f", str(config), "-d", str(tmp_path)], capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    for code in CATALOGUE:
+        page = (tmp_path / "findings" / code / "index.html").read_text(encoding="utf-8")
+        assert f">{code}</h1>" in page
+
+
+def test_every_check_is_in_the_readme_and_in_the_docs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    for check in builtin_checks():
+        opt_in = "" if check.default else " (opt-in)"
+        assert f"| `{check.name}` | {check.summary}{opt_in} |" in readme
+        assert re.search(rf"`{re.escape(check.name)}`", page), check.name
