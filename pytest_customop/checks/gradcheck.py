@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import torch
@@ -15,6 +16,7 @@ from ..finite.vectors import BackwardError, CallError, Named, VectorFunction
 from ..inputs import GradOptions
 from ..tracebacks import traceback_text
 from ..values import Copier, is_plain
+from .gradcheck_scripts import compared
 from .registry import Check
 
 _FIRST = Words(
@@ -45,7 +47,9 @@ def check_backward(case: Case) -> None:
     try:
         judge(_Op(case).function(), options, case.seed, _FIRST)
     except BackwardError as error:
-        raise _backward_raises(case, error.error) from error
+        raise _reproducible(_backward_raises(case, error.error), case, "gradcheck") from error
+    except CheckFailed as failure:
+        raise _reproducible(failure, case, "gradcheck") from None
 
 
 def check_double(case: Case) -> None:
@@ -56,13 +60,14 @@ def check_double(case: Case) -> None:
         try:
             judge(_second_order(_Op(case), case.seed), options, case.seed, _SECOND)
         except BackwardError as error:
-            raise _second_order_raises(error.error) from error
-        except CheckFailed:
+            raised = _second_order_raises(error.error)
+            raise _reproducible(raised, case, "gradgradcheck") from error
+        except CheckFailed as failure:
             # Such an op lets gradients end without a word that an exception would say.
             told = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
             if told:
                 raise _no_second_order(told[0]) from None
-            raise
+            raise _reproducible(failure, case, "gradgradcheck") from None
 
 
 CHECKS = [
@@ -95,6 +100,17 @@ def seed_random(case: Case) -> None:
         torch.default_generator.manual_seed(case.seed)
     else:
         torch.manual_seed(case.seed)
+
+
+def _reproducible(
+    raised: CheckFailed | CheckSkipped, case: Case, call: str
+) -> CheckFailed | CheckSkipped:
+    """The same finding, with lines that show it by torch's own function."""
+    if isinstance(raised, CheckSkipped):
+        return raised
+    elements = sum(tensor.numel() for _, tensor in case.inputs().differentiable())
+    lines = compared(call, _options(case), elements)
+    return CheckFailed(dataclasses.replace(raised.finding, repro=lines))
 
 
 def _options(case: Case) -> GradOptions:

@@ -1,0 +1,128 @@
+"""`backward.checkpoint`: the same gradients where the forward is run again for the backward."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+from ...case import Case, Run, gradients
+from ...findings import CheckSkipped, fail, skip
+from ...tracebacks import traceback_text
+from ...values import Copier
+from ..gradcheck import seed_random
+from ..registry import Check
+from . import scripts
+from .vjp import Gradients, Limits, Reference, double, one_line, row, size_of, table
+
+Named = list[tuple[str, Tensor]]
+
+
+def check_checkpoint(case: Case) -> None:
+    """Compare what checkpointing recomputes with the first outputs, and the gradients with eager's."""
+    if case.op.mutated:
+        raise skip("nothing-to-check", "the op writes to its arguments", limit=False)
+    if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
+        raise skip("nothing-to-check", "the op takes a torch.Generator", limit=False)
+    try:
+        reference = Reference.of(case)
+    except CheckSkipped as skipped:
+        if skipped.code != "nondeterministic" or not case.op.tagged("nondeterministic_seeded"):
+            raise
+        _checkpoint(case, None)
+        return
+    _checkpoint(case, reference)
+
+
+CHECK = Check(
+    "backward.checkpoint",
+    "gradients are the same under activation checkpointing (torch.utils.checkpoint)",
+    check_checkpoint,
+    gradients=True,
+    formula=True,
+)
+
+
+def _checkpoint(case: Case, reference: Reference | None) -> None:
+    arguments = case.inputs()
+    calls: list[Named] = []
+
+    def called(*_: Tensor) -> Any:
+        result = arguments.call()
+        copier = Copier()
+        calls.append([(name, copier(one)) for name, one in Run(arguments, result).outputs])
+        return result
+
+    seed_random(case)
+    try:
+        with warnings.catch_warnings(), set_checkpoint_early_stop(False):
+            warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
+            # The tensors tell it on which devices there are random streams to put back.
+            given = [one for _, one in arguments.tensors()]
+            run = Run(arguments, checkpoint(called, *given, use_reentrant=False))
+            got = _gradients(case, run, reference)
+    except Exception as error:
+        raise fail(
+            "checkpoint-mismatch",
+            f"under torch.utils.checkpoint the op raises {one_line(error)}",
+            traceback_text(error),
+            repro=scripts.checkpoint(reference is not None),
+        ) from error
+    if len(calls) > 1 and not case.op.tagged("nondeterministic_bitwise"):
+        _compare_calls(calls[0], calls[-1], reference is not None)
+    if reference is not None:
+        _compare(reference, got)
+
+
+def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
+    outputs = [(name, one) for name, one in run.differentiable_outputs if one.numel() > 0]
+    weights = reference.weights if reference else [torch.ones_like(one) for _, one in outputs]
+    given = [
+        torch.empty_like(one.detach()).copy_(weight)
+        for (_, one), weight in zip(outputs, weights, strict=True)
+    ]
+    seed_random(case)
+    found = gradients(run.arguments, outputs, given)
+    return {name: double(one) for name, one in found.items() if one is not None}
+
+
+def _compare_calls(first: Named, again: Named, repeats: bool) -> None:
+    """Whether what is computed again for the backward is what the forward returned."""
+    rows = []
+    for (name, one), (_, two) in zip(first, again, strict=True):
+        expected, got = double(one), double(two)
+        if expected.shape != got.shape:
+            raise _differently(
+                name, f"shape {tuple(got.shape)}, not {tuple(expected.shape)}", repeats
+            )
+        floating = {one.dtype} if one.dtype.is_floating_point or one.dtype.is_complex else set()
+        share = Limits.of(floating, []).share if floating else 0.0
+        rows.append(row("", name, expected, got, share * size_of(expected)))
+    wrong = next((each for each in rows if each.wrong), None)
+    if wrong is not None:
+        raise _differently(wrong.input, f"{wrong.got} in place of {wrong.expected}", repeats)
+
+
+def _differently(name: str, what: str, repeats: bool) -> Exception:
+    return fail(
+        "checkpoint-mismatch",
+        f"torch.utils.checkpoint calls the op again before the backward and gets {what} as {name}: "
+        "the gradients belong to other outputs than the forward returned",
+        repro=scripts.checkpoint(repeats),
+    )
+
+
+def _compare(reference: Reference, got: Gradients) -> None:
+    rows = reference.rows("checkpoint", got, reference.gradients)
+    wrong = next((each for each in rows if each.wrong), None)
+    if wrong is not None:
+        raise fail(
+            "checkpoint-mismatch",
+            f"under torch.utils.checkpoint the gradient for `{wrong.input}` is {wrong.got}, and "
+            f"{wrong.expected} otherwise",
+            table(rows, "under"),
+            repro=scripts.checkpoint(True),
+        )

@@ -1,0 +1,121 @@
+"""`backward.linear`: multiples and sums of grad_outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...case import Case
+from ...findings import CheckFailed, fail
+from ..registry import Check
+from .scripts import LINEAR, RAISES
+from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, size_of, table
+
+
+def check_linear(case: Case) -> None:
+    """Compare gradients for multiples and sums of grad_outputs with multiples and sums of gradients.
+
+    Factors are powers of two, for which a correct backward is exact; for sums the rounding that
+    multiples by 3, 5, ... show is allowed for.
+    """
+    vjp = Backward(case)
+    g, h = vjp.graph.random(0), vjp.graph.random(1)
+    base = vjp.repeatable(g)
+    limits = Limits.of(vjp.graph.dtypes, [*g, *base.values()])
+    factors = _factors(vjp.graph.dtypes, limits.room)
+    rows = [*_multiples(vjp, g, base, limits, factors), *_sums(vjp, g, h, base, limits)]
+    wrong = [one for one in rows if one.wrong]
+    if wrong:
+        first = wrong[0]
+        raise fail(
+            "backward-not-linear",
+            f"the gradient for `{first.input}` is not linear in grad_output: for {first.words} it is "
+            f"{first.got} where {first.expected} is due",
+            table(rows),
+        )
+
+
+def _run(case: Case) -> None:
+    try:
+        check_linear(case)
+    except CheckFailed as failure:
+        found = failure.finding
+        if found.code == "backward-raises":
+            raise fail(found.code, found.message, found.evidence, repro=RAISES) from None
+        raise
+
+
+CHECK = Check(
+    "backward.linear",
+    "the backward is linear in grad_output: negative, large, tiny, zero and added-up ones",
+    _run,
+    gradients=True,
+    formula=True,
+    repro=LINEAR,
+)
+
+
+def _factors(dtypes: set[torch.dtype], room: float) -> tuple[float, ...]:
+    """What grad_output is multiplied by; the last is the smallest above 0."""
+    infos = [torch.finfo(dtype) for dtype in dtypes]
+    up = min(20, powers_of_two(room / 64))
+    down = min({4: 10, 8: 10, 2: 4, 1: 1}[_width(info)] for info in infos)
+    return (-1.0, 0.0, *([2.0**up] if up > 0 else []), 2.0**-down)
+
+
+def _width(info: torch.finfo) -> int:
+    """Bytes of a number, bfloat16 counted by its range."""
+    return 4 if info.tiny < 1e-30 else info.bits // 8
+
+
+def _multiples(
+    vjp: Backward, g: list[Tensor], base: Gradients, limits: Limits, factors: tuple[float, ...]
+) -> Iterator[Row]:
+    for factor in factors:
+        words = f"{_in_words(factor)} * grad_output"
+        got = vjp([factor * one for one in g], words)
+        for name, gradient in base.items():
+            size = max(abs(factor), factors[-1]) * size_of(gradient)
+            allowed = limits.share * size + 4 * limits.smallest * max(1.0, abs(factor))
+            found = got.get(name, torch.zeros_like(gradient))
+            # A backward that computes in a dtype of smaller range overflows: linear for all that.
+            counted = found.isfinite() if factor > 1 else None
+            yield row(words, name, factor * gradient, found, allowed, counted)
+
+
+def _in_words(factor: float) -> str:
+    return f"2**{math.log2(factor):g}" if factor > 0 else f"{factor:g}"
+
+
+def _sums(
+    vjp: Backward, g: list[Tensor], h: list[Tensor], base: Gradients, limits: Limits
+) -> Iterator[Row]:
+    words = "grad_output + another one"
+    other = vjp(h, "another random grad_output")
+    got = vjp([one + two for one, two in zip(g, h, strict=True)], words)
+    strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, other, (3.0, 5.0))]
+    # A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
+    # the largest of the gradients and grad_outputs stands for them.
+    terms = max(size_of(one) for one in (*g, *h, *base.values(), *other.values()))
+    for name, gradient in base.items():
+        zeros = torch.zeros_like(gradient)
+        added = gradient + other.get(name, zeros)
+        rounding = 16 * max(size_of(stray[name]) for stray in strays if name in stray)
+        size = max(size_of(gradient), size_of(added))
+        allowed = limits.share * size + rounding + 16 * limits.rounding * terms
+        yield row(words, name, added, got.get(name, zeros), allowed + 4 * limits.smallest)
+
+
+def _strays(
+    vjp: Backward, weights: list[Tensor], base: Gradients, factors: tuple[float, ...]
+) -> Iterator[Gradients]:
+    """How far gradients for multiples that round are from multiples of the gradients."""
+    for factor in factors:
+        found = vjp([factor * one for one in weights], f"{factor:g} * grad_output")
+        yield {
+            name: found.get(name, torch.zeros_like(one)) / factor - one
+            for name, one in base.items()
+        }

@@ -1,0 +1,224 @@
+"""`backward.narrow`: a rough finite-difference check for ops that float64 is not to be had of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...case import Case
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...values import Copier, is_plain
+from ..registry import Check
+from . import scripts
+from .vjp import Graph, Reference, call, double, size_of
+
+_MOST = 6  # arguments
+_DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
+_STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
+_WRONG = 0.3  # the share of a derivative that is an error and no rounding
+_ROUGH = 0.1  # how far differences with two steps may be apart
+
+
+def check_narrow(case: Case) -> None:
+    """Compare gradients with finite differences in the op's own dtype, where float64 cannot be had.
+
+    Only what is wrong by a third is a finding, and only where three steps agree on it.
+    """
+    if isinstance(case.gradcheck, str):
+        raise skip("left-out", case.gradcheck, limit=False)
+    reference = Reference.of(case)
+    if _judged_in_float64(case):
+        raise skip("nothing-to-check", "gradcheck.backward judges this case", limit=False)
+    probe = _Probe(reference)
+    names = [name for name, tensor in probe.graph.inputs if _movable(tensor)]
+    if not names:
+        raise skip("nothing-to-check", "no argument can be moved", limit=False)
+    verdicts = [probe.verdict(name) for name in names[:_MOST]]
+    if not any(verdicts):
+        raise skip("not-smooth", "finite differences are too rough in this dtype", limit=False)
+
+
+CHECK = Check(
+    "backward.narrow",
+    "gradients are roughly those of finite differences, for ops that refuse or round float64",
+    check_narrow,
+    gradients=True,
+    formula=True,
+)
+
+
+def _movable(tensor: Tensor) -> bool:
+    return is_plain(tensor) and tensor.numel() > 0 and 0 not in tensor.stride()
+
+
+def _judged_in_float64(case: Case) -> bool:
+    """Whether the op works in float64, forward and backward, and to its precision."""
+    wide = case.widened()
+    try:
+        arguments = wide.inputs().map(_moved_slightly)
+        graph = Graph(wide, arguments)
+        graph.vjp(graph.given(graph.random(0)))
+    except Exception:
+        return False
+    return not all(_holds_float32(one) for _, one in graph.outputs)
+
+
+def _moved_slightly(tensor: Tensor) -> Tensor:
+    """Values that float32 does not hold, where a tensor requires gradients."""
+    copy = Copier()(tensor)
+    if tensor.requires_grad and _movable(tensor):
+        copy.mul_(1 + 2.0**-30)
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def _holds_float32(tensor: Tensor) -> bool:
+    value = tensor.detach()
+    narrow = torch.complex64 if value.is_complex() else torch.float32
+    return torch.equal(value.to(narrow).to(value.dtype).nan_to_num(), value.nan_to_num())
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Differences along random directions, and what the gradients make of them.
+
+    Args:
+        differences: of the weighted outputs, one a draw.
+        predicted: by the gradients.
+        size: the root mean square of the terms of either, the larger of the two.
+        rounding: of the differences.
+    """
+
+    differences: Tensor
+    predicted: Tensor
+    size: float
+    rounding: float
+
+    @property
+    def error(self) -> float:
+        """How far the two are apart, as a share."""
+        largest = max(_rms(self.differences), _rms(self.predicted), 1e-300)
+        return _rms(self.differences - self.predicted) / largest
+
+
+class _Probe:
+    """The op of a case at points near its arguments."""
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self.case = reference.case
+        self.graph = Graph(self.case)
+        self._outputs = [name for name, _ in self.graph.outputs]
+        self._eps = max(torch.finfo(dtype).eps for dtype in self.graph.dtypes)
+
+    def verdict(self, name: str) -> bool:
+        """Whether the gradient is seen to be right; False: it cannot be told.
+
+        Raises:
+            CheckFailed: it is wrong.
+        """
+        tensor = dict(self.graph.inputs)[name]
+        scale = size_of(double(tensor)) or 1.0
+        for share in _STEPS:
+            step = share * scale
+            try:
+                far, near = self._measure(name, step), self._measure(name, step / 2)
+            except CheckSkipped:
+                continue
+            if far is None or near is None or not _agree(far, near):
+                continue
+            if far.error < _WRONG and near.error < _WRONG:
+                return True
+            if far.error > _WRONG and near.error > _WRONG and self._confirmed(name, near, step / 4):
+                raise self._finding(name, near, step / 2)
+        return False
+
+    def _confirmed(self, name: str, near: _Measured, step: float) -> bool:
+        """Whether half the step tells the same: the jumps of a step function do not."""
+        nearer = self._measure(name, step)
+        return nearer is not None and _agree(near, nearer) and nearer.error > _WRONG
+
+    def _measure(self, name: str, step: float) -> _Measured | None:
+        gradient = self.reference.gradients.get(name)
+        differences, predicted, rounding = [], [], 0.0
+        elements = dict(self.graph.inputs)[name].numel()
+        for draw in range(_FEW if elements > _LARGE else _DRAWS):
+            signs = self._signs(name, draw)
+            (up, above), (down, below) = (
+                self._at(name, sign * step * signs) for sign in (1.0, -1.0)
+            )
+            if above is None or below is None:
+                return None
+            weights = self.reference.weights
+            terms = [
+                (weight.conj() * (one - two)).real
+                for weight, one, two in zip(weights, above, below, strict=True)
+            ]
+            differences.append(sum(float(one.sum()) for one in terms))
+            moved = up - down
+            predicted.append(
+                0.0 if gradient is None else float((gradient.conj() * moved).real.sum())
+            )
+            noise = sum(
+                float((weight.abs() * one.abs()).square().sum())
+                for weight, one in zip(weights, above, strict=True)
+            )
+            rounding = max(rounding, 2 * self._eps * noise**0.5)
+        found = torch.tensor([differences, predicted], dtype=torch.float64)
+        if not found.isfinite().all():
+            return None
+        return _Measured(found[0], found[1], max(_rms(found[0]), _rms(found[1])), rounding)
+
+    def _signs(self, name: str, draw: int) -> Tensor:
+        tensor = dict(self.graph.inputs)[name]
+        generator = torch.Generator().manual_seed((self.case.seed + draw) % 2**63)
+        wide = torch.complex128 if tensor.is_complex() else torch.float64
+        drawn = torch.randn(tensor.shape, generator=generator, dtype=wide)
+        return (drawn / drawn.abs()).to(tensor.device)
+
+    def _at(self, name: str, shift: Tensor) -> tuple[Tensor, list[Tensor] | None]:
+        """The argument as moved, and the outputs there; None where these are others."""
+        template = self.graph.arguments
+        arguments = template.copy()
+        moved = dict(arguments.tensors())[name]
+        with torch.no_grad():
+            moved.copy_(double(moved) + shift)
+        point = double(moved)
+        run = call(self.case, arguments)
+        found = dict(run.outputs)
+        outputs = [found.get(one) for one in self._outputs]
+        values = [double(one) for one in outputs if one is not None]
+        shapes = [one.shape for _, one in self.graph.outputs]
+        return point, values if [one.shape for one in values] == shapes else None
+
+    def _finding(self, name: str, seen: _Measured, step: float) -> CheckFailed:
+        position = [one for one, _ in self.graph.inputs].index(name)
+        missing = not bool(seen.predicted.any())
+        drawn = ", ".join(f"{one:.3g}" for one in seen.differences[:4])
+        due = ", ".join(f"{one:.3g}" for one in seen.predicted[:4])
+        what = (
+            "is missing: the formula gives none, or zeros, and the outputs depend on it"
+            if missing
+            else f"is off by {seen.error:.0%}"
+        )
+        return fail(
+            "gradient-missing" if missing else "gradient-mismatch",
+            f"the gradient for `{name}` {what}: along random directions the weighted outputs change "
+            f"by {drawn}, by the gradient they should by {due}",
+            repro=scripts.narrow(position, step),
+        )
+
+
+def _agree(far: _Measured, near: _Measured) -> bool:
+    """Whether differences with two steps tell the same derivative, and more than rounding."""
+    size = max(_rms(far.differences), _rms(2 * near.differences))
+    if size == 0.0:
+        return _rms(near.predicted) == 0.0
+    if near.size < 10 * near.rounding:
+        return False
+    return _rms(far.differences - 2 * near.differences) < _ROUGH * size
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.square().mean().sqrt())

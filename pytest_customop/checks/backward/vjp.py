@@ -1,0 +1,335 @@
+"""What the checks of a backward share: calls of the op with a graph, and gradients side by side.
+
+Gradients are compared in double precision, by argument name; None is told from zero nowhere, because
+autograd itself makes no difference between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...case import Case, Run, gradients, random_like
+from ...draw import Arguments, is_differentiable
+from ...findings import CheckSkipped, fail, skip
+from ...tracebacks import traceback_text
+from ...values import readable
+from ..gradcheck import seed_random
+
+Gradients = dict[str, Tensor]
+Named = list[tuple[str, Tensor]]
+
+
+class Graph:
+    """One call of the op, with the graph that it leaves.
+
+    Args:
+        case: what is called.
+        arguments: what it is called with; None: the case's own.
+        limit: whether a skip is a limit of the check that is told. One check of the family tells it.
+
+    Raises:
+        CheckSkipped: the op raises, or no gradients can be asked for.
+    """
+
+    def __init__(
+        self, case: Case, arguments: Arguments | None = None, *, limit: bool = False
+    ) -> None:
+        self.case = case
+        self.arguments = case.inputs() if arguments is None else arguments
+        self.inputs = self.arguments.differentiable()
+        if not any(tensor.numel() for _, tensor in self.inputs):
+            raise skip(
+                "nothing-to-check", "no argument with elements requires gradients", limit=False
+            )
+        self.run = call(case, self.arguments, limit=limit)
+        named = self.run.differentiable_outputs
+        self.outputs = [(name, one) for name, one in named if one.numel() > 0]
+        if not self.outputs:
+            raise _no_outputs(self.run, limit)
+
+    def vjp(
+        self,
+        weights: Sequence[Tensor],
+        outputs: Sequence[int] | None = None,
+        *,
+        retain_graph: bool = True,
+    ) -> Gradients:
+        """The gradients for these grad_outputs, one each of the outputs at these positions.
+
+        The random streams start at the case's seed.
+        """
+        chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
+        seed_random(self.case)
+        found = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
+        return {name: double(one) for name, one in found.items() if one is not None}
+
+    def given(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """grad_outputs with these values, in memory of their own with the strides of the outputs."""
+        return [
+            torch.empty_like(tensor.detach()).copy_(weight)
+            for (_, tensor), weight in zip(self.outputs, weights, strict=True)
+        ]
+
+    def random(self, index: int) -> list[Tensor]:
+        """A random grad_output an output, in double precision, with values that its dtype has."""
+        seed = self.case.seed + 1 + index * len(self.outputs)
+        return [
+            double(random_like(tensor, seed + position))
+            for position, (_, tensor) in enumerate(self.outputs)
+        ]
+
+    @property
+    def dtypes(self) -> set[torch.dtype]:
+        """The dtypes of the outputs and of the arguments that require gradients."""
+        return {tensor.dtype for _, tensor in (*self.outputs, *self.inputs)}
+
+
+def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
+    """Call the op, the random streams at the case's seed.
+
+    Raises:
+        CheckSkipped: it raises.
+    """
+    seed_random(case)
+    try:
+        return Run(arguments, arguments.call())
+    except Exception as error:
+        raise skip(
+            "nondeterministic",
+            f"the op raises {one_line(error)} only on some calls with such inputs",
+            limit=limit,
+        ) from error
+
+
+def _no_outputs(run: Run, limit: bool) -> CheckSkipped:
+    floating = [name for name, one in run.outputs if is_differentiable(one.dtype)]
+    what = f"{floating[0]} does not require gradients" if floating else "no output can"
+    return skip("nothing-to-check", what, limit=limit and bool(floating))
+
+
+class Backward:
+    """Gradients of a case at its own dtype, over one graph as long as that works."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.graph = Graph(case, limit=True)
+        self.fresh = False  # run the forward before each backward, in place of one for all
+
+    def __call__(self, weights: Sequence[Tensor], words: str) -> Gradients:
+        """The gradients for these grad_outputs.
+
+        Raises:
+            CheckFailed: the backward raises, also on a graph of its own.
+        """
+        if not self.fresh:
+            try:
+                return self._differentiate(self.graph, weights)
+            except Exception:  # a second backward on one graph is not what is checked here
+                self.fresh = True
+        try:
+            return self._differentiate(Graph(self.case, limit=True), weights)
+        except CheckSkipped:
+            raise
+        except Exception as error:
+            raise fail(
+                "backward-raises",
+                f"for {words} the backward raises {one_line(error)}",
+                traceback_text(error),
+            ) from error
+
+    def _differentiate(self, graph: Graph, weights: Sequence[Tensor]) -> Gradients:
+        return graph.vjp(graph.given(weights))
+
+    def repeatable(self, weights: Sequence[Tensor]) -> Gradients:
+        """The gradients for a grad_output, once they are seen to be the same a second time.
+
+        Raises:
+            CheckSkipped: they are not, or there are none.
+        """
+        base, again = (self(weights, "a random grad_output") for _ in range(2))
+        if not same(base, again):
+            self.fresh = True  # what a backward leaves on its graph is not what is checked here
+            base, again = (self(weights, "a random grad_output") for _ in range(2))
+        if not same(base, again):
+            raise skip(
+                "nondeterministic",
+                "the backward gives different gradients for the same grad_output from one call to "
+                "the next",
+            )
+        if not base:
+            raise skip("nothing-to-check", "the backward returns no gradients")
+        if not any(one.isfinite().any() for one in base.values() if one.numel()):
+            raise skip("not-finite", "all gradients are NaN or inf")
+        return base
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the narrowest dtype of the case leaves room for.
+
+    Args:
+        share: the allowed error, as a share of the largest magnitude.
+        rounding: the relative rounding of one number.
+        smallest: the smallest number above 0.
+        room: how much larger than the numbers of the case its dtypes reach.
+    """
+
+    share: float
+    rounding: float
+    smallest: float
+    room: float
+
+    @staticmethod
+    def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
+        """The limits for these dtypes and numbers."""
+        infos = [torch.finfo(dtype) for dtype in dtypes]
+        largest = max(map(size_of, numbers), default=0.0)
+        return Limits(
+            share=min(0.5, max(1e-4, *(4 * info.eps for info in infos))),
+            rounding=max(info.eps for info in infos),
+            smallest=max(info.tiny * info.eps for info in infos),
+            room=min(info.max for info in infos) / max(largest, 1.0),
+        )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The gradients of a case for a random grad_output, seen to repeat on graphs of their own.
+
+    Args:
+        case: the case.
+        weights: the grad_outputs, in double precision.
+        gradients: what the backward gives for them.
+        limits: how far others may be from these.
+    """
+
+    case: Case
+    weights: list[Tensor]
+    gradients: Gradients
+    limits: Limits
+
+    @staticmethod
+    def of(case: Case) -> Reference:
+        """The reference of a case.
+
+        Raises:
+            CheckSkipped: there is none. `backward.linear` reports why, so these are no limits of
+                the checks that stand on it.
+        """
+        try:
+            first = Graph(case)
+            weights = first.random(0)
+            base = first.vjp(first.given(weights))
+            second = Graph(case)
+            again = second.vjp(second.given(weights))
+        except CheckSkipped:
+            raise
+        except Exception as error:
+            raise skip(
+                "no-first-order", f"the backward raises {one_line(error)}", limit=False
+            ) from error
+        if not same(base, again):
+            raise skip(
+                "nondeterministic", "the backward differs from one call to the next", limit=False
+            )
+        if not any(one.isfinite().any() for one in base.values() if one.numel()):
+            raise skip("nothing-to-check", "there are no finite gradients", limit=False)
+        limits = Limits.of(first.dtypes, [*weights, *base.values()])
+        return Reference(case, weights, base, limits)
+
+    def rows(
+        self, words: str, got: Gradients, expected: Gradients, names: Sequence[str] | None = None
+    ) -> list[Row]:
+        """The gradients beside those expected, an input a row.
+
+        A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
+        the largest of the gradients and grad_outputs stands for them.
+        """
+        terms = max(map(size_of, (*self.weights, *self.gradients.values())))
+        rows = []
+        for name in names or list(dict.fromkeys((*expected, *got))):
+            known = expected.get(name, got.get(name))
+            if known is None:
+                continue
+            zeros = torch.zeros_like(known)
+            due, found = expected.get(name, zeros), got.get(name, zeros)
+            size = max(size_of(due), size_of(self.gradients.get(name, due)))
+            allowed = self.limits.share * size + 16 * self.limits.rounding * terms
+            rows.append(row(words, name, due, found, allowed + 4 * self.limits.smallest))
+        return rows
+
+
+def double(tensor: Tensor) -> Tensor:
+    """The values in double precision."""
+    value = readable(tensor)
+    return value.to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
+
+
+def same(first: Gradients, second: Gradients) -> bool:
+    """Whether two sets of gradients are equal but for rounding."""
+    return first.keys() == second.keys() and all(
+        torch.allclose(one, second[name], rtol=0.0, atol=1e-3 * size_of(one), equal_nan=True)
+        for name, one in first.items()
+    )
+
+
+def size_of(gradient: Tensor) -> float:
+    """The largest magnitude, NaN and inf left out."""
+    finite = gradient.abs()[gradient.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def one_line(error: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison, shown at its worst element."""
+
+    words: str
+    input: str
+    expected: str
+    got: str
+    wrong: bool
+
+
+def row(
+    words: str,
+    name: str,
+    expected: Tensor,
+    got: Tensor,
+    allowed: float,
+    counted: Tensor | None = None,
+) -> Row:
+    """Compare two gradients where the one expected is finite, and `counted` is True."""
+    error = (got - expected).abs().nan_to_num(torch.inf, torch.inf)
+    judged = expected.isfinite() if counted is None else expected.isfinite() & counted
+    error = torch.where(judged, error, 0.0).reshape(-1)
+    if not error.numel():
+        return Row(words, name, "", "", False)
+    worst = int(error.argmax())
+    values = [f"{one.reshape(-1)[worst].item():.6g}" for one in (expected, got)]
+    return Row(words, name, values[0], values[1], float(error[worst]) > allowed)
+
+
+def table(rows: Sequence[Row], first: str = "grad_output") -> str:
+    """Rows in columns; `first` is the heading of the first."""
+    cells = [(first, "input", "expected", "got", "")]
+    cells += [
+        (row.words, row.input, row.expected, row.got, "wrong" if row.wrong else "") for row in rows
+    ]
+    widths = [max(len(line[column]) for line in cells) for column in range(5)]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    return "\n".join([*lines, "(the element that differs most of each)"])
+
+
+def powers_of_two(room: float) -> int:
+    """How many doublings fit into the room."""
+    return math.floor(math.log2(room)) if room > 0 else 0

@@ -1,0 +1,67 @@
+"""The lines that show wrong gradients by `torch.autograd.gradcheck`; see `Check.repro`."""
+
+from __future__ import annotations
+
+from ..inputs import GradOptions
+
+_LARGE = 2000  # elements, above which an element at a time takes too long
+
+_FUNCTION = """
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+def widened(each):
+    if not (each.is_floating_point() or each.is_complex()):
+        return each
+    wide = torch.complex128 if each.is_complex() else torch.float64
+    return each.detach().to(wide).requires_grad_(each.requires_grad)
+
+
+def tensors(values):
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+given = tree_map_only(torch.Tensor, widened, inputs())
+leaves = tuple(each for each in tensors(given) if each.requires_grad)
+
+
+def outputs(*values):
+    rest = iter(values)
+    args, kwargs = tree_map_only(
+        torch.Tensor, lambda each: next(rest) if each.requires_grad else each.clone(), given
+    )
+    torch.manual_seed(seed)
+    return tensors(op(*args, **kwargs))
+
+
+reached = [at for at, each in enumerate(outputs(*leaves)) if each.requires_grad]
+
+
+def function(*values):
+    found = outputs(*values)
+    return tuple(found[at] for at in reached)
+
+"""
+_PROJECTED = """
+sizes = [each.detach() for each in leaves]
+directions = [torch.randn_like(each).sign() for each in sizes]
+weights = [torch.randn_like(each) for each in function(*leaves)]
+
+
+def projected(*steps):
+    moved = [each + step * way for each, step, way in zip(sizes, steps, directions)]
+    return sum((one * each).sum() for one, each in zip(weights, function(*moved)))
+
+
+steps = tuple(torch.zeros((), dtype=torch.float64, requires_grad=True) for _ in leaves)
+CALL(projected, steps, OPTIONS)
+"""
+_WHOLE = "\nCALL(function, leaves, OPTIONS, check_undefined_grad=False, nondet_tol=1e-5)\n"
+
+
+def compared(call: str, options: GradOptions, elements: int) -> str:
+    """Lines that call `gradcheck` or `gradgradcheck`, along random directions for large inputs."""
+    lines = _FUNCTION + (_WHOLE if elements <= _LARGE else _PROJECTED)
+    given = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"
+    return lines.replace("CALL(", f"{call}(").replace("OPTIONS", given)

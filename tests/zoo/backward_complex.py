@@ -1,0 +1,84 @@
+"""The convention for complex gradients: the conjugate of the derivative."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from . import registry
+
+# These are about formulas: a backend that generates no code tells as much, and sooner.
+specimen = functools.partial(registry.specimen, backend="aot_eager")
+
+MATRIX = tensor(4, 3)
+
+
+def _op(name, kernel, fake, backward):
+    """An op of one tensor; `backward(x, grad)` is its formula."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    op.register_fake(fake)
+    op.register_autograd(
+        lambda ctx, grad: backward(*ctx.saved_tensors, grad),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return op
+
+
+def _turn(name, backward):
+    """A real angle to a complex number on the unit circle."""
+    return _op(
+        name,
+        lambda x: torch.polar(torch.ones_like(x), x),
+        lambda x: torch.empty_like(x, dtype=x.dtype.to_complex()),
+        backward,
+    )
+
+
+@specimen((MATRIX,), dtypes=[torch.float64], expected={"gradcheck.backward": "gradient-mismatch"})
+def turn_without_conjugation():
+    """A real input and a complex output: the gradient of the angle is not conjugated."""
+
+    def backward(x, grad):
+        return (grad * 1j * torch.polar(torch.ones_like(x), x)).real
+
+    return _turn("turn_without_conjugation", backward)
+
+
+@specimen((MATRIX,), dtypes=[torch.float64], twin_of="turn_without_conjugation")
+def turn_with_conjugation():
+    """A real input and a complex output: the derivative is conjugated, and real in the end."""
+
+    def backward(x, grad):
+        return (grad * (1j * torch.polar(torch.ones_like(x), x)).conj()).real
+
+    return _turn("turn_with_conjugation", backward)
+
+
+def _power(name, backward):
+    """The squared magnitude of a complex number."""
+    return _op(
+        name,
+        lambda z: z.real.square() + z.imag.square(),
+        lambda z: torch.empty_like(z, dtype=z.dtype.to_real()),
+        backward,
+    )
+
+
+@specimen(
+    (MATRIX,), dtypes=[torch.complex128], expected={"gradcheck.backward": "gradient-mismatch"}
+)
+def power_with_the_conjugate():
+    """A complex input and a real output: the gradient is conjugated where it should not be."""
+    return _power("power_with_the_conjugate", lambda z, grad: 2 * grad * z.conj())
+
+
+@specimen((MATRIX,), dtypes=[torch.complex128], twin_of="power_with_the_conjugate")
+def power():
+    """A complex input and a real output: the gradient of the squared magnitude is 2z."""
+    return _power("power", lambda z, grad: 2 * grad * z)
