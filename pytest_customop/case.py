@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
-from .inputs import GradOptions, Sample, TensorSpec
+from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .ops import Op
 from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
@@ -73,6 +73,7 @@ class Case:
         gradcheck: how gradients are compared, or the reason for not doing so.
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
+        reference: a function with the op's arguments that gives what the op should; None without one.
     """
 
     op: Op
@@ -85,11 +86,17 @@ class Case:
     backend: str = "inductor"
     sample_id: str = "0"
     axes: Mapping[str, Any] | None = None
+    reference: Callable[..., Any] | None = None
 
     @property
     def requires_grad(self) -> bool:
         """Whether this is a case with gradients."""
         return self.placement.requires_grad
+
+    @property
+    def refused(self) -> ErrorSample | None:
+        """The sample, if it is one that the op must refuse."""
+        return self.sample if isinstance(self.sample, ErrorSample) else None
 
     @functools.cached_property
     def _drawn(self) -> Arguments:

@@ -54,6 +54,24 @@ def cells_of(
                     yield Cell(device, dtype, requires_grad, layout, sample.id or "0", axes), sample
 
 
+def error_cells(
+    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype]
+) -> Iterator[tuple[Cell, Sample]]:
+    """The cells of one device in which the error samples are tried.
+
+    Contiguous, at the first value of every axis, and without gradients unless a tensor says
+    requires_grad=True.
+    """
+    axes = {name: values[0] for name, values in declaration.axes.items()}
+    for sample in declaration.errors:
+        specs, real = sample.specs(), _real(sample)
+        requires_grad = any(spec.requires_grad for spec in specs)
+        requires_grad = requires_grad or any(tensor.requires_grad for tensor in real)
+        for dtype in _dtypes_of(sample, declaration, dtypes):
+            cell = Cell(device, dtype, requires_grad, "contiguous", sample.id or "error", axes)
+            yield cell, sample
+
+
 def _samples(
     declaration: Declaration, device: str, dtypes: Sequence[torch.dtype], axes: Mapping[str, Any]
 ) -> Iterator[tuple[torch.dtype, bool, Sample]]:

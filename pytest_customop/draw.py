@@ -149,9 +149,10 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
 def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
     if spec.values is not None:
         return torch.tensor(spec.values, dtype=dtype)
-    if spec.fill is not None:
-        return torch.full(spec.shape, spec.fill, dtype=dtype)
+    # torch draws no float8, and 2.4 does not fill it either
     drawable = torch.float32 if dtype.is_floating_point and dtype.itemsize == 1 else dtype
+    if spec.fill is not None:
+        return torch.full(spec.shape, spec.fill, dtype=drawable).to(dtype)
     made = make_tensor(spec.shape, dtype=drawable, device="cpu", low=spec.low, high=spec.high)
     return made.to(dtype)
 

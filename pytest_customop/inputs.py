@@ -1,4 +1,4 @@
-"""Descriptions of an op's arguments: `tensor()` and `Sample`. Nothing here allocates or imports torch."""
+"""Descriptions of an op's arguments: `tensor()`, `Sample`, `ErrorSample`; no torch is imported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .layouts import Layout
 
-__all__ = ["GradOptions", "Sample", "TensorSpec", "tensor"]
+__all__ = ["ErrorSample", "GradOptions", "Sample", "TensorSpec", "tensor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +125,10 @@ class Sample:
 
     def __post_init__(self) -> None:
         if isinstance(self.args, (str, bytes)) or not isinstance(self.args, Sequence):
+            name = type(self).__name__
             raise TypeError(
-                f"Sample(): args is a tuple of the op's arguments, not {self.args!r}; "
-                "for one argument write Sample((x,))"
+                f"{name}(): args is a tuple of the op's arguments, not {self.args!r}; "
+                f"for one argument write {name}((x,))"
             )
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "kwargs", dict(self.kwargs))
@@ -143,6 +144,25 @@ class Sample:
     def specs(self) -> list[TensorSpec]:
         """The described tensors, in order."""
         return [leaf for leaf in self.leaves() if isinstance(leaf, TensorSpec)]
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorSample(Sample):
+    """Arguments that the op must refuse, for `errors=`.
+
+    Both the real and the fake kernel must raise; only `errors.real` and `errors.fake` run on it.
+
+    Args:
+        args, kwargs, id: as in `Sample`; without an id, `error` and the position in the list.
+        raises: the type of the exception, or a tuple of types.
+        match: a regular expression that `re.search` finds in the message; None: any message.
+        data_dependent: whether the values in the tensors are what is wrong. A fake kernel has no
+            values, so it is not asked to raise then.
+    """
+
+    raises: type[Exception] | tuple[type[Exception], ...] = field(kw_only=True)
+    match: str | None = field(default=None, kw_only=True)
+    data_dependent: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

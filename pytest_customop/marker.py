@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
 
-from .inputs import GradOptions, Sample, TensorSpec
+from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
-from .samples import MarkError, read_id, read_samples
+from .samples import MarkError, read_errors, read_id, read_samples
 from .suggest import unknown
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def customop_cases(
     checks: str | Sequence[str] | None = None,
     tolerances: Mapping[torch.dtype, tuple[float, float]] | tuple[float, float] | None = None,
     gradcheck: GradOptions | str | None = None,
+    reference: Callable[..., Any] | None = None,
+    errors: Sequence[ErrorSample] = (),
     id: str | None = None,
 ) -> pytest.MarkDecorator:
     """Check this op on these cases.
@@ -76,6 +78,9 @@ def customop_cases(
         checks: names and families of checks; `-name` removes one; None: those of the session.
         tolerances: (rtol, atol), or that by dtype; None: those of `torch.testing.assert_close`.
         gradcheck: how gradients are compared with finite differences, or a reason not to do so.
+        reference: a function with the op's arguments whose results, writes to mutated arguments and
+            gradients the op's must agree with.
+        errors: arguments that the op and its fake kernel must refuse, each an `ErrorSample`.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.
@@ -104,6 +109,8 @@ class Declaration:
     checks: tuple[str, ...] | None = None
     tolerances: Mapping[torch.dtype, tuple[float, float]] | None = None
     gradcheck: GradOptions | str = GradOptions()  # noqa: RUF009 -- frozen
+    reference: Callable[..., Any] | None = None
+    errors: tuple[ErrorSample, ...] = ()
     id: str | None = None
 
 
@@ -162,6 +169,7 @@ def _declare(given: Mapping[str, Any], where: str) -> Declaration:
     try:
         op = resolve(given["op"])
         samples = _samples(given["samples"], op)
+        errors = read_errors(given.get("errors"), op, samples)
     except OpError as error:
         raise MarkError(str(error)) from error.__cause__
     axes = _axes(given.get("axes"), samples)
@@ -174,10 +182,12 @@ def _declare(given: Mapping[str, Any], where: str) -> Declaration:
         requires_grad=_flags(given.get("requires_grad")),
         layouts=_layouts(given.get("layouts", ("contiguous",))),
         axes=axes,
-        skip_if=_callable(given.get("skip_if"), "skip_if"),
+        skip_if=_callable(given.get("skip_if"), "skip_if", "a function of a cell"),
         checks=_names(given.get("checks"), "checks"),
         tolerances=_tolerances(given.get("tolerances")),
         gradcheck=_gradcheck(given.get("gradcheck")),
+        reference=_reference(given.get("reference"), samples),
+        errors=errors,
         id=read_id(given.get("id")),
     )
 
@@ -259,10 +269,28 @@ def _axes(given: Any, samples: Any) -> dict[str, tuple[Any, ...]]:
     return axes
 
 
-def _callable(given: Any, keyword: str) -> Callable[[Any], str | None] | None:
+def _callable(given: Any, keyword: str, wanted: str) -> Callable[..., Any] | None:
     if given is not None and not callable(given):
-        raise MarkError(f"{keyword} is {given!r}: give a function of a cell")
+        raise MarkError(f"{keyword} is {given!r}: give {wanted}")
     return given  # type: ignore[no-any-return]
+
+
+def _reference(given: Any, samples: Any) -> Callable[..., Any] | None:
+    reference = _callable(given, "reference", "a function with the op's arguments")
+    if reference is None or callable(samples):
+        return reference
+    try:
+        signature = inspect.signature(reference)
+    except (TypeError, ValueError):
+        return reference  # written in C: its call will tell
+    for index, sample in enumerate(samples):
+        try:
+            signature.bind(*sample.args, **sample.kwargs)
+        except TypeError as error:
+            raise MarkError(
+                f"reference does not take the arguments of samples[{index}]: {error}"
+            ) from None
+    return reference
 
 
 def _tolerances(given: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:

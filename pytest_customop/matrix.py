@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .case import Case, seed_of
-from .cells import Cell, cells_of, dtype_name, skip_reason
+from .cells import Cell, cells_of, dtype_name, error_cells, skip_reason
 from .checks import BODY, Check, selects_body
 from .draw import Placement
 from .inputs import Sample
@@ -162,6 +162,8 @@ def _plan_one(
                 if selects_body(settings.checks) and _runs_fully(declaration, case):
                     full = (*key, BODY)
                     yield full, Planned("-".join(filter(None, full)), name, case)
+        for cell, error in error_cells(declaration, device, dtypes):
+            yield from _error_items(_case(declaration, settings, cell, error, prefix), checks)
 
 
 def _nothing(
@@ -191,9 +193,27 @@ def _items(
     widest = _is_widest(key, case, cases)
     fully = _runs_fully(declaration, case)
     for check in checks:
+        if check.errors or (check.reference and case.reference is None):
+            continue
+        if check.needs is not None and not check.needs(case.op):
+            continue
         if check.applies(case.requires_grad, case.op.has_formula, fully, widest):
             full = (*key, check.name)
             yield full, Planned("-".join(filter(None, full)), case.op.name, case, check)
+
+
+def _error_items(
+    planned: tuple[Key, Case, str | None], checks: Sequence[Check]
+) -> Iterator[tuple[Key, Planned]]:
+    """The checks of one error sample."""
+    key, case, unsupported = planned
+    mine = [check for check in checks if check.errors]
+    if unsupported and mine:
+        yield key, Planned("-".join(filter(None, key)), case.op.name, case, skip=unsupported)
+        return
+    for check in mine:
+        full = (*key, check.name)
+        yield full, Planned("-".join(filter(None, full)), case.op.name, case, check)
 
 
 def _runs_fully(declaration: Declaration, case: Case) -> bool:
@@ -274,5 +294,6 @@ def _case(
         backend=settings.backend,
         sample_id=cell.sample_id,
         axes=cell.axes,
+        reference=declaration.reference,
     )
     return key, case, skip_reason(declaration, cell)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .inputs import Sample
+from .inputs import ErrorSample, Sample
 from .tracebacks import raised_at
 
 if TYPE_CHECKING:
@@ -42,7 +44,65 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
     return tuple(samples)
 
 
+def read_errors(
+    given: Any, op: Op, samples: Sequence[Sample] | Callable[..., Any]
+) -> tuple[ErrorSample, ...]:
+    """The error samples of a mark, with their ids, each held to the op's schema.
+
+    Args:
+        samples: of the same mark, whose ids are taken.
+
+    Raises:
+        MarkError: for one that is no `ErrorSample`, and for what it cannot mean.
+        OpError: for arguments that do not fit the schema.
+    """
+    if isinstance(given, ErrorSample):
+        raise MarkError("errors is one ErrorSample: give a list of them")
+    if given is not None and (isinstance(given, str) or not isinstance(given, Iterable)):
+        raise MarkError(f"errors is {_short(given)}: give a list of ErrorSample(...)")
+    listed = list(given or ())
+    errors = [_error_sample(one, index) for index, one in enumerate(listed)]
+    taken = {one.id: f"samples[{i}]" for i, one in enumerate(() if callable(samples) else samples)}
+    from .ops import OpError
+
+    for index, error in enumerate(errors):
+        place = f"errors[{index}]"
+        if error.id in taken:
+            raise MarkError(f"{taken[error.id]} and {place} have one id, {error.id!r}")
+        taken[error.id] = place
+        try:
+            op.refuse_misfit(error)
+        except OpError as wrong:
+            known = "torch refuses by itself what does not fit the schema"
+            raise OpError(f"{place}: {wrong} ({known})") from None
+    return tuple(errors)
+
+
+def _error_sample(given: Any, index: int) -> ErrorSample:
+    place = f"errors[{index}]"
+    if not isinstance(given, ErrorSample):
+        raise MarkError(f"{place} is {_short(given)}: give ErrorSample((...), raises=ValueError)")
+    types = given.raises if isinstance(given.raises, tuple) else (given.raises,)
+    if not types or not all(isinstance(one, type) and issubclass(one, Exception) for one in types):
+        raise MarkError(
+            f"{place}: raises is {given.raises!r}: give a type of exception, or a tuple of them"
+        )
+    if given.match is not None:
+        try:
+            re.compile(given.match)
+        except (TypeError, re.error) as wrong:
+            raise MarkError(
+                f"{place}: match is {given.match!r}: give a regular expression ({wrong})"
+            ) from None
+    if not isinstance(given.data_dependent, bool):
+        raise MarkError(f"{place}: data_dependent is {given.data_dependent!r}: give True or False")
+    name = f"error{index}" if given.id is None else read_id(given.id, f"{place}.id")
+    return replace(given, id=name)
+
+
 def _sample(given: Any, index: int, origin: str) -> Sample:
+    if isinstance(given, ErrorSample):
+        raise MarkError(f"{origin}[{index}] is an ErrorSample: these belong into errors=")
     if isinstance(given, Sample):
         name = str(index) if given.id is None else read_id(given.id, f"{origin}[{index}].id")
         return Sample(given.args, given.kwargs, name)

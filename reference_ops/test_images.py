@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pytest_customop import Sample, customop_cases, tensor
+from pytest_customop import ErrorSample, Sample, customop_cases, tensor
 
 pytest.importorskip(
     "torchvision",
@@ -24,8 +24,8 @@ def expected_crop(pic: Tensor, box: Sequence[int]) -> Tensor:
 
 def expected_paste(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
     x, y = coord
-    result = im1.detach().clone()
-    result[:, y : y + im2.shape[1], x : x + im2.shape[2]] = im2.detach()
+    result = im1.clone()
+    result[:, y : y + im2.shape[1], x : x + im2.shape[2]] = im2
     return result
 
 
@@ -40,6 +40,12 @@ def expected_paste(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
         Sample((tensor(1, 9, 8), [0, 0, 8, 9]), id="whole"),
     ],
     dtypes=[torch.float32, torch.float64],
+    reference=expected_crop,
+    errors=[
+        ErrorSample((tensor(3, 9, 8), [4, 0, 3, 2]), raises=ValueError, match="x0 <= x1"),
+        ErrorSample((tensor(3, 9, 8), [0, 0, 9, 9]), raises=ValueError, match="inside pic"),
+        ErrorSample((tensor(9, 8), [0, 0, 1, 1]), raises=ValueError, match="must be .channels"),
+    ],
 )
 def test_crop(customop_case: Any) -> None:
     """Cropping is slicing."""
@@ -64,6 +70,15 @@ def test_crop_layouts(customop_case: Any) -> None:
         Sample((tensor(2, 6, 7), tensor(2, 6, 7), [0, 0]), id="whole"),
     ],
     dtypes=[torch.float32, torch.float64],
+    reference=expected_paste,
+    errors=[
+        ErrorSample(
+            (tensor(3, 6, 7), tensor(3, 2, 2), [6, 0]), raises=ValueError, match="inside im1"
+        ),
+        ErrorSample(
+            (tensor(3, 6, 7), tensor(1, 2, 2), [0, 0]), raises=ValueError, match="same number"
+        ),
+    ],
 )
 def test_paste(customop_case: Any) -> None:
     """Pasting is assigning to a slice of a copy."""

@@ -85,6 +85,10 @@ def test_numpy_sin_inplace(customop_case: Any) -> None:
     torch.testing.assert_close(input, expected)
 
 
+def expected_scaled(input: Tensor, scale: float = 1.0, *, frequency: float = 1.0) -> Tensor:
+    return scale * (frequency * input).sin()
+
+
 @customop_cases(
     numpy_sin_scaled,
     samples=[
@@ -93,12 +97,10 @@ def test_numpy_sin_inplace(customop_case: Any) -> None:
         Sample((tensor(7),), {"frequency": 3.0}, id="keyword"),
     ],
     dtypes=BOTH,
+    reference=expected_scaled,
 )
-def test_numpy_sin_scaled(customop_case: Any) -> None:
-    """A sine of any height and frequency."""
-    input, scale = (*customop_case.args, 1.0)[:2]
-    frequency = customop_case.kwargs.get("frequency", 1.0)
-    torch.testing.assert_close(customop_case(), scale * (frequency * input).sin())
+def test_numpy_sin_scaled() -> None:
+    """A sine of any height and frequency, values and gradients."""
 
 
 # ------------------------------------------------------------------------------------------- values

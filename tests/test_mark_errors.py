@@ -8,6 +8,9 @@ from kit import Suite, assert_one_error
 GOOD = "[(tensor(3), 2)]"
 MAKE = "def make(device, dtype, requires_grad):\n    "
 
+ERRORS = f"customop_cases(scale, {GOOD}, errors="
+IMPORT = "from pytest_customop import ErrorSample\n"
+
 # name: (what comes before the mark, the mark, what the error says)
 WRONG = {
     "unknown-keyword": (
@@ -207,6 +210,72 @@ WRONG = {
     ),
     "tolerances": ("", f"customop_cases(scale, {GOOD}, tolerances=3)", ("give (rtol, atol)",)),
     "gradcheck": ("", f"customop_cases(scale, {GOOD}, gradcheck=3)", ("give GradOptions(eps=",)),
+    "reference-is-no-function": (
+        "",
+        f"customop_cases(scale, {GOOD}, reference=3)",
+        ("reference is 3: give a function with the op's arguments",),
+    ),
+    "reference-of-other-arguments": (
+        "",
+        f"customop_cases(scale, {GOOD}, reference=lambda x: x)",
+        ("reference does not take the arguments of samples[0]: too many positional arguments",),
+    ),
+    "misspelt-reference": (
+        "",
+        f"customop_cases(scale, {GOOD}, referense=torch.mul)",
+        ("unknown keyword 'referense'; did you mean 'reference'?",),
+    ),
+    "errors-is-no-list": ("", f"{ERRORS}3)", ("errors is 3: give a list of ErrorSample(...)",)),
+    "errors-is-one-error": (
+        IMPORT,
+        f"{ERRORS}ErrorSample((tensor(3), 2), raises=ValueError))",
+        ("errors is one ErrorSample: give a list of them",),
+    ),
+    "error-is-a-tuple": (
+        "",
+        f"{ERRORS}[(tensor(3), 2)])",
+        ("errors[0] is (tensor(3), 2): give ErrorSample((...), raises=ValueError)",),
+    ),
+    "error-raises-a-word": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises='ValueError')])",
+        ("errors[0]: raises is 'ValueError': give a type of exception, or a tuple of them",),
+    ),
+    "error-raises-what-ends-the-session": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises=KeyboardInterrupt)])",
+        ("errors[0]: raises is <class 'KeyboardInterrupt'>",),
+    ),
+    "error-matches-no-expression": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises=ValueError, match='(')])",
+        ("errors[0]: match is '(': give a regular expression",),
+    ),
+    "error-data-dependent-in-words": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises=ValueError, data_dependent='x')])",
+        ("errors[0]: data_dependent is 'x': give True or False",),
+    ),
+    "error-that-does-not-fit": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 'two'), raises=ValueError)])",
+        ("errors[0]: argument 'n' is an int, not 'two'", "torch refuses by itself"),
+    ),
+    "error-with-the-id-of-a-sample": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises=ValueError, id='0')])",
+        ("samples[0] and errors[0] have one id, '0'",),
+    ),
+    "error-twice": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3), 2), raises=ValueError, id='a')] * 2)",
+        ("errors[0] and errors[1] have one id, 'a'",),
+    ),
+    "error-among-the-samples": (
+        IMPORT,
+        "customop_cases(scale, [ErrorSample((tensor(3), 2), raises=ValueError)])",
+        ("samples[0] is an ErrorSample: these belong into errors=",),
+    ),
 }
 
 

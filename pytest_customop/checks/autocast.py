@@ -1,0 +1,210 @@
+"""`compile.autocast`: the op under torch.autocast, fake beside real and compiled beside eager.
+
+Compiled code has traced the casts and runs with autocast off: what a kernel computes by the ambient
+autocast state is then computed otherwise than in eager mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..agreement import CompiledRaises, Reference, agree
+from ..case import Case, Run, gradients, random_like
+from ..compile_errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
+from ..compiled import BARE, Function, Seen, Surrounded
+from ..draw import Arguments
+from ..faking import error_line, fake_run, refuse_unfakeable
+from ..findings import CheckFailed, CheckSkipped, fail, skip
+from ..metadata import Reading, compare, table, worst
+from ..promises import Promises
+from ..values import DEFAULT_TOLERANCES, difference, output_leaves
+from .registry import Check
+
+
+def check_autocast(case: Case) -> None:
+    """Compare under autocast: fake with real, and compiled with eager; both only if it matters.
+
+    It matters if autocast changes what eager mode gives, or if the op has a rule for it.
+    """
+    device = _autocast_device(case)
+    run = _run(case, device)
+    if run.error is not None:
+        reason = f"eager mode raises under {_where(device)}: {error_line(run.error)}"
+        raise skip("nothing-to-check", reason)
+    if not compat.has_autocast_rule(case.op.overload, device) and _unchanged(case, run, device):
+        return
+    _compare_fake(case, run, device)
+    with compiler_session():
+        _compare_compiled(case, device)
+
+
+def _autocast_device(case: Case) -> str:
+    device = torch.device(case.placement.device).type
+    if device == "meta" or not torch.amp.is_autocast_available(device):
+        raise skip("nothing-to-check", f"there is no autocast on {device}", limit=False)
+    return device
+
+
+def _where(device: str) -> str:
+    dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return f"torch.autocast({device!r}, {dtype})"
+
+
+def _run(case: Case, device: str) -> Run:
+    with torch.autocast(device):
+        return case.run(case.inputs())
+
+
+def _unchanged(case: Case, run: Run, device: str) -> bool:
+    """Whether eager mode gives under autocast what it gives without."""
+    plain = case.eager
+    mine, theirs = output_leaves(run.result), output_leaves(plain.result)
+    pairs = [*zip(mine, theirs, strict=False)]
+    pairs += zip(run.arguments.mutated(), plain.arguments.mutated(), strict=True)
+    if len(mine) != len(theirs) or any(_differ(case, one, other) for (_, one), (_, other) in pairs):
+        return False
+    if not run.differentiable_outputs:
+        return True
+    try:
+        after = gradients(
+            run.arguments,
+            run.differentiable_outputs,
+            case.grad_outputs(run.differentiable_outputs),
+        )
+        before = case.eager_gradients
+    except Exception:  # the backward's own, autocast or not: see backward.linear
+        return True
+    return not any(_differ(case, one, before[name]) for name, one in after.items())
+
+
+def _differ(case: Case, one: Any, other: Any) -> bool:
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return one is not other and one != other
+    if case.op.nondeterministic:
+        return one.dtype != other.dtype
+    return one.stride() != other.stride() or difference(one, other, 0.0, 0.0) is not None
+
+
+def _compare_fake(case: Case, run: Run, device: str) -> None:
+    refuse_unfakeable(run)
+    with torch.autocast(device):
+        fake = fake_run(case.inputs())
+    if fake.error is not None:
+        reason = f"the fake kernel raises {error_line(fake.error)}: see fake.forward"
+        raise skip("nothing-to-check", reason, limit=False)
+    outputs = compare(fake.run, run, Reading(fake.mode))
+    found = worst(outputs)
+    if found is None:
+        return
+    plain = fake_run(case.inputs())
+    if plain.error is None and worst(compare(plain.run, case.eager, Reading(plain.mode))):
+        reason = "fake and real kernel disagree without autocast too: see fake.forward"
+        raise skip("nothing-to-check", reason, limit=False)
+    raise fail(
+        "autocast-fake-mismatch",
+        f"under {_where(device)}, {case.op.name} {found[1]}",
+        table(outputs),
+        repro=_SCRIPT.replace("DEVICE", repr(device)) + _FAKE.replace("DEVICE", repr(device)),
+    )
+
+
+class _UnderAutocast(Surrounded):
+    """The op alone, its forward under autocast; its backward outside of that, as one should."""
+
+    def run(self, function: Function, arguments: Arguments) -> Seen:
+        """Call the function, or its compiled twin."""
+        with torch.autocast(torch.device(self.case.placement.device).type):
+            return super().run(function, arguments)
+
+
+def _compare_compiled(case: Case, device: str) -> None:
+    rtol, atol = DEFAULT_TOLERANCES.get(torch.get_autocast_dtype(device), (1e-2, 1e-5))
+    own = {dtype: case.tolerance(dtype) for dtype in DEFAULT_TOLERANCES}
+    loose = {dtype: (max(mine, rtol), max(less, atol)) for dtype, (mine, less) in own.items()}
+    case = replace(case, tolerances=loose)
+    failure = _failure(_UnderAutocast(case, BARE), case)
+    if failure is None:
+        return
+    if _failure(Surrounded(case, BARE), case) is not None:
+        reason = "compiled code is wrong without autocast too: see compile.static"
+        raise skip("nothing-to-check", reason, limit=False)
+    if isinstance(failure, CheckSkipped):
+        raise failure
+    raise fail(
+        "compile-autocast-mismatch",
+        f"under {_where(device)}: {failure.finding.message}",
+        failure.finding.evidence,
+        repro=_SCRIPT.replace("DEVICE", repr(device)) + _COMPILED.replace("DEVICE", repr(device)),
+    )
+
+
+def _failure(surrounded: Surrounded, case: Case) -> CheckFailed | CheckSkipped | None:
+    """What is wrong with the compiled function; None if it agrees with eager mode."""
+    try:
+        expected = _reference(surrounded, case)
+    except Exception as error:  # the op runs under autocast, so it is the backward
+        return skip("nothing-to-check", f"the backward raises {error_line(error)}", limit=False)
+    try:
+        function = surrounded.compiled(compat.counting_backend(case.backend), dynamic=False)
+        agree(expected, lambda: surrounded.run(function, case.inputs()))
+    except (CheckFailed, CheckSkipped) as wrong:
+        return wrong
+    except CompiledRaises as raised:
+        refuse_without_compiler(raised.error)
+        known = certain_verdict(raised.error, expected.promises)
+        return known or verdict(raised.error, case, expected.promises)
+    return None
+
+
+def _reference(surrounded: Surrounded, case: Case) -> Reference:
+    """What eager mode gives. Nothing watches the ops: under a dispatch mode autocast is off."""
+    seen = surrounded.run(surrounded.function, case.inputs())
+    grads = {
+        name: random_like(tensor, case.seed + 1 + index)
+        for index, (name, tensor) in enumerate(seen.differentiable.items())
+        if case.op.has_formula
+    }
+    gradients = seen.backward(grads) if grads else {}
+    return Reference(surrounded, case, seen, grads, gradients, Promises())
+
+
+_SCRIPT = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+def dtypes(result):
+    return [leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+args, kwargs = inputs()
+with torch.autocast(DEVICE):
+    due = op(*args, **kwargs)
+"""
+_FAKE = """
+mode = FakeTensorMode()
+args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, inputs())
+with torch.autocast(DEVICE), mode:
+    promised = op(*args, **kwargs)
+assert dtypes(promised) == dtypes(due), f"fake {dtypes(promised)}, real {dtypes(due)}"
+"""
+_COMPILED = """
+args, kwargs = inputs()
+compiled = torch.compile(lambda *args, **kwargs: op(*args, **kwargs), backend=backend)
+with torch.autocast(DEVICE):
+    got = compiled(*args, **kwargs)
+assert dtypes(got) == dtypes(due), f"compiled {dtypes(got)}, eager {dtypes(due)}"
+torch.testing.assert_close(got, due, rtol=2e-2, atol=2e-2)
+"""
+
+CHECKS = [
+    Check(
+        "compile.autocast",
+        "under autocast, fake equals real and compiled equals eager, where autocast matters at all",
+        check_autocast,
+    )
+]

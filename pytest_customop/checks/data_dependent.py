@@ -1,0 +1,205 @@
+"""`fake.data_dependent`: output sizes at other values of the inputs: no hits, one, all of them.
+
+An op whose output sizes come out of the data is seen by `fake.forward` at the sample's values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..case import Case, Run
+from ..faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ..findings import fail, skip
+from ..metadata import Compared, Reading, Row, compare, table
+from ..values import is_plain
+from .registry import Check
+
+_SIZES = ("shape", "kind", "value")
+
+
+def check_data_dependent(case: Case) -> None:
+    """Compare the sizes that the fake kernel allows with those at other values of the inputs."""
+    refuse_unfakeable(case.eager)
+    if not any(_fillable(tensor) for _, tensor in case.eager.arguments.tensors()):
+        raise skip("nothing-to-check", "no tensor argument has values to change", limit=False)
+    fake = fake_run(shapes_of(case))
+    if fake.error is not None:
+        raise skip("nothing-to-check", "the fake kernel raises: see fake.forward", limit=False)
+    if _wrong(compare(fake.run, case.eager, Reading(fake.mode))):
+        raise skip("nothing-to-check", "fake and real disagree: see fake.forward", limit=False)
+    for other in _other_values(case, _ranged(fake)):
+        if _sizes(other.run) != _sizes(case.eager):
+            _judge(case, fake, other)
+
+
+@dataclass(frozen=True)
+class _Other:
+    """The op at other values of some arguments.
+
+    Args:
+        case: whose arguments they were before the change.
+        names: of the arguments that were changed.
+        change: how their values were changed.
+        run: the call.
+    """
+
+    case: Case
+    names: list[str]
+    change: _Change
+    run: Run
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (", ".join(self.names), self.change.words)))
+
+
+def _ranged(fake: FakeRun) -> bool:
+    """Whether the fake kernel says of any size that it depends on data."""
+    return any(isinstance(size, torch.SymInt) for _, one in fake.run.outputs for size in one.shape)
+
+
+def _judge(case: Case, fake: FakeRun, other: _Other) -> None:
+    """Compare the sizes of one run, which differ from those at the sample's values."""
+    outputs = compare(fake.run, other.run, Reading(fake.mode))
+    wrong = _wrong(outputs)
+    if not wrong:
+        return
+    name, row = wrong[0]
+    code, says = ("fake-size-range", "") if _ranged(fake) else ("fake-size-ignores-data", "always ")
+    raise fail(
+        code,
+        f"{case.op.name} {name}: with {other} the real {row.field} is {row.real}, the fake one "
+        f"{says}{row.fake}",
+        table(outputs),
+        repro=_script(case, other),
+        case=other.case,
+    )
+
+
+def _wrong(outputs: list[Compared]) -> list[tuple[str, Row]]:
+    return [(output.name, row) for output in outputs for row in output.wrong if row.field in _SIZES]
+
+
+def _sizes(run: Run) -> list[tuple[str, object]]:
+    return [(name, tuple(tensor.shape)) for name, tensor in run.outputs]
+
+
+# Other values
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is done to the values of one tensor, in words and in Python."""
+
+    words: str
+    source: str
+    apply: Callable[[torch.Tensor], object]
+
+
+def _one_hot(tensor: torch.Tensor) -> None:
+    tensor.zero_()
+    tensor[(-1,) * tensor.dim()] = 1
+
+
+_ZEROS = _Change("all zeros", "tensor.zero_()", lambda tensor: tensor.zero_())
+_ONES = _Change("all ones", "tensor.fill_(1)", lambda tensor: tensor.fill_(1))
+_ONE_HOT = _Change(
+    "zeros and a single 1",
+    "tensor.zero_()[(-1,) * tensor.dim()] = 1",
+    lambda tensor: _one_hot(tensor),
+)
+
+
+_NOTHING = _Change("other values", "pass", lambda tensor: None)
+
+
+def _other_values(case: Case, ranged: bool) -> Iterator[_Other]:
+    """The op at other values of its arguments, where it takes them.
+
+    Described tensors are drawn again. Floating-point and boolean ones are filled with zeros, ones, and
+    a single one. Integers may be indices or divisors that a kernel does not check: they are filled
+    only if the fake kernel says that sizes depend on data.
+    """
+    if any(spec.values is None and spec.fill is None for spec in case.sample.specs()):
+        for step in (1, 2):
+            again = replace(case, seed=case.seed + step)
+            if again.eager.error is None:
+                yield _Other(again, [], _NOTHING, again.eager)
+    tensors = dict(case.eager.arguments.tensors())
+    names = [name for name, tensor in tensors.items() if _fillable(tensor)]
+    safe = [name for name in names if ranged or not _integral(tensors[name])]
+    for change in (_ZEROS, _ONES, _ONE_HOT) if safe else ():
+        together = list(_tried(case, safe, change))
+        yield from together
+        if len(safe) > 1 and (ranged or not together):
+            for name in safe:
+                yield from _tried(case, [name], change)
+
+
+def _tried(case: Case, names: list[str], change: _Change) -> Iterator[_Other]:
+    """The call with these arguments changed; nothing if that cannot be, or the op refuses."""
+    arguments = case.inputs()
+    try:
+        with torch.no_grad():
+            for name, tensor in arguments.tensors():
+                if name in names:
+                    change.apply(tensor)
+    except RuntimeError:  # elements that share memory, or a dtype that cannot be filled
+        return
+    run = case.run(arguments)
+    if run.error is None:
+        yield _Other(case, names, change, run)
+
+
+def _fillable(tensor: torch.Tensor) -> bool:
+    return is_plain(tensor) and tensor.numel() > 0
+
+
+def _integral(tensor: torch.Tensor) -> bool:
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    return not floating and tensor.dtype != torch.bool
+
+
+_SCRIPT = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+given = inputs()
+tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+with torch.no_grad():
+    for tensor in [tensors[at] for at in PLACES]:
+        CHANGE
+mode = FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=True))
+args, kwargs = tree_map_only(
+    torch.Tensor, lambda one: mode.from_tensor(one, static_shapes=True), given
+)
+with mode:
+    fakes = tree_leaves(op(*args, **kwargs))
+reals = tree_leaves(op(*given[0], **given[1]))
+assert len(fakes) == len(reals), f"{len(fakes)} outputs promised, {len(reals)} returned"
+for fake, real in zip(fakes, reals):
+    for said, size in zip(fake.shape, real.shape):
+        if isinstance(said, torch.SymInt):
+            allowed = mode.shape_env.var_to_range[said.node.expr]
+            assert allowed.lower <= size <= allowed.upper, f"{size} is not in {allowed}"
+        else:
+            assert said == size, f"{said} promised, {size} returned"
+"""
+
+
+def _script(case: Case, other: _Other) -> str:
+    names = [name for name, _ in case.eager.arguments.tensors()]
+    places = [names.index(name) for name in other.names]
+    return _SCRIPT.replace("PLACES", repr(places)).replace("CHANGE", other.change.source)
+
+
+CHECKS = [
+    Check(
+        "fake.data_dependent",
+        "sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
+        check_data_dependent,
+    )
+]

@@ -1,0 +1,180 @@
+"""`export.roundtrip`: torch.export of a module that calls the op; run, lowered, saved and loaded.
+
+Opt-in: it costs several opchecks, and what it finds beyond `compile.*` are ops that take another way
+while they are exported.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from ..case import Case
+from ..compile_errors import compiler_session
+from ..draw import Arguments
+from ..faking import error_line
+from ..findings import fail, skip
+from ..promises import data_dependent
+from ..tracebacks import raised_by_author, root_cause, traceback_text
+from ..values import difference, is_plain, output_leaves
+from .registry import Check
+
+_T = TypeVar("_T")
+
+
+class _Module(torch.nn.Module):
+    """Calls the op with the tensors it is given and the case's other arguments."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__()
+        self.arguments = arguments
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """The tensors that the op returns, and those it has written to."""
+        left = iter(tensors)
+        arguments = self.arguments.map(lambda _: next(left))
+        leaves = output_leaves(arguments.call())
+        mutated = tuple(tensor for _, tensor in arguments.mutated())
+        return (*(leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)), *mutated)
+
+
+def check_roundtrip(case: Case) -> None:
+    """Compare the exported program with eager mode: as it is, lowered, and saved and loaded."""
+    _refuse_unfit(case)
+    with compiler_session(), torch.no_grad():
+        program = _made(case, "torch.export.export", lambda: _export(case))
+        _compare_promises(case, program)
+        lowered = _made(case, "run_decompositions", program.run_decompositions)
+        loaded = _made(case, "torch.export.save and load", lambda: _reloaded(program))
+        made = {"": program, ", lowered by run_decompositions,": lowered}
+        made[", saved and loaded,"] = loaded
+        for words, each in made.items():
+            _compare(case, f"the exported program{words}", each)
+
+
+def _refuse_unfit(case: Case) -> None:
+    tensors = case.eager.arguments.tensors()
+    if not tensors or not case.eager.outputs:
+        raise skip("nothing-to-check", "there is no tensor to hand over or to compare", limit=False)
+    if case.op.nondeterministic:
+        raise skip("nondeterministic", "the op may give other values each time it runs")
+    for name, tensor in (*tensors, *case.eager.outputs):
+        if not is_plain(tensor) or tensor.is_meta:
+            raise skip("checker-limit", f"{name} is of a kind that torch.export does not take")
+    for name, value in case.inputs().named():
+        if not isinstance(value, (torch.Tensor, int, float, str, type(None), torch.dtype)):
+            kind = type(value).__name__
+            raise skip("checker-limit", f"argument {name} is a {kind}, which cannot be saved")
+
+
+def _tensors(case: Case) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.detach() for _, tensor in case.inputs().tensors())
+
+
+def _export(case: Case) -> Any:
+    module = _Module(case.inputs())
+    return torch.export.export(module, _tensors(case), strict=False)
+
+
+def _reloaded(program: Any) -> Any:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    buffer.seek(0)
+    return torch.export.load(buffer)
+
+
+def _made(case: Case, words: str, make: Callable[[], _T]) -> _T:
+    """What `make` makes; its exception is a finding only if the author's code raised it."""
+    try:
+        return make()
+    except Exception as error:
+        root = root_cause(error)
+        if raised_by_author(root) and not isinstance(root, NotImplementedError):
+            raise fail(
+                "export-mismatch",
+                f"{case.op.name} in {words} raises {error_line(root)}, and works in eager mode",
+                traceback_text(root),
+                repro=_SCRIPT,
+            ) from None
+        raise skip("checker-limit", f"{words} raises {error_line(root)}") from None
+
+
+def _compare_promises(case: Case, program: Any) -> None:
+    """Compare the shapes and dtypes that the program says its outputs have with the real ones."""
+    by_data = data_dependent(case.eager.arguments)
+    nodes = {node.name: node for node in program.graph.nodes}
+    names = program.graph_signature.user_outputs[: len(case.eager.outputs)]
+    for index, (said, (name, real)) in enumerate(zip(names, case.eager.outputs, strict=False)):
+        promised = getattr(nodes.get(said), "meta", {}).get("val")
+        if not isinstance(promised, torch.Tensor) or index in by_data:
+            continue
+        mine, theirs = ((tuple(one.shape), one.dtype) for one in (promised, real))
+        if mine != theirs:
+            raise fail(
+                "export-mismatch",
+                f"{case.op.name} {name}: the exported program promises {mine[1]} of shape "
+                f"{mine[0]}, the op returns {theirs[1]} of shape {theirs[0]}",
+                repro=_SCRIPT,
+            )
+
+
+def _compare(case: Case, words: str, program: Any) -> None:
+    try:
+        got = program.module()(*_tensors(case))
+    except Exception as error:
+        raise fail(
+            "export-mismatch",
+            f"{case.op.name}: {words} raises {error_line(error)}",
+            traceback_text(error),
+            repro=_SCRIPT,
+        ) from None
+    run = case.eager
+    written = [(f"argument {name} after the call", one) for name, one in run.arguments.mutated()]
+    for mine, (name, theirs) in zip(got, [*run.outputs, *written], strict=True):
+        wrong = difference(mine, theirs, *case.tolerance(theirs.dtype))
+        if wrong:
+            raise fail(
+                "export-mismatch", f"{case.op.name} {name}: {words} gives {wrong}", repro=_SCRIPT
+            )
+
+
+_SCRIPT = """
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+leaves, spec = tree_flatten(inputs())
+where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+
+class Module(torch.nn.Module):
+    def forward(self, *tensors):
+        full = list(leaves)
+        for index, tensor in zip(where, tensors):
+            full[index] = tensor
+        args, kwargs = tree_unflatten(full, spec)
+        return tuple(tree_leaves(op(*args, **kwargs)))
+
+
+given = tuple(leaves[index].detach() for index in where)
+due = Module()(*[tensor.clone() for tensor in given])
+program = torch.export.export(Module(), given, strict=False)
+nodes = {node.name: node for node in program.graph.nodes}
+for name, real in zip(program.graph_signature.user_outputs, due):
+    said = nodes[name].meta["val"]
+    assert (said.shape, said.dtype) == (real.shape, real.dtype), f"{said} promised, {real} due"
+for each in (program, program.run_decompositions()):
+    got = each.module()(*[tensor.clone() for tensor in given])
+    torch.testing.assert_close(got, due, equal_nan=True)
+"""
+
+CHECKS = [
+    Check(
+        "export.roundtrip",
+        "torch.export's program, run, lowered, and saved and loaded, gives what eager mode gives",
+        check_roundtrip,
+        gradients=False,
+        default=False,
+    )
+]

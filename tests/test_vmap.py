@@ -1,0 +1,141 @@
+"""`vmap.loop`: which batches are tried, and which ops there is nothing to try on."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pytest_customop import check_op, ops, tensor
+from pytest_customop.case import Case
+from pytest_customop.checks.vmap import CHECKS
+from pytest_customop.draw import Placement
+from pytest_customop.findings import CheckFailed, CheckSkipped
+from pytest_customop.inputs import Sample
+
+(loop,) = (check.run for check in CHECKS)
+_numbers = itertools.count()
+RULES = pytest.mark.skipif(
+    not hasattr(torch.library, "register_vmap"), reason="torch has vmap rules from 2.5 on"
+)
+TWO = "(Tensor x, Tensor y) -> Tensor"
+
+
+def define(kernel: Any, rule: Any = None, schema: str = TWO, **options: Any) -> str:
+    name = f"t_vmap::op_{next(_numbers)}"
+    op = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
+    if rule is not None:
+        op.register_vmap(rule)
+    return name
+
+
+def case(name: str, *args: Any, dtype: torch.dtype = torch.float32, **fields: Any) -> Case:
+    placement = Placement("cpu", dtype, fields.pop("grad", False), "contiguous")
+    return Case(ops.resolve(name), Sample(args, fields.pop("kwargs", {})), placement, **fields)
+
+
+def skipped(one: Case) -> CheckSkipped:
+    with pytest.raises(CheckSkipped) as caught:
+        loop(one)
+    return caught.value
+
+
+def fronted(info: Any, in_dims: Any, *tensors: Tensor) -> list[Tensor]:
+    """Every tensor with the batch in front."""
+    return [
+        one.expand(info.batch_size, *one.shape) if dim is None else one.movedim(dim, 0)
+        for one, dim in zip(tensors, in_dims, strict=True)
+    ]
+
+
+def test_without_a_rule_there_is_nothing_to_run() -> None:
+    assert check_op(define(torch.add), [(tensor(3), tensor(3))], checks="vmap") == []
+
+
+@RULES
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int64, torch.bool, torch.complex64])
+def test_every_batch_is_tried(dtype: torch.dtype) -> None:
+    seen = []
+
+    def rule(info: Any, in_dims: Any, x: Tensor, y: Tensor) -> Any:
+        seen.append(in_dims)
+        return torch.add(*fronted(info, in_dims, x, y)), 0
+
+    loop(case(define(torch.add, rule), tensor(3, 4), tensor(3, 4), dtype=dtype))
+    assert seen == [(0, 0), (2, 2), (0, None), (None, 0)]
+
+
+@RULES
+def test_lists_keywords_and_several_outputs() -> None:
+    def kernel(xs: Any, y: Tensor, *, scale: float) -> Any:
+        return [x * scale for x in xs], y.sum() * scale
+
+    def rule(info: Any, in_dims: Any, xs: Any, y: Tensor, *, scale: float) -> Any:
+        fronts = fronted(info, in_dims[0], *xs)
+        (y,) = fronted(info, in_dims[1:], y)
+        return ([x * scale for x in fronts], y.flatten(1).sum(1) * scale), ([0] * len(xs), 0)
+
+    name = define(kernel, rule, "(Tensor[] xs, Tensor y, *, float scale) -> (Tensor[], Tensor)")
+    given = ([tensor(3), tensor(2, 2)], tensor(4))
+    loop(case(name, *given, kwargs={"scale": 2.0}))
+
+
+@RULES
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_wrong_output_dim_is_a_finding_with_the_batch_named(dim: int) -> None:
+    def rule(info: Any, in_dims: Any, x: Tensor) -> Any:
+        return x * 2, dim
+
+    one = case(define(lambda x: x * 2, rule, "(Tensor x) -> Tensor"), tensor(3, 3))
+    with pytest.raises(CheckFailed) as caught:
+        loop(one)
+    found = caught.value.finding
+    assert found.code == "vmap-mismatch"
+    assert f"under torch.vmap with a batch of x at dim {-1 if dim == 0 else 0}: " in found.message
+
+
+@RULES
+def test_real_tensors_differ_in_the_batch_too() -> None:
+    def rule(info: Any, in_dims: Any, x: Tensor) -> Any:
+        x = x.movedim(in_dims[0], 0)
+        return x[:1].expand_as(x).clone(), 0  # the first of the batch for all
+
+    one = case(define(torch.clone, rule, "(Tensor x) -> Tensor"), torch.arange(6.0))
+    with pytest.raises(CheckFailed):
+        loop(one)
+
+
+@RULES
+def test_gradients_go_through_the_rule() -> None:
+    @torch.library.custom_op("t_vmap::double", mutates_args=())
+    def double(x: Tensor) -> Tensor:
+        return x * 2
+
+    double.register_autograd(lambda ctx, g: g * 2)
+    double.register_vmap(lambda info, in_dims, x: (double(x), in_dims[0]))
+    loop(case("t_vmap::double", tensor(3, 4), grad=True))
+
+
+@RULES
+def test_what_torch_vmap_cannot_do_is_a_skip() -> None:
+    def rule(info: Any, in_dims: Any, x: Tensor) -> Any:
+        raise AssertionError("not to be called")
+
+    count = define(lambda x: x.numel(), rule, "(Tensor x) -> int")
+    assert skipped(case(count, tensor(3))).code == "checker-limit"
+    nothing = define(lambda x: None, rule, "(Tensor x) -> ()")
+    assert skipped(case(nothing, tensor(3))).code == "checker-limit"
+    hits = define(lambda x: x.nonzero(), rule, "(Tensor x) -> Tensor")
+    with pytest.raises(CheckFailed):
+        loop(case(hits, tensor(values=[1.0, 0.0])))
+
+
+@RULES
+def test_a_rule_that_refuses_is_believed() -> None:
+    def never(info: Any, in_dims: Any, x: Tensor) -> Any:
+        raise NotImplementedError("not in a batch")
+
+    found = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
+    assert (found.code, found.limit) == ("vmap-not-implemented", False)
+    assert "refuses everything: NotImplementedError: not in a batch" in found.reason

@@ -1,0 +1,72 @@
+"""Ops that compute by the ambient autocast state."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from . import registry
+
+specimen = functools.partial(registry.specimen, backend="aot_eager")
+PAIR = (tensor(4, 3), tensor(3, 5))
+
+
+def _product(name, kernel):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        return kernel(a, b)
+
+    product.register_fake(lambda a, b: a.new_empty(a.shape[0], b.shape[1]))
+    return product
+
+
+@specimen(PAIR, expected={"compile.autocast": "autocast-fake-mismatch"})
+def autocast_inside():
+    """Returns bfloat16 under autocast, because matmul does; the fake kernel says float32."""
+    return _product("autocast_inside", torch.matmul)
+
+
+@specimen(PAIR, twin_of="autocast_inside")
+def autocast_off_inside():
+    """Computes with autocast switched off."""
+
+    def kernel(a, b):
+        with torch.autocast(a.device.type, enabled=False):
+            return a @ b
+
+    return _product("autocast_off_inside", kernel)
+
+
+@specimen(PAIR)
+def casts_back():
+    """Correct: returns the dtype it was given; under autocast with the precision of bfloat16."""
+    return _product("casts_back", lambda a, b: (a @ b).to(a.dtype))
+
+
+def _square(name, in_half):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def square(x: Tensor) -> Tensor:
+        return (x.half() ** 2).to(x.dtype) if in_half() else x**2
+
+    square.register_fake(lambda x: torch.empty_like(x))
+    return square
+
+
+LARGE = tensor(4, 3, low=300, high=400)
+
+
+@specimen((LARGE,), expected={"compile.autocast": "compile-autocast-mismatch"})
+def asks_for_autocast():
+    """Computes in half precision if autocast is on, where 300 overflows; in compiled code it is off."""
+    return _square("asks_for_autocast", lambda: torch.is_autocast_enabled("cpu"))
+
+
+@specimen((LARGE,), twin_of="asks_for_autocast")
+def registers_autocast():
+    """Computes in the dtype it is given, which an autocast rule has lowered to bfloat16 before."""
+    op = _square("registers_autocast", lambda: False)
+    if hasattr(torch.library, "register_autocast"):
+        torch.library.register_autocast("zoo::registers_autocast", "cpu", torch.bfloat16)
+    return op
