@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pluggy
@@ -17,17 +17,15 @@ from .cells import dtype_name
 from .checks import Check, Registry, builtin_checks
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
-from .inputs import GradOptions
+from .inputs import ErrorSample, GradOptions
 from .isolation import preserved_state
 from .marker import Declaration, declare_call
 from .matrix import Planned, plan
+from .repro import reproduced_by
 from .results import CheckResult
 from .samples import MarkError
 from .settings import Settings
 from .tracebacks import traceback_text
-
-# Cases whose failing eager call was already told in full.
-_told: weakref.WeakSet[Case] = weakref.WeakSet()
 
 
 class BuiltinChecks:
@@ -105,11 +103,13 @@ def run_check(check: Check, case: Case) -> CheckResult:
 
 def _outcome(check: Check, case: Case) -> dict[str, Any]:
     try:
-        if case.eager.error is not None:
+        if case.refused is None and case.eager.error is not None:
             return _eager_failure(case, case.eager.error)
         check.run(case)
     except CheckFailed as failure:
-        return _failed(failure.finding)
+        found = failure.finding
+        lines = check.repro if found.repro is None else found.repro
+        return _failed(found, reproduced_by(found, lines, found.case or case))
     except CheckSkipped as skipped:
         return {
             "outcome": "skipped",
@@ -117,6 +117,10 @@ def _outcome(check: Check, case: Case) -> dict[str, Any]:
             "message": skipped.reason,
             "limit": skipped.limit,
         }
+    except MarkError as mistake:
+        cause = mistake.__cause__
+        evidence = traceback_text(cause) if cause is not None else ""
+        return {"outcome": "error", "message": str(mistake), "evidence": evidence}
     except Exception as error:
         return {
             "outcome": "error",
@@ -126,8 +130,9 @@ def _outcome(check: Check, case: Case) -> dict[str, Any]:
     return {"outcome": "passed"}
 
 
-def _failed(finding: Finding) -> dict[str, Any]:
+def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
     return {
+        "reproduce": reproduce,
         "outcome": "failed",
         "finding": finding.code,
         "message": finding.message,
@@ -144,10 +149,11 @@ def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
             "message": f"the op refuses inputs that require gradients ({_first_line(error)})",
         }
     message = f"{case.op.name} raises {type(error).__name__}: {_first_line(error)}"
-    if case in _told:
-        return _failed(Finding("eager-raises", f"{message} (told in full above)"))
-    _told.add(case)
-    return _failed(Finding("eager-raises", message, traceback_text(error)))
+    found = Finding("eager-raises", message, traceback_text(error))
+    return _failed(found, reproduced_by(found, _CALL, case))
+
+
+_CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
 
 
 def _works_without_gradients(case: Case) -> bool:
@@ -172,6 +178,8 @@ def check_op(
     checks: str | Sequence[str] | None = None,
     tolerances: Mapping[torch.dtype, tuple[float, float]] | tuple[float, float] | None = None,
     gradcheck: GradOptions | str | None = None,
+    reference: Callable[..., Any] | None = None,
+    errors: Sequence[ErrorSample] = (),
     backend: str = "inductor",
     seed: int = 0,
     plugins: Iterable[object] = (),
@@ -180,7 +188,7 @@ def check_op(
 
     Args:
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
-            gradcheck: as in `customop_cases`.
+            gradcheck, reference, errors: as in `customop_cases`.
         backend: the `torch.compile` backend.
         seed: of every drawn value.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
@@ -204,6 +212,8 @@ def check_op(
             "checks": checks,
             "tolerances": tolerances,
             "gradcheck": gradcheck,
+            "reference": reference,
+            "errors": errors,
         },
         "check_op",
     )
@@ -235,7 +245,21 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
             results.append(_not_run(one))
         elif one.check is not None and one.case is not None:
             results.append(run_check(one.check, one.case))
-    return results
+    return _raises_once(results)
+
+
+def _raises_once(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """A failing eager call in full for the first check of a case, in one line for the others."""
+    told: dict[tuple[str, str], str] = {}
+    once = []
+    for one in results:
+        if (
+            one.finding == "eager-raises"
+            and told.setdefault((one.op, one.case), one.check) != one.check
+        ):
+            one = replace(one, evidence="(told in full above)", arguments=(), reproduce=None)
+        once.append(one)
+    return once
 
 
 def _not_run(one: Planned) -> CheckResult:

@@ -11,8 +11,10 @@ import pytest
 from . import hookspecs
 from .collection import CELL, items_of, plan_for
 from .marker import NAME
+from .records import carried_by
+from .rerun import failure_text, script_of
 from .samples import MarkError
-from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session, carried_by, rerun_command
+from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
     "layouts=('contiguous',), axes=None, skip_if=None, checks=None, tolerances=None, "
-    "gradcheck=None, id=None): check a PyTorch custom operator on these samples, spread over "
+    "gradcheck=None, reference=None, errors=(), id=None): check a PyTorch custom operator on these samples, spread over "
     "devices, dtypes, requires_grad and layouts; every check on every case is an item. "
     "Use pytest_customop.customop_cases(...), which is typed."
 )
@@ -83,6 +85,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    if config.getoption("customop_explain"):
+        return _explain(config.getoption("customop_explain"))
     if not config.getoption("customop_list_checks"):
         return None
     from .engine import registry_from
@@ -92,6 +96,18 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         checks = registry_from(config.hook)
     rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
     print("\n".join(aligned(rows)))
+    return 0
+
+
+def _explain(code: str) -> int:
+    from .findings import page
+    from .suggest import unknown
+
+    if code not in page.CATALOGUE:
+        raise pytest.UsageError(
+            f"--customop-explain: {unknown('finding', code, list(page.CATALOGUE))}"
+        )
+    print(page.as_text(code))
     return 0
 
 
@@ -224,7 +240,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")
     if result.outcome != "passed":
-        pytest.fail(result.text(rerun_command(pyfuncitem)), pytrace=False)
+        pytest.fail(failure_text(pyfuncitem, result), pytrace=False)
     return True
 
 
@@ -280,10 +296,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     state.unfinished()
     if state.told_by_workers:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    _tell_once(session.config)
     if state.settings.reports:
         settings = {"seed": state.settings.seed, "backend": state.settings.backend}
         for path in state.settings.reports:
             json_file.write(path, json_file.environment(settings), state.records.values())
+
+
+def _tell_once(config: pytest.Config) -> None:
+    """Shorten, before the terminal prints them, the failures that follow from others."""
+    from .report.failures import tell_once
+
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    records = config.stash[SESSION].records
+    if terminal is not None and records:
+        tell_once(terminal.stats.get("failed", ()), list(records.values()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -349,6 +376,8 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
         found = run_declaration(declaration, session.settings, item.ihook)
         results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]
+        for number, one in enumerate(bad):
+            script_of(item, one, number)
         if bad:
             raise ConformanceError(bad)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from .repro import Script, registers
 
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
@@ -27,6 +32,7 @@ class CheckResult:
         arguments: the op's arguments, described; only for what failed.
         duration: seconds.
         place: device, dtype, requires_grad, layout and sample.
+        reproduce: makes the script of a failure, given the lines that register the op.
     """
 
     op: str
@@ -42,6 +48,7 @@ class CheckResult:
     arguments: tuple[str, ...] = ()
     duration: float = 0.0
     place: dict[str, Any] = field(default_factory=dict)
+    reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
 
     def record(self) -> dict[str, Any]:
         """The result as it stands in the report, less its node id and repro."""
@@ -57,11 +64,21 @@ class CheckResult:
             "duration": self.duration,
         }
 
-    def text(self, rerun: str | None = None) -> str:
+    def script(self, module: ModuleType | None = None) -> Script | None:
+        """The script that fails by plain torch calls; None where nothing failed, or none is known.
+
+        Args:
+            module: one that registers the op when it is imported, where the op is not made by
+                `torch.library.custom_op` at the top level of a module.
+        """
+        return self.reproduce(registers(self.op, module)) if self.reproduce else None
+
+    def text(self, rerun: str | None = None, script: Script | Path | None = None) -> str:
         """The whole text of the result; one line for one that passed or was skipped.
 
         Args:
             rerun: the command that runs this one item again.
+            script: shown where it is short; or where it was written to.
         """
         if self.outcome in ("passed", "skipped"):
             reason = f": {self.record()['message']}" if self.message else ""
@@ -73,6 +90,13 @@ class CheckResult:
             lines += ["", *_folded("fix", self.fix)]
         if rerun:
             lines += [_labelled("rerun", rerun)]
+        if isinstance(script, Path):
+            lines += [_labelled("repro", str(script))]
+        elif script is not None and script.short:
+            lines += [_labelled("repro", "the same without pytest:"), ""]
+            lines += textwrap.indent(script.text, _INDENT).splitlines()
+        elif script is not None:
+            lines += [_labelled("repro", "--customop-repro-dir=DIR writes a script without pytest")]
         return "\n".join(lines)
 
     def __str__(self) -> str:

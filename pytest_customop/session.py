@@ -5,10 +5,8 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,77 +134,12 @@ class Session:
 
 
 def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
-    return {**record, "outcome": outcome, "message": _last_words(report)}
+    return {**record, "outcome": outcome, "message": last_words(report)}
 
 
-def _last_words(report: pytest.TestReport) -> str:
+def last_words(report: pytest.TestReport) -> str:
     """One line on a failure: what was raised, or the end of a text that names no exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return str(crash.message).strip().partition("\n")[0]
     return (str(report.longreprtext).strip().splitlines() or [""])[-1]
-
-
-def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, Any]]:
-    """The records that a report of this item carries.
-
-    Of the setup: what is about to run, so that a worker's death can be told in full. Of the call:
-    what came of it. Of a failing teardown: the same item as an error.
-    """
-    planned = item.stash.get(PLANNED, None)
-    results = item.stash.get(RESULTS, [])
-    if planned is None:
-        return [_record(one, item, report) for one in results] if report.when == "call" else []
-    base = {**planned.record(), "finding": None, "fix": None, "repro": rerun_command(item)}
-    if report.when == "setup":
-        return [{**base, **_of_report(report, pending=True)}]
-    if report.when == "call":
-        told = [_record(one, item, report) for one in results]
-        if told and not planned.is_body:
-            return told
-        record = {**base, **_of_report(report)}
-        if record["outcome"] == "failed" and not planned.is_body:
-            record["outcome"] = "error"  # nothing was checked: no finding, and no pass
-        return [record, *told]  # a body may have run checks by hand
-    return [{**base, **_of_report(report)}] if report.failed else []
-
-
-def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
-    record = {**result.record(), "repro": rerun_command(item), "limit": result.limit}
-    as_expected = {"failed": "xfailed", "error": "xfailed", "passed": "xpassed"}
-    if _outcome(report) == as_expected.get(result.outcome):
-        record["outcome"] = _outcome(report)
-    return record
-
-
-def _of_report(report: pytest.TestReport, pending: bool = False) -> dict[str, Any]:
-    outcome = "pending" if pending and report.passed else _outcome(report)
-    message = ""
-    if report.skipped and isinstance(report.longrepr, tuple):
-        message = report.longrepr[2].removeprefix("Skipped: ")
-    elif report.failed:
-        message = _last_words(report)
-    limit = outcome == "skipped"
-    return {"outcome": outcome, "message": message, "duration": report.duration, "limit": limit}
-
-
-def _outcome(report: pytest.TestReport) -> str:
-    if hasattr(report, "wasxfail"):
-        return "xfailed" if report.skipped else "xpassed"
-    if report.failed and str(report.longrepr).startswith("[XPASS(strict)]"):
-        return "xpassed"
-    if report.failed and report.when != "call":
-        return "error"
-    return report.outcome
-
-
-def rerun_command(item: pytest.Item) -> str:
-    """The command that runs one item again from the same folder, with what matters to it."""
-    settings = item.config.stash[SESSION].settings
-    path, separator, rest = item.nodeid.partition("::")
-    here = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
-    words = ["pytest", f'"{Path(here).as_posix()}{separator}{rest}"', *settings.flags()]
-    planned = item.stash.get(PLANNED, None)
-    if settings.checks and planned is not None and planned.check_name:
-        words.append(f"--customop-checks={planned.check_name}")
-    return " ".join(words)

@@ -48,6 +48,7 @@ OPTIONS = (
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
+    Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
 )
 
@@ -62,6 +63,7 @@ class Settings:
         seed: of every drawn value, together with the case's id.
         reports: files to write.
         require_devices: whether an absent device is an error.
+        repro_dir: where scripts that reproduce failures are written.
     """
 
     devices: tuple[str, ...] | None = None
@@ -71,6 +73,7 @@ class Settings:
     seed: int = 0
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
+    repro_dir: Path | None = None
 
     def header(self) -> str:
         """One line on what will run."""
@@ -119,6 +122,11 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="print the checks with one line each, and exit",
     )
+    group.addoption(
+        "--customop-explain",
+        metavar="CODE",
+        help="print what a finding means and how to mend it, and exit",
+    )
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -135,6 +143,7 @@ def read_settings(config: pytest.Config) -> Settings:
         seed=_seed(config),
         reports=tuple(_report(config, path) for path in _paths(config)),
         require_devices=bool(_raw(config, "require_devices")),
+        repro_dir=_folder(config, "repro_dir"),
     )
 
 
@@ -219,6 +228,14 @@ def _seed(config: pytest.Config) -> int:
 def _paths(config: pytest.Config) -> list[str]:
     value = _raw(config, "report") or []
     return value if isinstance(value, list) else [p for p in value.split("\n") if p.strip()]
+
+
+def _folder(config: pytest.Config, name: str) -> Path | None:
+    text = _text(config, name)
+    path = config.invocation_params.dir / text
+    if text and path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--customop-{name.replace('_', '-')}={text}: this is a file")
+    return path if text else None
 
 
 def _report(config: pytest.Config, text: str) -> Path:

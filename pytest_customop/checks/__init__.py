@@ -9,7 +9,35 @@ __all__ = ["BODY", "Check", "Registry", "builtin_checks", "selects_body"]
 
 def builtin_checks() -> list[Check]:
     """The checks that come with the package."""
-    from . import backward, compile, fake, gradcheck, opcheck
+    from . import (
+        autocast,
+        backward,
+        compile,
+        data_dependent,
+        errors,
+        export,
+        fake,
+        gradcheck,
+        opcheck,
+        reference,
+        state,
+        values,
+        vmap,
+    )
 
-    modules = (opcheck, fake, compile, gradcheck, backward)
+    modules = (
+        opcheck,
+        values,
+        state,
+        fake,
+        compile,
+        gradcheck,
+        backward,
+        data_dependent,
+        autocast,
+        reference,
+        errors,
+        vmap,
+        export,
+    )
     return [check for module in modules for check in module.CHECKS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,9 +21,11 @@ from ..compile_errors import (
 )
 from ..compiled import BARE, Form, Surrounded
 from ..draw import Arguments
-from ..findings import CheckSkipped, fail, skip
+from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..sizes import second_case
 from ..values import is_plain
+from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
+from .fake_scripts import traced
 from .registry import Check
 
 
@@ -138,6 +141,17 @@ def _at_second_size(trial: _Trial) -> None:
         return
     if _constants(second) != _constants(case):
         return  # another constant is another graph, whatever the sizes
+    try:
+        _compare_second(trial, second)
+    except CheckFailed as failure:
+        found = failure.finding
+        if found.repro is not None:
+            raise
+        raise CheckFailed(replace(found, repro=TWO_SIZES, case=second)) from failure.__cause__
+
+
+def _compare_second(trial: _Trial, second: Case) -> None:
+    case = trial.case
     where = f"at the second size ({_shapes(second)}): "
     try:
         with compat.refusing_recompiles():
@@ -158,7 +172,12 @@ def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> No
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "
         f"{case.op.name} itself works at the other size",
         str(error).strip(),
+        repro=traced([(_index(case, name), dim)], insist=True),
     )
+
+
+def _index(case: Case, argument: str) -> int:
+    return [name for name, _ in case.inputs().tensors()].index(argument)
 
 
 def _is_recompile(error: Exception) -> bool:
@@ -187,10 +206,12 @@ CHECKS = [
         name="compile.dynamic",
         summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
         run=check_dynamic,
+        repro=DYNAMIC,
     ),
     Check(
         name="compile.static",
         summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
         run=check_static,
+        repro=STATIC,
     ),
 ]

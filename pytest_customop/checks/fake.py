@@ -11,6 +11,7 @@ from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Compared, Reading, compare, table, worst
 from ..recorded import Call, backward_calls
 from ..tracebacks import traceback_text
+from .fake_scripts import BACKWARD, FORWARD, traced
 from .fake_symbolic import symbolic
 from .registry import Check
 
@@ -86,6 +87,7 @@ def _backward_failure(case: Case, error: Exception) -> CheckFailed:
         traceback_text(error),
         "Build the backward from torch ops and custom ops with fake kernels. torch.compile traces "
         "it: no .item(), no numpy, no branch on values; what needs them goes into a custom op.",
+        repro=traced((), insist=False),
     )
 
 
@@ -108,15 +110,18 @@ CHECKS = [
         backward,
         gradients=True,
         formula=True,
+        repro=BACKWARD,
     ),
     Check(
         "fake.forward",
         "the op returns what its fake kernel says: shape, strides, dtype, device, layout, memory",
         forward,
+        repro=FORWARD,
     ),
     Check(
         "fake.symbolic",
         "the fake kernel works at symbolic sizes, and turns none of them into a constant",
         symbolic,
+        repro=FORWARD,
     ),
 ]

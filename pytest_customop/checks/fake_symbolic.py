@@ -33,6 +33,7 @@ from ..sizes import (
 from ..symbolic import Pin, Traced, fake_gradients, trace
 from ..tracebacks import traceback_text
 from ..values import output_leaves
+from . import fake_scripts
 
 _SHAPE, _RAISES = "fake-shape-mismatch", "fake-raises"
 _HARDCODED = "fake-size-hardcoded"
@@ -163,7 +164,10 @@ def _refuse_errors(case: Case, traced: Traced) -> None:
             raise skip("checker-limit", f"{who} at symbolic sizes: {reason}")
         if error is not None:
             text = f"{who} works at plain sizes and raises at symbolic ones: {error_line(error)}"
-            raise fail("fake-not-symbolic", text, traceback_text(error), fix)
+            tensors = [tensor for _, tensor in case.eager.arguments.tensors()]
+            every = ((at, dim) for at, tensor in enumerate(tensors) for dim in range(tensor.dim()))
+            lines = fake_scripts.traced(every, insist=False)
+            raise fail("fake-not-symbolic", text, traceback_text(error), fix, repro=lines)
 
 
 def _compare_traced(
@@ -178,7 +182,8 @@ def _compare_traced(
     for trouble in _mismatches(case.op.name, outputs):
         if trouble.key not in known:
             where = f"run on symbolic sizes and read at {_sizes(case)}"
-            raise fail(code or _code(trouble), f"{trouble.text}, {where}", trouble.evidence)
+            found = code or _code(trouble)
+            raise fail(found, f"{trouble.text}, {where}", trouble.evidence, case=case)
 
 
 def _judge(trial: _Trial, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
@@ -258,12 +263,19 @@ def _specialised(case: Case, pin: Pin, changed: Case) -> CheckFailed:
         f"{case.op.name}: {pin.culprit} turns {pin} into a constant{at}{what}; the op also works "
         f"with {_sizes(changed)}",
         "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
+        repro=fake_scripts.traced(_positions(case, pin), insist=True),
     )
+
+
+def _positions(case: Case, pin: Pin) -> list[tuple[int, int]]:
+    names = [name for name, _ in case.eager.arguments.tensors()]
+    return [(names.index(place.argument), place.dim) for place in pin.places]
 
 
 def _disagreement(case: Case, changed: Case, place: Place, trouble: _Trouble) -> CheckFailed:
     if trouble.code != _RAISES:
-        return fail(_code(trouble), f"{trouble.text}, with {_sizes(changed)}", trouble.evidence)
+        text = f"{trouble.text}, with {_sizes(changed)}"
+        return fail(_code(trouble), text, trouble.evidence, case=changed)
     return fail(
         _HARDCODED,
         f"{case.op.name}: the fake kernel insists on {place}; the real one also works with "
@@ -271,6 +283,7 @@ def _disagreement(case: Case, changed: Case, place: Place, trouble: _Trouble) ->
         trouble.evidence,
         "Let the fake kernel take every size that the real kernel takes, or let the real kernel "
         "refuse the same sizes with the same error.",
+        case=changed,
     )
 
 
@@ -289,8 +302,9 @@ def _compare_second(
         text = f"with {_sizes(other.case)}"
         if trouble.code == _RAISES:
             text = f"the fake kernel raises {text}, where the real one works: {trouble.text}"
-            raise fail(_RAISES, f"{trial.case.op.name}: {text}", trouble.evidence)
-        raise fail(_code(trouble), f"{trouble.text}, {text}", trouble.evidence)
+            name = trial.case.op.name
+            raise fail(_RAISES, f"{name}: {text}", trouble.evidence, case=other.case)
+        raise fail(_code(trouble), f"{trouble.text}, {text}", trouble.evidence, case=other.case)
     if trouble is None and _same_numbers(trial.case, other.case):
         _compare_traced(traced, other.case, known)
 
@@ -303,7 +317,8 @@ def _compare_untied(trial: _Trial, known: Collection[tuple[str, str]]) -> None:
     for _, changed in other_sizes(trial.case, _dims_of_squares(trial.case)):
         trouble = _first(_Trial(changed, False).troubles(), known)
         if trouble is not None and trouble.code != _RAISES:
-            raise fail(trouble.code, f"{trouble.text}, with {_sizes(changed)}", trouble.evidence)
+            text = f"{trouble.text}, with {_sizes(changed)}"
+            raise fail(trouble.code, text, trouble.evidence, case=changed)
 
 
 def _dims_of_squares(case: Case) -> list[tuple[Place, ...]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..case import Case
+from ..ops import Op
 from ..suggest import unknown
 
 # The test's own assertions: selected like a check, run by pytest and not by the engine.
@@ -34,6 +35,10 @@ class Check:
         widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
             computes in float64 anyway.
         default: False: runs only when it is asked for by name.
+        needs: what an op must be for the check to say anything of it, decided at collection; None:
+            nothing.
+        reference: True: only where the mark gives a reference.
+        errors: True: on the mark's error samples, and on nothing else; other checks never see these.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
             values at every call; they raise where the defect is, and end silently where it is not.
@@ -48,6 +53,9 @@ class Check:
     without_formula: bool = False
     widest_dtype: bool = False
     default: bool = True
+    needs: Callable[[Op], bool] | None = None
+    reference: bool = False
+    errors: bool = False
     repro: str = ""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,58 @@
+"""The lines that show a defect under `torch.compile` by plain torch calls; see `Check.repro`."""
+
+from __future__ import annotations
+
+_AROUND = """
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+def tensors(values):
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+def around(args, kwargs):
+    if not op._schema.is_mutable:
+        args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
+    before = [each.clone() for each in tensors((args, kwargs))]
+    result = op(*args, **kwargs)
+    return result, [CONSUMED for each in tensors((args, kwargs, result))], before
+
+
+def outcome(function, inputs):
+    args, kwargs = inputs()
+MARK    torch.manual_seed(seed)
+    result = function(args, kwargs)
+    wanted = [each for each in tensors(result[0]) if each.requires_grad]
+    given = [each for each in tensors((args, kwargs)) if each.requires_grad]
+    if not (wanted and given):
+        return tensors(result), tensors((args, kwargs)), []
+    torch.manual_seed(seed + 1)
+    grads = [torch.randn_like(each) for each in wanted]
+    found = torch.autograd.grad(wanted, given, grads, allow_unused=True)
+    return tensors(result), tensors((args, kwargs)), list(found)
+
+
+for function in (around, lambda args, kwargs: [op(*args, **kwargs)]):
+    compiled = torch.compile(function, fullgraph=True, backend=backendSTATIC)
+    for each in (inputs,OTHER):
+        actual, eager = outcome(compiled, each), outcome(function, each)
+        torch.testing.assert_close(actual, eager, equal_nan=True)
+"""
+_MARK = """    for each in tensors((args, kwargs)):
+        for dim, size in enumerate(each.shape):
+            if size > 1:
+                torch._dynamo.maybe_mark_dynamic(each, dim)
+"""
+
+
+def _filled(mark: str, consumed: str, static: str, other: str) -> str:
+    parts = {"MARK": mark, "CONSUMED": consumed, "STATIC": static, "OTHER": other}
+    lines = _AROUND
+    for name, text in parts.items():
+        lines = lines.replace(name, text)
+    return lines
+
+
+STATIC = _filled("", "each.clone()", ", dynamic=False", "")
+DYNAMIC = _filled(_MARK, "each + each", "", "")
+TWO_SIZES = _filled(_MARK, "each + each", "", " other_inputs")

@@ -1,0 +1,83 @@
+"""The lines that show a wrong fake kernel by plain torch calls; see `Check.repro`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_COMPARE = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+def facts(args, result):
+    tensors = [leaf for leaf in tree_leaves((args, result)) if isinstance(leaf, torch.Tensor)]
+    homes = [each.untyped_storage()._cdata for each in tensors]
+    return [
+        (each.shape, each.stride(), each.dtype, each.device, each.storage_offset(),
+         homes.index(home))
+        for each, home in zip(tensors, homes)
+    ] + [leaf for leaf in tree_leaves(result) if not isinstance(leaf, torch.Tensor)]
+
+
+def compare(func, args, kwargs):
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    fake = tree_map_only(
+        torch.Tensor, lambda each: mode.from_tensor(each, static_shapes=True), (args, kwargs)
+    )
+    with mode:
+        promised = facts(fake, func(*fake[0], **fake[1]))
+    result = func(*args, **kwargs)
+    got = facts((args, kwargs), result)
+    assert promised == got, f"{func}: the fake kernel promises {promised}, the real one gives {got}"
+    return result
+"""
+FORWARD = (
+    _COMPARE
+    + """
+
+compare(op, *inputs())
+"""
+)
+BACKWARD = (
+    _COMPARE
+    + """
+
+class Comparing(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        own = func.namespace not in ("aten", "prims", "profiler")
+        return compare(func, args, kwargs or {}) if own else func(*args, **(kwargs or {}))
+
+
+args, kwargs = inputs()
+outputs = [each for each in tree_leaves(op(*args, **kwargs)) if each.requires_grad]
+inputs_ = [
+    each for each in tree_leaves((args, kwargs))
+    if isinstance(each, torch.Tensor) and each.requires_grad
+]
+grads = [torch.ones_like(each) for each in outputs]
+with Comparing():
+    torch.autograd.grad(outputs, inputs_, grads, allow_unused=True)
+"""
+)
+_TRACE = """
+from torch.utils._pytree import tree_leaves
+
+args, kwargs = inputs()
+tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+for index, dim in {places}:
+    torch._dynamo.{mark}(tensors[index], dim)
+compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend="aot_eager")
+compiled(args, kwargs)
+"""
+
+
+def traced(places: Iterable[tuple[int, int]], *, insist: bool) -> str:
+    """Lines that trace the op with sizes that may vary.
+
+    Args:
+        places: of the sizes: which tensor argument, which dim.
+        insist: whether a size that becomes a constant is an error.
+    """
+    mark = "mark_dynamic" if insist else "maybe_mark_dynamic"
+    return _TRACE.format(places=list(places), mark=mark)

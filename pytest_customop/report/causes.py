@@ -1,0 +1,62 @@
+"""Which findings bring others about, so that each defect is told once.
+
+Findings of one case belong together if they have one code, or if the catalogue says that one follows
+from the other; the same finding of the same check, in the same words, on another case of the test is
+a repetition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..findings import CATALOGUE
+
+Record = Mapping[str, Any]
+
+# Of checks that report one code, the one that tells most of it comes first.
+_FAMILIES = ("values", "state", "fake", "backward", "gradcheck", "reference", "compile", "opcheck")
+_CODES = {code: rank for rank, code in enumerate(CATALOGUE)}
+
+
+def case_of(record: Record) -> tuple[Any, ...]:
+    """What tells cases apart: the test, the op, and the place in its matrix."""
+    place = ("op", "device", "dtype", "requires_grad", "layout", "sample")
+    return (record["nodeid"].partition("[")[0], *(record[name] for name in place))
+
+
+def causes(records: Iterable[Record]) -> dict[int, int]:
+    """For each record that follows from another or repeats it, the position of that other one.
+
+    A record that is not in the result is a root, or no finding.
+    """
+    found = list(records)
+    told = [at for at, record in enumerate(found) if record["outcome"] == "failed"]
+    told = [at for at in told if found[at]["finding"] in CATALOGUE]
+    told.sort(key=lambda at: _rank(found[at]))
+    by_case: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    first: dict[tuple[Any, ...], int] = {}
+    result: dict[int, int] = {}
+    for at in told:
+        record = found[at]
+        case = case_of(record)
+        root = next((one for one in by_case[case] if _follows(record, found[one])), None)
+        if root is None:
+            by_case[case].append(at)
+            words = (record["check"], record["finding"], record["message"])
+            root = first.setdefault((*case[:2], *words), at)
+        if root != at:
+            result[at] = result.get(root, root)
+    return result
+
+
+def _rank(record: Record) -> tuple[Any, ...]:
+    family = str(record["check"]).partition(".")[0]
+    known = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+    return _CODES[record["finding"]], known, record["check"], record["nodeid"]
+
+
+def _follows(record: Record, earlier: Record) -> bool:
+    code, other = record["finding"], earlier["finding"]
+    return bool(code == other or other in CATALOGUE[code].follows)

@@ -1,0 +1,132 @@
+"""A failing case as a script that fails without pytest and without this package."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+from . import compat
+from .case import Case
+from .findings import Finding
+from .literals import inputs_source
+
+_SHORT = 40  # lines of a script that a failure's text shows
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script, and what lies beside it.
+
+    Args:
+        text: Python; it raises where the defect is.
+        data: the files of tensors that it loads from beside itself, with its own name and these
+            endings.
+    """
+
+    text: str
+    data: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def short(self) -> bool:
+        """Whether a failure's text can show it whole."""
+        return not self.data and self.text.count("\n") <= _SHORT
+
+    def write(self, path: Path) -> Path:
+        """Write it, and its tensors beside it; returns the path."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.text, encoding="utf-8")
+        for ending, content in self.data.items():
+            path.with_suffix(ending).write_bytes(content)
+        return path
+
+
+def reproduced_by(found: Finding, lines: str, case: Case) -> Callable[[str], Script] | None:
+    """What makes the script of a finding, once the lines that register the op are known."""
+    if not lines.strip():
+        return None
+    title = f"{found.code}: {found.message}"
+    if "other_inputs" in lines:
+        return partial(script, case, lines, title, other=found.case)
+    return partial(script, found.case or case, lines, title)
+
+
+def script(case: Case, lines: str, title: str, registers: str, other: Case | None = None) -> Script:
+    """The script that shows a defect of an op on a case.
+
+    Args:
+        case: where it shows.
+        lines: what shows it: `Finding.repro` or `Check.repro`.
+        title: the finding in one line.
+        registers: the lines after which the op exists: `import my_ops`.
+        other: a second case, whose inputs the lines know as `other_inputs()`.
+    """
+    inputs, data = inputs_source(case)
+    if other is not None:
+        more, files = inputs_source(other, "other_inputs")
+        data |= files
+        inputs += f"\n\n\n{more}"
+    parts = [
+        f'"""{_quotable(title)}"""',
+        registers,
+        "import torch",
+        f"op = {_op_expression(case)}",
+        inputs,
+        (_constants(case, lines) + textwrap.dedent(lines)).strip(),
+        'print("This does not show the defect any more.")',
+    ]
+    return Script("\n\n".join(parts) + "\n", data)
+
+
+def _quotable(title: str) -> str:
+    return title.replace("\\", "\\\\").replace('"""', "'''").strip().rstrip('"')
+
+
+def _op_expression(case: Case) -> str:
+    namespace, _, rest = case.op.name.partition("::")
+    name, _, overload = rest.partition(".")
+    return f"torch.ops.{namespace}.{name}.{overload or 'default'}"
+
+
+def _constants(case: Case, lines: str) -> str:
+    """The names that the lines may use beside `op` and `inputs`."""
+    values = {"backend": case.backend, "seed": case.seed}
+    used = [f"{name} = {value!r}\n" for name, value in values.items() if name in lines]
+    return "".join(used)
+
+
+def registers(op: str, module: ModuleType | None) -> str:
+    """The lines after which an op exists.
+
+    Args:
+        op: `ns::name`. An op made by `torch.library.custom_op` at the top level of a module is
+            registered by that module.
+        module: the one that the mark is in; None if that is not known.
+    """
+    own = sys.modules.get(compat.defining_module(op) or "")
+    for one in (own, module):
+        if one is not None and one.__name__ != "__main__" and getattr(one, "__file__", None):
+            return _import_of(one)
+    return "# Import here what registers the op."
+
+
+def _import_of(module: ModuleType) -> str:
+    path = Path(str(module.__file__)).resolve()
+    names = module.__name__.split(".")
+    root = path.parents[len(names) - (path.name != "__init__.py")]
+    if "site-packages" in path.parts:
+        return f"import {module.__name__}  # registers the op"
+    if path.name != "__init__.py" and [*path.parts[-len(names) : -1], path.stem] != names:
+        return (
+            "import importlib.util\n\n"
+            f"found = importlib.util.spec_from_file_location({names[-1]!r}, {str(path)!r})\n"
+            "found.loader.exec_module(importlib.util.module_from_spec(found))  # registers the op"
+        )
+    return (
+        f"import sys\n\nsys.path.insert(0, {str(root)!r})\n"
+        f"import {module.__name__}  # registers the op"
+    )

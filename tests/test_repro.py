@@ -1,0 +1,225 @@
+"""Failures as scripts: what they import, how they make their inputs, where they are written."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+import torch
+from kit import Suite
+from torch import Tensor
+
+from pytest_customop import CheckResult, Sample, check_op, tensor
+from pytest_customop.case import Case
+from pytest_customop.draw import Placement
+from pytest_customop.literals import inputs_source
+from pytest_customop.ops import resolve
+
+
+SPARSE = pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
+
+
+@torch.library.custom_op("t_repro::many", mutates_args=())
+def many(
+    x: Tensor,
+    xs: Sequence[Tensor],
+    y: Optional[Tensor] = None,
+    *,
+    scale: float = 1.0,
+    sizes: Optional[Sequence[int]] = None,
+    mode: str = "plain",
+) -> Tensor:
+    return x.clone()
+
+
+@torch.library.custom_op("t_repro::wrong", mutates_args=())
+def wrong(x: Tensor) -> Tensor:
+    return x.t().contiguous().t()
+
+
+wrong.register_fake(lambda x: torch.empty_like(x))
+
+
+def case_of(op: Any, *args: Any, layout: str = "contiguous", grad: bool = False, **kw: Any) -> Case:
+    placement = Placement("cpu", torch.float32, grad, layout)
+    return Case(resolve(op), Sample(args, kw), placement, seed=11)
+
+
+def remade(case: Case, folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    source, files = inputs_source(case)
+    for ending, content in files.items():
+        (folder / "script").with_suffix(ending).write_bytes(content)
+    scope: dict[str, Any] = {"torch": torch, "__file__": str(folder / "script.py")}
+    exec(source, scope)
+    return scope["inputs"]()
+
+
+def assert_same(case: Case, folder: Path) -> None:
+    args, kwargs = remade(case, folder)
+    wanted = case.inputs()
+    assert len(args) == len(wanted.args)
+    assert kwargs.keys() == dict(wanted.kwargs).keys()
+
+    def flat(values: Any) -> list[Any]:
+        return torch.utils._pytree.tree_leaves(values)
+
+    for mine, theirs in zip(
+        flat((args, kwargs)), flat((wanted.args, dict(wanted.kwargs))), strict=True
+    ):
+        if not isinstance(theirs, torch.Tensor):
+            assert type(mine) is type(theirs)
+            assert mine == theirs or theirs != theirs
+            continue
+        assert mine.dtype == theirs.dtype
+        assert mine.stride() == theirs.stride()
+        assert mine.storage_offset() == theirs.storage_offset()
+        assert mine.requires_grad == theirs.requires_grad
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [3, 100])
+@pytest.mark.parametrize(
+    "layout", ["contiguous", "transposed", "strided", "row_padded", "offset", "expanded"]
+)
+def test_inputs_are_made_again_exactly(size: int, layout: str, tmp_path: Path) -> None:
+    case = case_of(
+        many,
+        tensor(4, size),
+        [tensor(2, dtype=torch.int64, low=-9, high=9), tensor(0, 3)],
+        tensor(values=[[True, False]]),
+        layout=layout,
+        grad=True,
+        scale=float("inf"),
+        sizes=[1, 2],
+        mode='a "word"',
+    )
+    assert_same(case, tmp_path)
+
+
+def test_real_tensors_that_share_memory_share_it_again(tmp_path: Path) -> None:
+    base = torch.arange(12.0)
+    case = case_of(many, base[2:6], [base[4:8], torch.tensor(float("nan"))])
+    assert_same(case, tmp_path)
+    args, _ = remade(case, tmp_path)
+    args[0].zero_()
+    assert args[1][0].tolist() == [0.0, 0.0, 6.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        torch.randn(200),
+        torch.randn(3).to(torch.float8_e4m3fn),
+        torch.randn(2, dtype=torch.complex64).conj(),
+        pytest.param(torch.eye(3).to_sparse(), marks=SPARSE),
+    ],
+    ids=["large", "fp8", "conj", "sparse"],
+)
+def test_what_cannot_be_written_out_is_saved(values: Tensor, tmp_path: Path) -> None:
+    case = case_of(many, values, [])
+    _, files = inputs_source(case)
+    assert list(files) == [".inputs.pt"]
+    (again, _), _ = remade(case, tmp_path)
+    assert again.dtype == values.dtype
+    assert again.layout == values.layout
+    plain = [one.to_dense() for one in (again, values)]
+    assert torch.equal(*(one.to(torch.complex64) for one in plain))
+
+
+def test_described_tensors_are_drawn_again_and_not_saved() -> None:
+    source, files = inputs_source(case_of(many, tensor(300, 300, low=0, high=1), [tensor(2)]))
+    assert not files
+    assert "torch.manual_seed(11)" in source
+    assert "make_tensor((300, 300), dtype=torch.float32" in source
+
+
+def run(path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(path)], cwd="/", capture_output=True, text=True, timeout=300
+    )
+
+
+def failed(samples: list[Any]) -> CheckResult:
+    (result,) = check_op(wrong, samples, checks="fake.forward", requires_grad=False)
+    assert result.finding == "fake-stride-mismatch"
+    return result
+
+
+@pytest.mark.parametrize("size", [3, 500], ids=["written out", "drawn"])
+def test_a_script_fails_by_itself_until_the_op_is_mended(size: int, tmp_path: Path) -> None:
+    script = failed([(tensor(3, size),)]).script()
+    assert script is not None
+    assert script.text.startswith('"""fake-stride-mismatch: ')
+    path = script.write(tmp_path / "scripts" / "script.py")
+    told = run(path)
+    assert told.returncode == 1, told.stdout + told.stderr
+    assert "AssertionError: t_repro.wrong.default: the fake kernel promises" in told.stderr
+    mended = script.text.replace(
+        "\nop = ",
+        "\nsys.modules['test_repro'].wrong.register_fake(lambda x: x.t().contiguous().t())\nop = ",
+    )
+    path.write_text(mended, encoding="utf-8")
+    told = run(path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.strip() == "This does not show the defect any more."
+
+
+def test_a_script_needs_neither_pytest_nor_this_package_where_the_op_needs_neither() -> None:
+    script = failed([(tensor(3, 4),)]).script()
+    assert script is not None
+    assert "pytest" not in script.text.replace("pytest_customop/", "")
+
+
+SOURCE = """
+@torch.library.custom_op("NS::turned", mutates_args=())
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous().t()
+
+turned.register_fake(lambda x: torch.empty_like(x))
+
+@customop_cases(turned, [(tensor(3, 4),)], requires_grad=False)
+def test_turned(): ...
+
+def test_by_hand(customop_check):
+    customop_check(turned, torch.ones(3, 4))
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_scripts_are_written_and_fail(suite: Suite, workers: tuple[str, ...]) -> None:
+    suite.test(SOURCE)
+    result = suite.run_apart(*workers, "--customop-repro-dir=scripts/here", checks="fake.forward")
+    result.assert_outcomes(failed=2)
+    folder = suite.path / "scripts" / "here"
+    written = sorted(path.name for path in folder.iterdir())
+    assert written == [
+        "test_it-test_by_hand.py",
+        "test_it-test_turned-cpu-float32-nograd-0-fake.forward.py",
+    ]
+    assert f"repro  scripts/here/{written[1]}" in result.outlines
+    for name in written:
+        told = run(folder / name)
+        assert told.returncode == 1
+        assert "AssertionError: " in told.stderr
+
+
+def test_a_file_in_place_of_the_folder_is_one_error(suite: Suite) -> None:
+    suite.test(SOURCE)
+    result = suite.run("--customop-repro-dir=test_it.py", checks="fake.forward")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--customop-repro-dir=test_it.py: this is a file" in result.stderr.str()
+
+
+def test_short_scripts_are_shown_and_long_ones_are_named(suite: Suite) -> None:
+    suite.test(SOURCE)
+    checks = "fake.forward,opcheck.test_faketensor"
+    result = suite.run("-k", "turned", checks=checks)
+    text = result.stdout.str()
+    assert "repro  --customop-repro-dir=DIR writes a script without pytest" in text
+    alone = suite.run("-k", "turned", checks="opcheck.test_faketensor")
+    lines = [line.strip() for line in alone.outlines]
+    assert "repro  the same without pytest:" in lines
+    assert "torch.library.opcheck(op, args, kwargs, test_utils='test_faketensor')" in lines
+    assert any(line.startswith("import test_it") for line in lines)

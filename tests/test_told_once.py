@@ -1,0 +1,131 @@
+"""Each defect is told once: its consequences and repetitions take a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import Suite
+from test_failure_text import failure
+
+from pytest_customop.findings import CATALOGUE
+from pytest_customop.report.causes import causes
+
+
+def record(check: str, finding: str | None, **changed: Any) -> dict[str, Any]:
+    made = {
+        "nodeid": f"test_it.py::test_op[cpu-float32-nograd-0-{check}]",
+        "op": "ns::op",
+        "check": check,
+        "device": "cpu",
+        "dtype": "float32",
+        "requires_grad": False,
+        "layout": "contiguous",
+        "sample": "0",
+        "outcome": "failed" if finding else "passed",
+        "finding": finding,
+        "message": "output: wrong",
+    }
+    return {**made, **changed}
+
+
+def test_a_consequence_names_its_root_whatever_the_order() -> None:
+    records = [
+        record("compile.static", "compile-stride-assert"),
+        record("fake.forward", "fake-stride-mismatch"),
+        record("opcheck.test_faketensor", "fake-stride-mismatch"),
+    ]
+    assert causes(records) == {0: 1, 2: 1}
+    assert causes(records[::-1]) == {2: 1, 0: 1}
+
+
+def test_other_cases_ops_and_tests_have_roots_of_their_own() -> None:
+    here = record("fake.forward", "fake-stride-mismatch")
+    for place in (
+        {"dtype": "float64"},
+        {"sample": "1"},
+        {"op": "ns::other"},
+        {"nodeid": "test_it.py::test_other[x]"},
+    ):
+        assert causes([here, record("compile.static", "compile-error", **place)]) == {}
+
+
+def test_a_repetition_is_told_once_and_another_message_is_not() -> None:
+    records = [
+        record("fake.forward", "fake-stride-mismatch"),
+        record("fake.forward", "fake-stride-mismatch", sample="1"),
+        record("fake.forward", "fake-stride-mismatch", sample="2", message="output 1: wrong"),
+        record("compile.static", "compile-error", sample="1"),
+    ]
+    assert causes(records) == {1: 0, 3: 0}
+
+
+def test_unrelated_findings_passes_and_unknown_codes_are_left_alone() -> None:
+    records = [
+        record("fake.forward", "fake-stride-mismatch"),
+        record("gradcheck.backward", "gradient-mismatch"),
+        record("own.check", "own-finding"),
+        record("own.other", "own-finding"),
+        record("compile.static", None),
+    ]
+    assert causes(records) == {}
+
+
+def test_what_follows_is_in_the_catalogue_and_goes_one_way() -> None:
+    for code, entry in CATALOGUE.items():
+        for other in entry.follows:
+            assert other in CATALOGUE, f"{code} follows from {other}, which is not there"
+            assert code not in CATALOGUE[other].follows, f"{code} and {other} follow each other"
+            order = list(CATALOGUE)
+            assert order.index(other) < order.index(code), f"{other} comes after {code}"
+
+
+STRIDES = """
+@torch.library.custom_op("NS::turned", mutates_args=())
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous().t()
+
+turned.register_fake(lambda x: torch.empty_like(x))
+
+@customop_cases(turned, [(tensor(3, 4),)], requires_grad=False)
+def test_turned(): ...
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> None:
+    suite.test(STRIDES)
+    checks = "fake.forward,opcheck.test_faketensor,compile.static"
+    result = suite.run_apart(*workers, checks=checks)
+    result.assert_outcomes(failed=3)
+    base = "test_turned[cpu-float32-nograd-0-"
+
+    def told_of(check: str) -> list[str]:
+        lines = failure(result, f"{base}{check}]")
+        return [line for line in lines if not line.startswith("[gw")]  # xdist's own
+
+    root = told_of("fake.forward")
+    assert root[0].startswith("fake-stride-mismatch: ")
+    assert "> stride          (4, 1)   (1, 3)" in root
+    assert root[-1].startswith("also   compile.static (compile-stride-assert), ")
+    assert root[-1].endswith("opcheck.test_faketensor")
+    told = f"told in full at test_it.py::{base}fake.forward]"
+    other = told_of("opcheck.test_faketensor")
+    assert len(other) == 2
+    assert other[1] == f"the same is {told}"
+    compiled = told_of("compile.static")
+    assert len(compiled) == 2
+    assert compiled[1] == f"it may follow from fake-stride-mismatch, {told}"
+
+
+def test_the_short_summary_has_one_line_a_failure_on_a_build_machine_too(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "1")
+    suite.test(STRIDES)
+    result = suite.run(checks="fake.forward")
+    lines = result.outlines
+    start = next(at for at, line in enumerate(lines) if "short test summary" in line)
+    assert lines[start + 1].startswith("FAILED test_it.py::test_turned")
+    assert "fake-stride-mismatch: " in lines[start + 1]
+    assert lines[start + 2].startswith("===")
