@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
+    from .inputs import ErrorSample as ErrorSample
     from .inputs import GradOptions as GradOptions
     from .inputs import Sample as Sample
     from .inputs import tensor as tensor
@@ -27,6 +28,7 @@ _HOMES = {
     "Case": "case",
     "Check": "checks",
     "CheckResult": "results",
+    "ErrorSample": "inputs",
     "Finding": "findings",
     "GradOptions": "inputs",
     "Sample": "inputs",
@@ -41,6 +43,7 @@ __all__ = [
     "Case",
     "Check",
     "CheckResult",
+    "ErrorSample",
     "Finding",
     "GradOptions",
     "Sample",

@@ -27,17 +27,21 @@ __all__ = [
     "compile_session",
     "compile_whole",
     "counting_backend",
+    "defining_module",
     "device_types",
     "enter_fake_mode",
     "expression",
     "fake_cause",
     "fake_mode",
     "guards",
+    "has_autocast_rule",
     "has_autograd_formula",
+    "has_vmap_rule",
     "is_constant_size",
     "is_custom_op_def",
     "is_data_dependent",
     "is_fake",
+    "kernel_in_python",
     "maybe_mark_dynamic",
     "missing_fake_kernel",
     "neg_view",
@@ -45,6 +49,8 @@ __all__ = [
     "overload_name",
     "overload_of",
     "packet_name",
+    "python_kernels",
+    "refuses_alias",
     "refusing_recompiles",
     "registered_names",
     "schema_of",
@@ -98,6 +104,27 @@ def has_autograd_formula(overload: OpOverload) -> bool:
     keys = ("Autograd", "AutogradCPU", "AutogradCUDA", "CompositeImplicitAutograd")
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return any(has_kernel(overload_name(overload), key) for key in keys)
+
+
+def defining_module(name: str) -> str | None:
+    """The module whose top level defines the CustomOpDef `ns::name`; None without one. 2.4 to 2.15."""
+    definition = torch._library.custom_ops.OPDEFS.get(name)
+    kernel = getattr(definition, "_init_fn", None)
+    nested = "<locals>" in getattr(kernel, "__qualname__", "")
+    return None if nested else getattr(kernel, "__module__", None)
+
+
+def has_autocast_rule(overload: OpOverload, device_type: str) -> bool:
+    """Whether `torch.library.register_autocast` was called for the op. 2.4 to 2.15; 2.4 has no such."""
+    key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device_type)
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return key is not None and bool(has_kernel(overload_name(overload), key))
+
+
+def has_vmap_rule(overload: OpOverload) -> bool:
+    """Whether `torch.library.register_vmap` was called for the op. 2.4 to 2.15; 2.4 has no such."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has_kernel(overload_name(overload), "FuncTorchBatched"))
 
 
 def device_types() -> list[str]:
@@ -421,3 +448,52 @@ def _compiler_state() -> Callable[[], None]:
 def refusing_recompiles() -> Any:
     """A context in which compiling a function again raises and names the guard. 2.4 to 2.15."""
     return torch._dynamo.config.patch(error_on_recompile=True)
+
+
+def kernel_in_python(overload: OpOverload, device_type: str) -> bool:
+    """Whether the op's kernel for the device was registered from Python. 2.4 to 2.15."""
+    keys = [torch._C._dispatch_key_for_device(device_type), "CompositeExplicitAutograd"]
+    name = overload_name(overload).replace("::", "/")
+    registered = torch.library._impls
+    return any(f"{name}/{key}" in registered for key in (*keys, "CompositeImplicitAutograd"))
+
+
+def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
+    """The Python functions that compute an op, as far as torch knows them. 2.4 to 2.15.
+
+    Returns:
+        (what it is, function): of a CustomOpDef every kernel, and the fake kernel of any op.
+    """
+    found: list[tuple[str, Any]] = []
+    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    if definition is not None:
+        for device, kernel in definition._backend_fns.items():
+            where = f" for {device}" if device else ""
+            found.append((f"the kernel{where}", _unwrapped(kernel)))
+        fake = definition._abstract_fn
+    else:
+        entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
+        holder = getattr(entry, "fake_impl", None) or getattr(entry, "abstract_impl", None)
+        fake = getattr(getattr(holder, "kernel", None), "func", None)
+    return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
+
+
+def _unwrapped(function: Any) -> Any:
+    """The author's function inside of those that torch puts around a kernel."""
+    while getattr(function, "__module__", "").startswith("torch."):
+        cells = zip(
+            function.__code__.co_freevars if hasattr(function, "__code__") else (),
+            getattr(function, "__closure__", None) or (),
+            strict=True,
+        )
+        inside = dict(cells)
+        inner = inside.get("fn") or inside.get("func")
+        if inner is None or not callable(inner.cell_contents):
+            break
+        function = inner.cell_contents
+    return function
+
+
+def refuses_alias(error: BaseException) -> bool:
+    """Whether a CustomOpDef raised because an output shares memory. 2.4 to 2.15."""
+    return "may not alias any inputs" in str(error)

@@ -32,6 +32,8 @@ _PINNED = re.compile(
     rf"|{_TENSOR}\.size\(\)\[(\d+)\] == (\d+)(?!\d| *[*/+%-])"
     rf"|Eq\((?:L\[')?{_TENSOR}\.size\(\)\[(\d+)\], (\d+)\)"
 )
+RETURNED_ARGUMENT = re.compile(r"operator whose output has alias annotations: ([\w:.]+)")
+RETURNED_TOLD = "returns an argument that it writes to, and has no tag that says so"
 _PINNED_STRIDE = re.compile(rf"{_TENSOR}'? stride mismatch at index (\d+)")
 _NOISE = re.compile(
     r"\n\s*(?:Set TORCH_LOGS|Set TORCHDYNAMO_VERBOSE|You can suppress this|Developer debug context"
@@ -137,6 +139,7 @@ def verdict(
     kinds = _kinds(error)
     return (
         certain_verdict(error, promises, where)
+        or _untagged(texts, case, where)
         or _beyond_the_compiler(case)
         or _fake_kernel(case, kinds, promises, where)
         or _graph_break(error, op, kinds, where)
@@ -175,6 +178,14 @@ def _no_fake_kernel(error: Exception, promises: Promises, where: str) -> CheckFa
         if missing and not missing.startswith("pytest_customop::"):
             return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
     return None
+
+
+def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:
+    """torch refuses ops that return an argument, unless a tag says what for."""
+    found = RETURNED_ARGUMENT.search(texts)
+    if not found or not case.op.mutated:
+        return None
+    return fail("untagged-returned-argument", f"{where}{found.group(1)} {RETURNED_TOLD}")
 
 
 def _beyond_the_compiler(case: Case) -> CheckSkipped | None:

@@ -11,7 +11,7 @@ import torch
 
 from . import compat
 from .case import Case, gradients
-from .compile_errors import chain, quiet
+from .compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
 from .compiled import opaque_ops
 from .faking import error_line, fake_run, kernel_failure
 from .findings import CheckFailed, CheckSkipped, fail, skip
@@ -50,6 +50,12 @@ _VERDICTS: tuple[tuple[str, str, str, str], ...] = (
         r"may not alias any inputs",
         "undeclared-alias",
         "an output is an argument, or shares memory with an argument or another output",
+    ),
+    (
+        "",
+        RETURNED_ARGUMENT.pattern,
+        "untagged-returned-argument",
+        f"{{0}} {RETURNED_TOLD}",
     ),
     (
         "test_autograd_registration",
@@ -147,7 +153,7 @@ def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | Check
 def _verdict(case: Case, name: str, texts: str) -> CheckFailed | None:
     for utility, pattern, code, message in _VERDICTS:
         found = re.search(pattern, texts) if utility in ("", name) else None
-        if found is None:
+        if found is None or (code == "untagged-returned-argument" and not case.op.mutated):
             continue
         output, called = _WHERE.search(texts), _CALLED.search(texts)
         text = message.format(*(_argument(case, word) for word in found.groups()))

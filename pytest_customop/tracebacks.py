@@ -37,6 +37,14 @@ def raised_at(error: BaseException) -> str:
     return f"{frame.filename}:{frame.lineno}"
 
 
+def raised_by_author(error: BaseException) -> bool:
+    """Whether the author's own code raised, and not torch inside an op; `torch._check` is his too."""
+    frames = traceback.extract_tb(error.__traceback__)
+    while frames and frames[-1].name.startswith("_check"):
+        frames.pop()
+    return bool(frames) and not _hidden(frames[-1].filename)
+
+
 def root_cause(error: BaseException) -> BaseException:
     """The first exception of a chain of `raise ... from ...` and `inner_exception`s."""
     for cause in _causes(error):

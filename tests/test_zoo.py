@@ -1,12 +1,16 @@
 """Every broken op of the zoo is reported, with the right code; no correct one is."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
+import torch
+import torch._dynamo
 from kit import Suite
 
 from pytest_customop import CheckResult
 from pytest_customop.checks import builtin_checks
+from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CATALOGUE
 from tests.zoo import Specimen, specimens
 
@@ -18,6 +22,7 @@ BROKEN = {name: one for name, one in ZOO.items() if one.expected}
 NEVER_ALONE = {
     "opcheck.test_aot_dispatch_dynamic": "compile.* compare the same, on a backend",
     "opcheck.test_faketensor": "fake.forward compares the same and more",
+    "opcheck.test_schema": "values.mutation and values.aliasing compare the same and more",
 }
 
 
@@ -57,7 +62,7 @@ def _codes(results: list[CheckResult], outcomes: tuple[str, ...]) -> set[tuple[s
 
 
 @pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
-def test_specimen(specimen: Specimen) -> None:
+def test_specimen(specimen: Specimen, tmp_path: Path) -> None:
     results = specimen.check()
     told = "\n\n".join(str(one) for one in results if one.outcome in ("failed", "error"))
     assert _codes(results, ("failed", "error")) == specimen.findings(), told
@@ -69,6 +74,24 @@ def test_specimen(specimen: Specimen) -> None:
     for name in specimen.twin_of:
         fell = {check for check, _ in ZOO[name].findings()}
         assert fell <= passed, f"of the checks that fail on {name}, these did not pass here"
+    _assert_scripts_fail(results, tmp_path / "script.py")
+
+
+def _assert_scripts_fail(results: list[CheckResult], path: Path) -> None:
+    """What a failure gives to show it without pytest shows it: one script a check and code."""
+    failed = {(one.check, one.finding): one for one in results if one.outcome == "failed"}
+    shown = {one.check for one in failed.values() if one.reproduce is not None}
+    told_above = {check for check, code in failed if code == "eager-raises"}
+    assert {check for check, _ in failed} <= shown | told_above
+    for told, one in failed.items():
+        script = one.script()
+        if script is None:
+            continue
+        script.write(path)
+        with pytest.raises(Exception), quiet():  # noqa: B017, PT011 -- whatever torch raises
+            exec(compile(script.text, path, "exec"), {"__file__": str(path)})
+            pytest.fail(f"{told} is not shown by\n{script.text}")
+        torch._dynamo.reset()
 
 
 def test_every_check_and_every_code_has_a_broken_op() -> None:

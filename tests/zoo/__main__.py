@@ -1,35 +1,44 @@
-"""`python -m tests.zoo [WORD ...]`: what opcheck alone and what every check says, specimen by specimen.
+"""`python -m tests.zoo [WORD ...]`: what opcheck, a loop written by hand and the plugin each say.
 
 Words select the specimens whose names contain one of them. The last column marks a specimen on which
-the checks say something else than it expects.
+the checks say something else than it expects. The totals follow the table.
 """
 
 import logging
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from pytest_customop import Sample, ops
-from pytest_customop.draw import Placement, draw
+from pytest_customop.draw import Arguments, Placement, draw
+from pytest_customop.ops import Op
 from pytest_customop.report.terminal import aligned
 
+from .by_hand import by_hand, opcheck_alone
 from .registry import Specimen, specimens
 
-HEADER = ("specimen", "expected", "opcheck alone", "found", "")
+HEADER = ("specimen", "opcheck alone", "loop by hand", "pytest-customop", "")
 
 
 def main(words: Sequence[str]) -> int:
     """Print the table; the exit status says whether every specimen is told as it expects."""
     chosen = [one for one in specimens().values() if _chosen(one, words)]
     logging.getLogger("torch").setLevel(logging.CRITICAL)
-    rows = [list(HEADER)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows += [_row(one) for one in chosen]
-    print("\n".join(aligned(rows)))
-    return int(any(row[-1] for row in rows[1:]))
+        rows = [_row(one) for one in chosen]
+    broken = [row for one, row in zip(chosen, rows, strict=True) if one.expected]
+    correct = [row for one, row in zip(chosen, rows, strict=True) if not one.expected]
+    print("\n".join(aligned([list(HEADER), *broken, *correct])))
+    print()
+    totals = [["", *HEADER[1:4]]]
+    for title, group in (("broken ops found", broken), ("correct ops failed", correct)):
+        counts = [sum(row[column] != "-" for row in group) for column in (1, 2, 3)]
+        totals.append([f"{title}, of {len(group)}", *map(str, counts)])
+    print("\n".join(aligned(totals)))
+    return int(any(row[-1] for row in rows))
 
 
 def _chosen(one: Specimen, words: Sequence[str]) -> bool:
@@ -42,13 +51,20 @@ def _row(one: Specimen) -> list[str]:
         for result in one.check()
         if result.outcome in ("failed", "error")
     }
-    expected = one.findings()
+    alone: dict[str, None] = {}
+    loop: dict[str, None] = {}
+    op = ops.resolve(one.op())
+    for drawn in _inputs(one, op):
+        alone |= dict.fromkeys(opcheck_alone(op.overload, drawn.args, dict(drawn.kwargs)))
+    for drawn in _inputs(one, op):
+        kwargs = dict(drawn.kwargs)
+        loop |= dict.fromkeys(by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_formula))
     return [
         one.name,
-        _told(expected),
-        ", ".join(_opcheck(one)) or "-",
-        "as expected" if found == expected else _told(found),
-        "" if found == expected else "<--",
+        ", ".join(alone) or "-",
+        ", ".join(loop) or "-",
+        _told(found),
+        "" if found == one.findings() else "<--",
     ]
 
 
@@ -60,20 +76,12 @@ def _told(pairs: set[tuple[str, str]]) -> str:
     return "; ".join(f"{', '.join(checks)}: {code}" for code, checks in by_code.items()) or "-"
 
 
-def _opcheck(one: Specimen) -> list[str]:
-    """The utilities of torch.library.opcheck that fail on any sample, as torch itself runs them."""
-    op = ops.resolve(one.op())
+def _inputs(one: Specimen, op: Op) -> Iterator[Arguments]:
+    """What an author would try: each sample, in one dtype, with gradients if the op has a formula."""
     dtype = (one.options.get("dtypes") or [torch.float32])[0]
     where = Placement("cpu", dtype, op.has_formula, "contiguous")
-    failed: dict[str, None] = {}
     for given in one.samples:
-        sample = given if isinstance(given, Sample) else Sample(given)
-        drawn = draw(op, sample, where, 0)
-        told = torch.library.opcheck(
-            op.overload, drawn.args, dict(drawn.kwargs), raise_exception=False
-        )
-        failed |= dict.fromkeys(name for name, verdict in told.items() if verdict != "SUCCESS")
-    return list(failed)
+        yield draw(op, given if isinstance(given, Sample) else Sample(given), where, 0)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
-from .registry import library, specimen
+from .registry import library, since, specimen
 
 MATRIX = tensor(4, 3)
 
@@ -212,3 +212,32 @@ def looks_at_requires_grad():
 def ignores_requires_grad():
     """Computes the same whether the input requires gradients or not."""
     return _noted("ignores_requires_grad", lambda x: 2)
+
+
+@specimen(
+    (tensor(3, 4),),
+    dtypes=[torch.complex64],
+    expected={
+        "compile.static": since("2.13", "compile-output-mismatch"),
+        "compile.dynamic": since("2.13", "compile-output-mismatch"),
+        "opcheck.test_aot_dispatch_dynamic": since("2.13", "opcheck-failure"),
+    },
+)
+def conjugates_lazily():
+    """Multiplies by a lazy conjugate, which nobody resolves in kernels that compiled code calls."""
+    return _power("conjugates_lazily", lambda z: z.conj())
+
+
+@specimen((tensor(3, 4),), dtypes=[torch.complex64], twin_of="conjugates_lazily")
+def conjugates_at_once():
+    """Resolves the conjugate before it multiplies."""
+    return _power("conjugates_at_once", lambda z: z.conj().resolve_conj())
+
+
+def _power(name, conjugate):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def power(z: Tensor) -> Tensor:
+        return (z * conjugate(z)).real.clone()
+
+    power.register_fake(lambda z: torch.empty_like(z, dtype=z.real.dtype))
+    return power

@@ -24,6 +24,7 @@ def _running_mean(name, mutates):
     (MATRIX, tensor(3)),
     expected={
         "opcheck.test_schema": "undeclared-mutation",
+        "values.mutation": "undeclared-mutation",
         "compile.static": "compile-mutation-mismatch",
         "compile.dynamic": "compile-mutation-mismatch",
     },
@@ -51,6 +52,7 @@ def _library_op(name, schema, kernel, fake):
     (MATRIX,),
     expected={
         "opcheck.test_schema": "undeclared-alias",
+        "values.aliasing": "undeclared-alias",
         "fake.forward": "fake-alias-mismatch",
         "opcheck.test_faketensor": since("2.13", "fake-alias-mismatch"),
     },
@@ -69,6 +71,7 @@ def returns_its_input():
     (MATRIX,),
     expected={
         "opcheck.test_schema": "undeclared-alias",
+        "values.aliasing": "undeclared-alias",
         "compile.dynamic": "compile-output-mismatch",
     },
 )
@@ -79,7 +82,13 @@ def returns_its_input_in_both_kernels():
     )
 
 
-@specimen((tensor(),), expected={"opcheck.test_schema": "undeclared-alias"})
+@specimen(
+    (tensor(),),
+    expected={
+        "opcheck.test_schema": "undeclared-alias",
+        "values.aliasing": "undeclared-alias",
+    },
+)
 def returns_its_number():
     """The same with one number, where compiled code does not happen to write to it."""
     return _library_op("returns_its_number", "(Tensor x) -> Tensor", lambda x: x, lambda x: x)

@@ -18,6 +18,15 @@ EVERY_CHECK = (
     "fake.symbolic",
     "compile.static",
     "compile.dynamic",
+    "state.globals",
+    "state.rng",
+    "values.aliasing",
+    "values.defaults",
+    "values.layouts",
+    "values.mutation",
+    "values.repeat",
+    "values.same_tensor",
+    "values.uninitialized",
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import torch
 
 from pytest_customop import CheckResult, check_op
+from pytest_customop.checks import builtin_checks
 
 TORCH = tuple(int(number) for number in torch.__version__.split(".")[:2])
 
@@ -50,6 +51,7 @@ class Specimen:
         twin_of: the broken specimens that this one does right.
         options: what else the mark has to say.
         backend: of `compile.*`.
+        also: checks that run beside the default ones, because they run only when asked for by name.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Specimen:
     twin_of: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "inductor"
+    also: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:
@@ -72,7 +75,11 @@ class Specimen:
 
     def check(self) -> list[CheckResult]:
         """What every check says."""
-        return check_op(self.op(), self.samples, backend=self.backend, **self.options)
+        options = dict(self.options)
+        if self.also:
+            by_default = [check.name for check in builtin_checks() if check.default]
+            options["checks"] = [*by_default, *self.also]
+        return check_op(self.op(), self.samples, backend=self.backend, **options)
 
     def findings(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected on the torch that runs."""
@@ -111,9 +118,10 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
 
     Args:
         samples: of the specimen.
-        declared: `expected`, `skips`, `twin_of`, `backend`; everything else goes into the mark.
+        declared: `expected`, `skips`, `twin_of`, `backend`, `also`; everything else goes into the
+            mark.
     """
-    fields = ("expected", "skips", "twin_of", "backend")
+    fields = ("expected", "skips", "twin_of", "backend", "also")
     own = {key: declared.pop(key) for key in fields if key in declared}
     if isinstance(own.get("twin_of"), str):
         own["twin_of"] = (own["twin_of"],)

@@ -147,6 +147,7 @@ def cutout():
     (tensor(4, 3), tensor(4, 3)),
     expected={
         "opcheck.test_schema": "undeclared-mutation",
+        "values.mutation": "undeclared-mutation",
         "compile.static": "compile-mutation-mismatch",
         "compile.dynamic": "compile-mutation-mismatch",
     },

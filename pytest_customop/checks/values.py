@@ -1,0 +1,45 @@
+"""The family `values`: what an op gives and writes in eager mode, and whose memory it touches."""
+
+from __future__ import annotations
+
+from .registry import Check
+from .values_aliasing import aliasing, same_tensor
+from .values_defaults import defaults
+from .values_layouts import layouts
+from .values_mutation import mutation
+from .values_repeat import repeat
+from .values_uninitialized import uninitialized
+
+CHECKS = [
+    Check(
+        "values.aliasing",
+        "outputs share no memory with arguments or each other, in any layout and dtype",
+        aliasing,
+    ),
+    Check("values.defaults", "the kernels' own defaults are those of the schema", defaults),
+    Check(
+        "values.layouts",
+        "the results do not depend on strides, offsets, padding, conjugate or negative bits",
+        layouts,
+    ),
+    Check(
+        "values.mutation",
+        "the op writes to what its schema declares and to nothing else, byte by byte",
+        mutation,
+    ),
+    Check(
+        "values.repeat",
+        "a further call gives the same values, also after inputs changed in place",
+        repeat,
+    ),
+    Check(
+        "values.same_tensor",
+        "one tensor as two arguments gives what a tensor and its copy give",
+        same_tensor,
+    ),
+    Check(
+        "values.uninitialized",
+        "the results do not depend on what fresh memory held",
+        uninitialized,
+    ),
+]

@@ -1,0 +1,96 @@
+"""`values.defaults`: the kernels' defaults are the schema's."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from .. import compat
+from ..case import Case
+from ..findings import fail, skip
+
+
+def defaults(case: Case) -> None:
+    """Compare the defaults in the signatures of Python kernels with those of the schema.
+
+    torch leaves out arguments that equal the schema's default when it calls a Python kernel, so that
+    the kernel's own default decides.
+    """
+    schema = {
+        argument.name: argument.default_value
+        for argument in case.op.arguments
+        if argument.has_default_value()
+    }
+    if not schema:
+        raise skip("nothing-to-check", "the schema has no defaults", limit=False)
+    kernels = compat.python_kernels(case.op.overload)
+    if not kernels:
+        reason = "torch does not tell which Python functions are the op's kernels, if any"
+        raise skip("nothing-to-check", reason, limit=False)
+    for words, kernel in kernels:
+        for name, default in schema.items():
+            found = _parameter(case, kernel, name)
+            if found is not None and not _agree(found.default, default):
+                _report(case, words, found, default)
+
+
+def _report(case: Case, words: str, found: inspect.Parameter, default: Any) -> None:
+    missing = found.default is found.empty
+    has = "no default" if missing else f"the default {found.default!r}"
+    kernel = _FAKE if words == "the fake kernel" else _REAL
+    result = "raises" if missing else f"computes with {found.default!r}"
+    raise fail(
+        "default-differs",
+        f"{case.op.name}: {words} has {has} for {found.name}, and the schema {default!r}: called "
+        f"without it, or with {default!r}, {words} {result}",
+        repro=_SCRIPT.format(kernel=kernel.rstrip(), name=found.name, default=default),
+    )
+
+
+def _parameter(case: Case, kernel: Any, name: str) -> inspect.Parameter | None:
+    """The kernel's parameter for an argument of the schema; None if there is no telling."""
+    try:
+        parameters = inspect.signature(kernel).parameters
+    except (TypeError, ValueError):
+        return None
+    if name in parameters:
+        return parameters[name]
+    named = [argument.name for argument in case.op.positional]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [one for one in parameters.values() if one.kind in kinds]
+    index = named.index(name) if name in named else len(places)
+    return places[index] if index < len(places) else None
+
+
+_PLAIN = (bool, int, float, complex, str, type(None))
+
+
+def _agree(own: Any, default: Any) -> bool:
+    if own is inspect.Parameter.empty:
+        return False
+    if isinstance(own, (list, tuple)) and isinstance(default, (list, tuple)):
+        pairs = zip(own, default, strict=False)
+        return len(own) == len(default) and all(_agree(mine, theirs) for mine, theirs in pairs)
+    if not (isinstance(own, _PLAIN) and isinstance(default, _PLAIN)):
+        return True  # dtypes, devices and the like have several spellings
+    return bool(own == default) or (own != own and default != default)
+
+
+_REAL = """
+kernel = torch._library.custom_ops.OPDEFS[op._schema.name]._init_fn
+"""
+_FAKE = """
+definition = torch._library.custom_ops.OPDEFS.get(op._schema.name)
+if definition is None:
+    entry = torch._library.simple_registry.singleton.find(op._schema.name)
+    holder = getattr(entry, "fake_impl", None) or entry.abstract_impl
+    kernel = inspect.getclosurevars(holder.kernel.func).nonlocals["func"]
+else:
+    kernel = definition._abstract_fn
+"""
+_SCRIPT = """
+import inspect
+{kernel}
+own = inspect.signature(kernel).parameters[{name!r}].default
+assert own == {default!r}, f"the kernel's own default is {{own}}"
+"""

@@ -1,0 +1,177 @@
+"""`values.layouts`: the results depend on values, not on where in memory they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .. import streams
+from ..case import Case
+from ..draw import Arguments
+from ..findings import fail, skip
+from ..memory.calls import (
+    CALL,
+    Caller,
+    Leaves,
+    comparable,
+    differ,
+    expression,
+    refuse_random,
+    refuse_silent,
+    results,
+)
+from ..memory.changes import changeable, same_places
+from ..memory.placed import LAY_OUT, Moved, bits, contiguous, movable, placements
+from ..values import difference, is_plain, readable
+
+# By how much of the largest result the results may differ: sums taken in another order round
+# otherwise, elements read from the wrong place are off by far more.
+_SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
+_SHARE, _COARSE = 1e-3, 0.25
+
+
+def layouts(case: Case) -> None:
+    """Compare the results for other memory layouts with those for contiguous memory."""
+    calls = Caller(case)
+    refuse_silent(case)
+    refuse_random(case)
+    if not any(movable(tensor) for _, tensor in case.inputs().tensors()):
+        raise skip("nothing-to-check", "no argument has strides", limit=False)
+    plain = contiguous(case.inputs())
+    base = calls(plain)
+    moved = not same_places(plain, contiguous(case.inputs()))
+    if moved or base.error is not None or _unsteady(calls, case.inputs(), results(base)):
+        reason = (
+            "the op is random, changes the strides of an argument, or refuses contiguous memory"
+        )
+        raise skip("nothing-to-check", reason, limit=False)
+    for other in _layouts(case):
+        _compare(calls, other, results(base))
+
+
+def _unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
+    """Whether the op raises, takes random numbers or gives other values at a further call."""
+    streams.seed(calls.case.seed)
+    before = streams.states()
+    again = calls(contiguous(arguments))
+    drawn = any(streams.moved(before, streams.states()))
+    return drawn or again.error is not None or differ(results(again), expected) is not None
+
+
+def _layouts(case: Case) -> Iterator[Moved]:
+    drawn = case.inputs()
+    strange = [name for name, one in drawn.tensors() if is_plain(one) and not _is_simple(one)]
+    if strange:
+        yield Moved(f"{strange[0]} as the sample has it", drawn, lambda at: "")
+    if case.placement.layout == "contiguous":
+        yield from placements(case.inputs, alone=True)
+    yield from bits(case.inputs)
+
+
+def _is_simple(tensor: torch.Tensor) -> bool:
+    bit = tensor.is_conj() or tensor.is_neg()
+    return bool(tensor.is_contiguous() and tensor.storage_offset() == 0 and not bit)
+
+
+def _compare(calls: Caller, moved: Moved, base: Leaves) -> None:
+    case = calls.case
+    same = contiguous(moved.arguments)
+    got = calls(moved.arguments)
+    if got.error is not None:
+        return
+    plain = calls(same.copy()) if moved.other_values else None
+    if plain is not None and plain.error is not None:
+        return
+    steady = expected = base if plain is None else results(plain)
+    found = results(got)
+    if moved.other_values:  # repeated elements are equal, and their order is anybody's
+        found, expected = _without_integers(found), _without_integers(expected)
+    wrong = _wrong(found, expected, _given(same))
+    if wrong is None or _unsteady(calls, same, steady):
+        return
+    raise fail(
+        "layout-dependent-result",
+        f"{case.op.name}: with {moved.words} it gives other values than with the same values in "
+        f"contiguous memory: {wrong}",
+        repro=_script(case, moved),
+    )
+
+
+def _wrong(got: Leaves, expected: Leaves, given: float) -> str | None:
+    """The first difference that rounding does not explain; `given` is the largest input."""
+    if [name for name, _ in got] != [name for name, _ in expected]:
+        return f"{len(got)} results instead of {len(expected)}"
+    for (name, mine), (_, theirs) in zip(got, expected, strict=True):
+        wrong = _beyond_rounding(_as_tensor(mine), _as_tensor(theirs), given)
+        if wrong:
+            return f"{name}: {wrong}"
+    return None
+
+
+def _as_tensor(leaf: Any) -> Any:
+    """A number that was rounded to float32, say, on its way."""
+    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
+
+
+def _beyond_rounding(mine: Any, theirs: Any, given: float) -> str | None:
+    if not (isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor)):
+        return differ([("", mine)], [("", theirs)])
+    if not (comparable(mine) and comparable(theirs)):
+        return None
+    exact = difference(mine, theirs, 0.0, 0.0)
+    if exact is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+        return exact
+    one, two = readable(mine), readable(theirs)
+    if not (two.is_floating_point() or two.is_complex()):
+        # A number rounded to the next integer, or the index of one of two equal numbers.
+        return exact if float((one != two).double().mean()) > 0.1 else None
+    coarse = mine.dtype.itemsize == 1 or mine.is_quantized
+    share = _SHARES.get(mine.dtype, _COARSE if coarse else _SHARE)
+    rounding = 32 * torch.finfo(one.dtype).eps * given  # where sums cancel to next to nothing
+    return difference(mine, theirs, 0.0, max(share * _largest(two), rounding, 1e-30))
+
+
+def _without_integers(found: Leaves) -> Leaves:
+    return [
+        (name, leaf)
+        for name, leaf in found
+        if not isinstance(leaf, torch.Tensor)
+        or leaf.is_floating_point()
+        or leaf.is_complex()
+        or leaf.dtype == torch.bool
+    ]
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """The largest magnitude, NaN and infinity left out."""
+    finite = tensor.abs()[tensor.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def _given(arguments: Arguments) -> float:
+    return max((_largest(readable(one)) for _, one in changeable(arguments)), default=0.0)
+
+
+def _script(case: Case, moved: Moved) -> str:
+    lines = moved.script(lambda path: expression(case, path))
+    lay_out = LAY_OUT if "lay_out" in lines else ""
+    return CALL + lay_out + _LAYOUT.format(lines=lines)
+
+
+_LAYOUT = """
+
+def dense(each):
+    return torch.clone(each.detach(), memory_format=torch.contiguous_format).resolve_conj().resolve_neg()
+
+
+torch.set_grad_enabled(False)
+args, kwargs = inputs()
+args = list(args)
+{lines}
+same = torch.utils._pytree.tree_map_only(torch.Tensor, dense, (args, kwargs))
+expected, got = call(*same), call(args, kwargs)
+for mine, theirs in zip(got, expected):
+    torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5, equal_nan=True)
+"""

@@ -1,0 +1,244 @@
+"""`values.mutation`: the op writes to what its schema declares, all of it, and to nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..case import Case
+from ..draw import Arguments, base_name
+from ..findings import CheckFailed, fail, skip
+from ..memory.calls import Caller, expression, plain_arguments, with_argument
+from ..memory.changes import EXTREMES, changeable, write
+from ..memory.placed import LAY_OUT, OFFSET, PLACINGS, Placing, rearrange
+from ..memory.storage import Snapshot, Write
+from ..values import is_plain
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Arguments to call the op with.
+
+    Args:
+        words: how they differ from the sample's: ", with x transposed in memory".
+        arguments: fresh ones.
+        script: the lines that make the same of `args` and `kwargs`.
+    """
+
+    words: str
+    arguments: Arguments
+    script: str = ""
+
+
+def mutation(case: Case) -> None:
+    """Compare every byte of the arguments' storages before and after calls of the op."""
+    calls = Caller(case)
+    if not case.inputs().tensors():
+        raise skip("nothing-to-check", "the op takes no tensors", limit=False)
+    written: set[str] = set()
+    for tried in _tried(case):
+        snapshot = Snapshot(tried.arguments)
+        if calls(tried.arguments).error is None:
+            _judge(case, tried, snapshot)
+            written |= snapshot.mutated()
+    unwritten = [name for name, _ in case.inputs().mutated() if name not in written]
+    if unwritten and not _may_stay(calls, unwritten[0]):
+        raise fail(
+            "mutation-missing",
+            f"{case.op.name}: the schema says that {unwritten[0]} is written to, and no call "
+            "changed it: not with the sample, other values, flags or layouts",
+            repro=_MISSING.format(one=expression(case, unwritten[0])),
+        )
+
+
+def _judge(case: Case, tried: _Tried, snapshot: Snapshot) -> None:
+    found = snapshot.forbidden()
+    if found is not None:
+        raise _forbidden(case, tried, found)
+    name = snapshot.restored()
+    if name is not None:
+        raise fail(
+            "undeclared-mutation",
+            f"{case.op.name}{tried.words}: argument {name}, which the schema does not declare as "
+            "written to, was written to and put back (its version counter moved)",
+            repro=_script(tried, _VERSION.format(one=expression(case, name), sign="==")),
+        )
+    name = snapshot.unversioned()
+    if name is not None:
+        raise fail(
+            "version-not-bumped",
+            f"{case.op.name}{tried.words}: argument {name} is written to, and its version counter "
+            "does not move",
+            repro=_script(tried, _VERSION.format(one=expression(case, name), sign=">")),
+        )
+
+
+def _forbidden(case: Case, tried: _Tried, found: Write) -> CheckFailed:
+    place = expression(case, found.argument)
+    start = f"{case.op.name}{tried.words}:"
+    if found.outside:
+        text = f"{start} it writes outside of the elements of {found.argument}: {found.what}"
+        return fail(
+            "write-outside-elements", text, repro=_script(tried, _OUTSIDE.format(one=place))
+        )
+    text = (
+        f"{start} argument {found.argument}, which the schema does not declare as written to, "
+        f"is changed: {found.what}"
+    )
+    return fail("undeclared-mutation", text, repro=_script(tried, _BYTES.format(one=place)))
+
+
+def _tried(case: Case) -> Iterator[_Tried]:
+    """The sample, it with guard zones and paddings, other values, and flags turned over."""
+    yield _Tried("", case.inputs())
+    for placing in (OFFSET, *PLACINGS[:-1]):
+        moved = _moved(case, placing)
+        if moved:
+            yield moved
+    drawn = case.inputs()
+    if changeable(drawn):
+        for change in EXTREMES:
+            guarded = _moved(case, OFFSET, change.apply(drawn))
+            lines = [change.line(expression(case, name)) for name, _ in changeable(drawn)]
+            script = "\n".join(lines)
+            words = f", with values {change.words}"
+            if guarded:
+                yield _Tried(words, guarded.arguments, f"{script}\n{guarded.script}")
+            yield _Tried(words, change.apply(drawn), script)
+    for name, value in plain_arguments(drawn):
+        if isinstance(value, bool) and "[" not in name:
+            turned = with_argument(case.inputs(), name, not value)
+            script = f"{expression(case, name)} = {not value}"
+            yield _Tried(f", with {name}={not value}", turned, script)
+
+
+def _moved(case: Case, placing: Placing, drawn: Arguments | None = None) -> _Tried | None:
+    moved = rearrange(case.inputs() if drawn is None else drawn, placing)
+    if moved is None:
+        return None
+    script = moved.script(lambda path: expression(case, path))
+    return _Tried(f", with {moved.words}", moved.arguments, script)
+
+
+def _may_stay(calls: Caller, name: str) -> bool:
+    """Whether the op may be right to leave a declared argument as it was.
+
+    It may where nothing but this case says so: for no elements, zeros (a lock or a workspace is put
+    back to zero), and conditions that this check does not know how to meet.
+    """
+    case = calls.case
+    arguments = case.inputs()
+    tensors = dict(arguments.tensors())
+    one = tensors[name]
+    if not is_plain(one) or any(not tensor.numel() for tensor in tensors.values()):
+        return True
+    if not bool((one.detach() != 0).any()):
+        return True
+    for path, tensor in arguments.tensors():
+        known = is_plain(tensor) and (tensor.is_floating_point() or tensor.is_complex())
+        if not known and path != name and bool((tensor.detach() == tensor.flatten()[0]).all()):
+            return True
+    only = len(arguments.mutated()) == 1 and not case.eager.outputs
+    plain = [value for _, value in plain_arguments(arguments)]
+    if not all(_harmless(value, only=only) for value in plain):
+        return True
+    return _defaulted(case) or any(
+        _changes(calls, name, one) for one in (*_other_numbers(case), _told_apart(case))
+    )
+
+
+def _harmless(value: Any, *, only: bool) -> bool:
+    """Whether a plain argument's value does not decide that there is nothing to write."""
+    if isinstance(value, (bool, float)):
+        return True  # turned over, or changed
+    return only and isinstance(value, int) and value not in (-1, 0, 1)
+
+
+def _defaulted(case: Case) -> bool:
+    """Whether an argument that the sample leaves out may decide it."""
+    given = {base_name(name) for name, _ in case.inputs().named()}
+    return any(argument.name not in given for argument in case.op.arguments)
+
+
+def _changes(calls: Caller, name: str, arguments: Arguments) -> bool:
+    """Whether a call changes an argument, or refuses to say."""
+    snapshot = Snapshot(arguments)
+    return calls(arguments).error is not None or name in snapshot.mutated()
+
+
+def _other_numbers(case: Case) -> Iterator[Arguments]:
+    """Other numbers for each floating-point number among the arguments."""
+    for path, value in plain_arguments(case.inputs()):
+        if isinstance(value, float) and "[" not in path:
+            yield with_argument(case.inputs(), path, value * 0.5 + 0.25)
+
+
+def _told_apart(case: Case) -> Arguments:
+    """Arguments of which no two, and no two elements, are equal."""
+    arguments = case.inputs()
+    with torch.no_grad():
+        for index, (_, tensor) in enumerate(changeable(arguments)):
+            steps = torch.arange(tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
+            write(tensor, (0.3 + 0.11 * index + 0.5 * steps / tensor.numel()).to(tensor.device))
+    return arguments
+
+
+def _script(tried: _Tried, lines: str) -> str:
+    lay_out = LAY_OUT if "lay_out" in tried.script else ""
+    return _START.format(lay_out=lay_out, lines=tried.script) + lines
+
+
+_START = """{lay_out}
+
+args, kwargs = inputs()
+args = list(args)
+{lines}
+"""
+_RAW = """
+def raw(t):
+    storage = t.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=t.device).set_(
+        storage, 0, (storage.nbytes(),), (1,)
+    )
+
+"""
+_BYTES = (
+    _RAW
+    + """
+def state(t):
+    home = raw(t)
+    return t.shape, t.stride(), t.storage_offset(), home.data_ptr(), home.tolist()
+
+
+before = state({one})
+op(*args, **kwargs)
+assert state({one}) == before, "the argument changed"
+"""
+)
+_OUTSIDE = (
+    _RAW
+    + """
+t = {one}
+mine = torch.zeros(t.untyped_storage().nbytes() // t.element_size(), dtype=torch.bool)
+mine.as_strided(t.shape, t.stride(), t.storage_offset()).fill_(True)
+mine = mine.repeat_interleave(t.element_size()).to(t.device)
+before = raw(t)[: len(mine)][~mine].tolist()
+op(*args, **kwargs)
+assert raw(t)[: len(mine)][~mine].tolist() == before, "bytes outside of the elements changed"
+"""
+)
+_VERSION = """
+before = {one}._version
+op(*args, **kwargs)
+assert {one}._version {sign} before, "version counter"
+"""
+_MISSING = """
+args, kwargs = inputs()
+args = list(args)
+before = {one}.detach().clone()
+op(*args, **kwargs)
+assert not torch.equal({one}, before), "nothing was written"
+"""

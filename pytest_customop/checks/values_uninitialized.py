@@ -1,0 +1,137 @@
+"""`values.uninitialized`: no memory that nobody wrote to shows in the results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..case import Case, Run
+from ..draw import Arguments
+from ..findings import fail, skip
+from ..memory.calls import CALL, Caller, differ, refuse_random, refuse_silent, results
+from ..memory.changes import EXTREMES, changeable
+from ..memory.poison import filled
+
+_FIRST, _SECOND = (0xA5, True), (0x3C, False)  # bytes in freed blocks; whether torch fills with NaN
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Arguments to try.
+
+    Args:
+        words: how they differ from the sample's, for a message.
+        fresh: new ones at each call.
+        script: the lines that make them, as `some()`.
+    """
+
+    words: str
+    fresh: Callable[[], Arguments]
+    script: str
+
+
+def uninitialized(case: Case) -> None:
+    """Call the op with fresh memory filled in two ways."""
+    calls = Caller(case)
+    refuse_silent(case)
+    refuse_random(case)
+    for tried in _tried(case):
+        _compare(calls, tried)
+
+
+def _tried(case: Case) -> Iterator[_Inputs]:
+    yield _Inputs("", case.inputs, "\n\nsome = inputs\n")
+    arguments = case.inputs()
+    if changeable(arguments):
+        change = EXTREMES[0]
+        words = f", with {change.words}"
+        script = change.script() + "\n\nsome = changed\n"
+        yield _Inputs(words, lambda: change.apply(case.inputs()), script)
+
+
+def _compare(calls: Caller, tried: _Inputs) -> None:
+    case = calls.case
+    sizes = _sizes(case)
+
+    def run(filling: tuple[int, bool]) -> Run:
+        arguments = tried.fresh()
+        pattern, nan = filling
+        with filled(sizes, pattern, nan=nan, device=case.placement.device):
+            return calls(arguments)
+
+    filling = _FIRST
+    if run(filling).error is not None:
+        filling = (_FIRST[0], False)  # torch cannot fill every dtype
+    first, again = run(filling), run(filling)
+    if first.error is not None or again.error is not None:
+        if tried.words:
+            return  # the op refuses these values
+        reason = f"under torch.use_deterministic_algorithms the op raises {first.error!r}"
+        raise skip("checker-limit", reason.splitlines()[0])
+    if differ(results(again), results(first)) is not None:
+        if tried.words:
+            return
+        reason = "the op gives other values each time: values.repeat looks at that"
+        raise skip("nondeterministic", reason, limit=False)
+    other = run(_SECOND)
+    wrong = "the op raises" if other.error else differ(results(first), results(other))
+    if wrong is None or not _confirmed(run, filling, first):
+        return
+    raise fail(
+        "uninitialized-output",
+        f"{case.op.name}{tried.words}: the results depend on what fresh memory held: {wrong}",
+        "(first: fresh memory filled with NaN or a fixed byte; second: with another byte)",
+        repro=CALL + tried.script + _script(sizes),
+    )
+
+
+def _confirmed(
+    run: Callable[[tuple[int, bool]], Run], filling: tuple[int, bool], first: Run
+) -> bool:
+    """Whether one filling gives the same results once more, and the other does not."""
+    same, other = run(filling), run(_SECOND)
+    if same.error is not None or differ(results(same), results(first)) is not None:
+        return False
+    return other.error is not None or differ(results(other), results(first)) is not None
+
+
+def _sizes(case: Case) -> set[int]:
+    """The sizes in bytes that fresh memory of the op may have."""
+    tensors = [tensor for _, tensor in (*case.eager.outputs, *case.eager.arguments.tensors())]
+    return {
+        tensor.numel() * width
+        for tensor in tensors
+        if not tensor.is_nested
+        for width in (tensor.element_size(), 4, 8)
+    }
+
+
+def _script(sizes: set[int]) -> str:
+    if "numpy" not in sys.modules:
+        return _FILL.format(blocks="", sizes="")
+    blocks = _BLOCKS.format(sizes=sorted(size for size in sizes if size))
+    return _FILL.format(blocks=blocks)
+
+
+_FILL = """
+import torch.utils.deterministic
+
+torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def with_fresh_memory(byte, nan):
+    args, kwargs = some()
+{blocks}    torch.utils.deterministic.fill_uninitialized_memory = nan
+    return call(args, kwargs)
+
+
+first = with_fresh_memory(0xA5, True)
+second = with_fresh_memory(0x3C, False)
+torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
+"""
+_BLOCKS = """    import numpy
+
+    for size in {sizes}:
+        [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
+"""

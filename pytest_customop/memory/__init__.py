@@ -1,0 +1,1 @@
+"""What `values.*` stand on: repeated calls, other values and layouts, the raw bytes of storages."""

@@ -1,0 +1,80 @@
+"""Fresh memory with known contents, so that what a kernel leaves unwritten shows.
+
+torch fills the tensors of `torch.empty` under deterministic algorithms; numpy and C allocate blocks
+that were freed shortly before, so blocks of the sizes in question are filled and freed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+_LARGEST = 1 << 20  # bytes; larger blocks come fresh from the system
+_BLOCKS = 8
+
+
+@contextlib.contextmanager
+def filled(sizes: Iterable[int], pattern: int, *, nan: bool, device: str) -> Iterator[None]:
+    """Run with fresh memory filled.
+
+    Deterministic algorithms are on inside, without raising where there are none.
+
+    Args:
+        sizes: of the blocks, in bytes.
+        pattern: the byte that freed blocks hold.
+        nan: whether torch fills its empty tensors with NaN, or the largest integer.
+        device: whose memory, beside that of the host.
+    """
+    switch: Any = importlib.import_module("torch.utils.deterministic")
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        switch.fill_uninitialized_memory,
+    )
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        switch.fill_uninitialized_memory = False
+        for size in sorted(set(sizes)):
+            if 0 < size <= _LARGEST:
+                _fill_freed(size, pattern, device)
+        switch.fill_uninitialized_memory = nan
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        switch.fill_uninitialized_memory = before[2]
+
+
+def _fill_freed(size: int, pattern: int, device: str) -> None:
+    allocate, free = _heap()
+    if allocate is not None:
+        blocks = [allocate(size) for _ in range(_BLOCKS)]
+        for block in blocks:
+            ctypes.memset(block, pattern, size)
+        for block in blocks:
+            free(block)
+    for place in {"cpu", device}:
+        _ = [
+            torch.empty(size, dtype=torch.uint8, device=place).fill_(pattern)
+            for _ in range(_BLOCKS)
+        ]
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        _ = [numpy.full(size, pattern, dtype=numpy.uint8) for _ in range(_BLOCKS)]
+
+
+def _heap() -> tuple[Any, Any]:
+    """malloc and free of the process; None where they are not to be had by name."""
+    try:
+        process = ctypes.CDLL(None)
+        allocate, free = process.malloc, process.free
+    except (AttributeError, OSError, TypeError):
+        return None, None
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    free.argtypes = [ctypes.c_void_p]
+    return allocate, free

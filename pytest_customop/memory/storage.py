@@ -1,0 +1,208 @@
+"""The raw bytes of storages: what changed in them, and which tensors share them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ..draw import Arguments, base_name
+from ..values import is_plain, summary
+
+
+def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """All bytes of the tensor's storage, not copied."""
+    storage = tensor.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return raw.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two dense tensors have a byte in common."""
+    if one.device != other.device or not (_has_bytes(one) and _has_bytes(other)):
+        return False
+    (low, high), (start, end) = _span(one), _span(other)
+    if high <= start or end <= low:
+        return False
+    return not _interleaved(one, other)
+
+
+def _has_bytes(tensor: torch.Tensor) -> bool:
+    return is_plain(tensor) and tensor.numel() > 0 and not tensor.is_meta
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses of the first byte and of the byte after the last."""
+    start = tensor.data_ptr()
+    places = zip(tensor.shape, tensor.stride(), strict=True)
+    length = 1 + sum((size - 1) * stride for size, stride in places)
+    return start, start + length * tensor.element_size()
+
+
+def _interleaved(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether tensors whose spans overlap have no element in common (`x[::2]` and `x[1::2]`)."""
+    size = one.element_size()
+    if size != other.element_size() or (one.data_ptr() - other.data_ptr()) % size:
+        return False
+    low = min(one.data_ptr(), other.data_ptr())
+    high = max(_span(one)[1], _span(other)[1])
+    taken = torch.zeros((high - low) // size, dtype=torch.bool)
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        offset = (tensor.data_ptr() - low) // size
+        return taken.as_strided(tensor.shape, tensor.stride(), offset)
+
+    place(one).fill_(True)
+    return not bool(place(other).any())
+
+
+@dataclass(frozen=True)
+class Write:
+    """Bytes that a call changed and must not have.
+
+    Args:
+        argument: the path of the argument.
+        what: `element [1, 2]`, or where outside of the elements.
+        outside: whether none of the bytes belongs to an element of any argument.
+    """
+
+    argument: str
+    what: str
+    outside: bool
+
+
+class Snapshot:
+    """The tensors of a set of arguments as they are now: every byte, versions, metadata."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._tensors = [(name, one) for name, one in arguments.tensors() if is_plain(one)]
+        self._opaque = [
+            (name, one, one.detach().clone())
+            for name, one in arguments.tensors()
+            if not is_plain(one)
+        ]
+        self._facts = {name: _facts(one) for name, one in self._tensors}
+        self._homes = {name: storage_bytes(one) for name, one in self._tensors}
+        self._bytes = {name: home.clone() for name, home in self._homes.items()}
+        self.versions = {name: one._version for name, one in arguments.tensors()}
+
+    def mutated(self) -> set[str]:
+        """The declared arguments of which a byte changed, or shape or strides did."""
+        found = set()
+        for name, one in self._declared():
+            if _facts(one) != self._facts[name]:
+                found.add(name)
+                continue
+            changed = self._changed(name)
+            if changed is not None and bool((changed & _elements(one)).any()):
+                found.add(name)
+        return found
+
+    def forbidden(self) -> Write | None:
+        """The first change that the schema does not allow."""
+        declared = self._arguments.op.mutated
+        for name, one in self._tensors:
+            if _facts(one) != self._facts[name]:
+                if base_name(name) in declared:
+                    return None  # resize_, transpose_: bytes cannot be told apart any more
+                return Write(name, f"it became {summary(one)}", False)
+        for name, one, before in self._opaque:
+            if base_name(name) not in declared and not _same_opaque(one, before):
+                return Write(name, "its values", False)
+        for name, one in self._tensors:
+            found = self._forbidden_in(name, one)
+            if found:
+                return found
+        return None
+
+    def restored(self) -> str | None:
+        """An undeclared argument whose version counter moved."""
+        for name, one in self._arguments.tensors():
+            declared = base_name(name) in self._arguments.op.mutated
+            if not declared and one._version != self.versions[name]:
+                return name
+        return None
+
+    def unversioned(self) -> str | None:
+        """A declared argument that changed and whose version counter did not move."""
+        moved = {name for name, one in self._declared() if one._version != self.versions[name]}
+        return min(self.mutated() - moved, default=None)
+
+    def _declared(self) -> list[tuple[str, torch.Tensor]]:
+        written = self._arguments.op.mutated
+        return [(name, one) for name, one in self._tensors if base_name(name) in written]
+
+    def _changed(self, name: str) -> torch.Tensor | None:
+        """Which bytes of an argument's storage changed; None if none did."""
+        home, before = self._homes[name], self._bytes[name]
+        return None if torch.equal(home, before) else home != before
+
+    def _forbidden_in(self, name: str, tensor: torch.Tensor) -> Write | None:
+        changed = self._changed(name)
+        if changed is None:
+            return None
+        home = tensor.untyped_storage().data_ptr()
+        sharing = [
+            (path, one) for path, one in self._tensors if one.untyped_storage().data_ptr() == home
+        ]
+        declared = self._arguments.op.mutated
+        for path, one in sharing:
+            if base_name(path) in declared:
+                changed = changed & ~_elements(one)
+        for path, one in sharing:
+            if base_name(path) not in declared and bool((changed & _elements(one)).any()):
+                return Write(path, _first_element(one, changed), False)
+        if not bool(changed.any()):
+            return None
+        return Write(name, _place(tensor, changed), True)
+
+
+def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+    place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad, *place)
+
+
+def _same_opaque(one: torch.Tensor, before: torch.Tensor) -> bool:
+    from .calls import differ
+
+    return differ([("", one.detach())], [("", before)]) is None
+
+
+def _elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Which bytes of its storage belong to elements of the tensor."""
+    size = tensor.element_size()
+    mask = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.bool, device=tensor.device)
+    if not tensor.numel():
+        return mask
+    strides = [size * stride for stride in tensor.stride()]
+    offset = size * tensor.storage_offset()
+    place = mask.as_strided((*tensor.shape, size), (*strides, 1), offset)
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            place = place.narrow(dim, 0, 1)
+    place.fill_(True)
+    return mask
+
+
+def _first_element(tensor: torch.Tensor, changed: torch.Tensor) -> str:
+    size = tensor.element_size()
+    strides = [size * stride for stride in tensor.stride()]
+    offset = size * tensor.storage_offset()
+    touched = changed.as_strided((*tensor.shape, size), (*strides, 1), offset).any(-1)
+    index = [int(i) for i in touched.nonzero()[0]]
+    value = tensor.detach()[tuple(index)]
+    text = "one element" if not index else f"element {index}"
+    return f"{int(touched.sum())} of {tensor.numel()} elements, first {text}, now {value.item()!r}"
+
+
+def _place(tensor: torch.Tensor, changed: torch.Tensor) -> str:
+    """Where a changed byte lies that belongs to no element."""
+    bytes_ = changed.nonzero().flatten()
+    start = tensor.storage_offset() * tensor.element_size()
+    end = start + _span(tensor)[1] - _span(tensor)[0]
+    first = int(bytes_[0])
+    count = f"{len(bytes_)} bytes"
+    if first < start:
+        return f"{count} before its first element"
+    return f"{count} after its last element" if first >= end else f"{count} between its rows"

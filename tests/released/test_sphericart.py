@@ -1,0 +1,36 @@
+"""sphericart-torch: spherical harmonics of points in space."""
+
+import pytest
+import torch
+
+from pytest_customop import customop_cases, tensor
+
+pytest.importorskip("sphericart.torch")
+
+OPS = torch.ops.sphericart_torch
+POINTS = [(tensor(5, 3, low=-1, high=1), 2)]
+EVERYWHERE = {"dtypes": [torch.float64], "layouts": ["contiguous", "transposed"]}
+
+
+@customop_cases(OPS.spherical_harmonics, POINTS, **EVERYWHERE)
+def test_spherical_harmonics(): ...
+
+
+@customop_cases(OPS.spherical_harmonics_with_gradients, POINTS, **EVERYWHERE)
+def test_spherical_harmonics_with_gradients(): ...
+
+
+@customop_cases(OPS.spherical_harmonics_with_hessians, POINTS, **EVERYWHERE)
+def test_spherical_harmonics_with_hessians(): ...
+
+
+@customop_cases(OPS.solid_harmonics, POINTS, **EVERYWHERE)
+def test_solid_harmonics(): ...
+
+
+@customop_cases(OPS.solid_harmonics_with_gradients, POINTS, **EVERYWHERE)
+def test_solid_harmonics_with_gradients(): ...
+
+
+@customop_cases(OPS.solid_harmonics_with_hessians, POINTS, **EVERYWHERE)
+def test_solid_harmonics_with_hessians(): ...

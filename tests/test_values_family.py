@@ -1,0 +1,502 @@
+"""The family `values`: messages, edge cases, and correct ops that are easy to misjudge."""
+
+import functools
+import itertools
+import warnings
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pytest_customop import ops
+from pytest_customop.case import Case
+from pytest_customop.checks import values
+from pytest_customop.draw import Placement
+from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.inputs import Sample, tensor
+from pytest_customop.values import same_bits
+
+CHECKS = {check.name.partition(".")[2]: check.run for check in values.CHECKS}
+MATRIX = tensor(4, 3)
+_numbers = itertools.count()
+_library = torch.library.Library("t_values", "DEF")
+
+
+def define(kernel: Callable[..., Any], schema: str = "(Tensor x) -> Tensor", **options: Any) -> str:
+    """Register an op that torch does not look over, unlike one of custom_op."""
+    name = f"op_{next(_numbers)}"
+    _library.define(name + schema, **options)
+    _library.impl(name, torch.no_grad()(kernel), "CompositeExplicitAutograd")
+    return f"t_values::{name}"
+
+
+def case(op: Any, *args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Case:
+    placement = Placement("cpu", dtype, False, kwargs.pop("layout", "contiguous"))
+    return Case(ops.resolve(op), Sample(args, kwargs), placement)
+
+
+def verdict(check: str, one: Case) -> Optional[str]:
+    """The code of a skip; None if the check passes."""
+    assert one.eager.error is None
+    try:
+        CHECKS[check](one)
+    except CheckSkipped as skipped:
+        return skipped.code
+    return None
+
+
+def finding(check: str, one: Case) -> Finding:
+    assert one.eager.error is None
+    with pytest.raises(CheckFailed) as caught:
+        CHECKS[check](one)
+    return caught.value.finding
+
+
+# ------------------------------------------------------------------------------- correct ops
+
+
+@torch.library.custom_op("t_values::embed", mutates_args=())
+def embed(table: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
+    return F.embedding_bag(indices, table, offsets)
+
+
+@torch.library.custom_op("t_values::compressed", mutates_args=())
+def compressed(x: Tensor) -> Tuple[Tensor, Tensor]:
+    return x.max().clone(), (x * 20).round().to(torch.int8)
+
+
+@torch.library.custom_op("t_values::counted", mutates_args={"counts"})
+def counted(x: Tensor, counts: List[Tensor], step: int = 1) -> List[Tensor]:
+    for count in counts:
+        count.add_(step)
+    return [x[x > 0], x[x <= 0]]
+
+
+@torch.library.custom_op("t_values::in_order", mutates_args=())
+def in_order(xs: Sequence[Tensor], by: Optional[Tensor], *, largest: bool = True) -> Tensor:
+    stacked = torch.cat([x.flatten() for x in xs])
+    order = stacked if by is None else by
+    return stacked[order.argsort(descending=largest, stable=True)]
+
+
+IN_PLACE = define(lambda x: x.mul_(2), "(Tensor(a!) x) -> Tensor(a!)")
+VIEW = define(lambda x: x[1:], "(Tensor(a) x) -> Tensor(a)")
+PARTS = define(lambda x: [*x.unbind()], "(Tensor(a -> *) x) -> Tensor(a)[]")
+OFFSET_OUTPUT = define(lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:])
+DROPOUT = define(lambda x: F.dropout(x, 0.5), tags=(torch.Tag.nondeterministic_seeded,))
+DOUBLE = define(lambda x: x + x)
+SQUARE = define(lambda x: x @ x.mT)
+MANTISSA = define(lambda x: torch.frexp(x), "(Tensor x) -> (Tensor, Tensor)")
+TOTAL = define(lambda x: float(x.sum()), "(Tensor x) -> float")
+NOTHING = define(lambda x: None, "(Tensor x) -> ()")
+STRICT = define(
+    lambda x: (x if x.is_contiguous() else 1 / 0) * 2,
+)
+SAMPLER = define(
+    lambda x, generator: torch.rand(x.shape, generator=generator) + x,
+    "(Tensor x, Generator generator) -> Tensor",
+)
+RUNNING = define(
+    lambda x, mean: x - (x if mean is None else mean.mul_(0.9).add_(x.mean(0))),
+    "(Tensor x, Tensor(a!)? mean) -> Tensor",
+)
+NORM = define(lambda x: x.softmax(-1).to(x.dtype))
+
+
+def _quantised() -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # quantised tensors are on their way out
+        return torch.quantize_per_tensor(torch.randn(3, 2), 0.1, 0, torch.qint8)
+
+
+SHARED = torch.randn(6, 4)
+CORRECT = {
+    "embedding bag with offsets": lambda: case(
+        embed, tensor(10, 4), tensor(values=[1, 2, 9, 0, 3]), tensor(values=[0, 2, 2])
+    ),
+    "integers beside floats": lambda: case(compressed, tensor(32, 64)),
+    "mutated list, sizes that depend on data": lambda: case(
+        counted, MATRIX, [tensor(3), tensor(2, fill=0)]
+    ),
+    "list, optional and flag": lambda: case(in_order, [MATRIX, tensor(2)], None),
+    "returns what it mutates": lambda: case(IN_PLACE, MATRIX),
+    "returns what it mutates, channels last": lambda: case(
+        IN_PLACE, tensor(2, 3, 4, 4), layout="channels_last"
+    ),
+    "declared view": lambda: case(VIEW, MATRIX),
+    "declared views in a list": lambda: case(PARTS, MATRIX),
+    "output at an offset": lambda: case(OFFSET_OUTPUT, MATRIX),
+    "tagged as random": lambda: case(DROPOUT, tensor(16, 16)),
+    "generator": lambda: case(SAMPLER, MATRIX, torch.Generator()),
+    "no elements": lambda: case(DOUBLE, tensor(0, 3)),
+    "no dims": lambda: case(DOUBLE, tensor()),
+    "one element": lambda: case(DOUBLE, tensor(1, 1)),
+    "softmax in half precision": lambda: case(NORM, MATRIX, dtype=torch.float16),
+    "booleans": lambda: case(define(lambda x: ~x), tensor(values=[True, False])),
+    "complex": lambda: case(DOUBLE, MATRIX, dtype=torch.complex64),
+    "complex with its bit": lambda: case(DOUBLE, torch.randn(3, 2, dtype=torch.cfloat).conj()),
+    "expanded": lambda: case(DOUBLE, MATRIX, layout="expanded"),
+    "two outputs": lambda: case(MANTISSA, MATRIX),
+    "a number": lambda: case(TOTAL, MATRIX),
+    "nothing": lambda: case(NOTHING, MATRIX),
+    "contiguous only": lambda: case(STRICT, MATRIX),
+    "rounding of long sums": lambda: case(SQUARE, tensor(64, 512)),
+    "views of one storage": lambda: case(
+        in_order, [SHARED[:3], SHARED.t()[1:]], SHARED[:, 1:].flatten()
+    ),
+    "optional mutable, given": lambda: case(RUNNING, MATRIX, tensor(3)),
+    "optional mutable, None": lambda: case(RUNNING, MATRIX, None),
+    "sparse": lambda: case("aten::mul.Tensor", torch.eye(3).to_sparse(), 2.0 * torch.eye(3)),
+    "quantised": lambda: case("aten::relu", _quantised()),
+    "eight bits": lambda: case(
+        define(lambda x: (x.float() * 2).to(x.dtype)), MATRIX, dtype=torch.float8_e5m2
+    ),
+    "half precision": lambda: case(SQUARE, tensor(8, 256), dtype=torch.bfloat16),
+    "order of equal elements": lambda: case("aten::sort", tensor(4000)),
+    "convolution": lambda: case(
+        "aten::conv2d", tensor(2, 16, 9, 9), tensor(8, 16, 3, 3), tensor(8)
+    ),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("make", CORRECT.values(), ids=[*CORRECT])
+def test_a_correct_op_passes(make: Callable[[], Case], check: str) -> None:
+    assert verdict(check, make()) in (None, "nothing-to-check", "nondeterministic")
+
+
+def test_a_tensor_on_the_meta_device_is_not_judged() -> None:
+    one = case(DOUBLE, torch.empty(3, device="meta"))
+    one = Case(one.op, one.sample, Placement("meta", torch.float32, False, "contiguous"))
+    for check in CHECKS:
+        if check not in ("aliasing", "defaults"):
+            assert verdict(check, one) == "nothing-to-check"
+
+
+# ------------------------------------------------------------------------------------ repeat
+
+
+def test_a_difference_beyond_reseeding_is_a_skip_for_a_tagged_op() -> None:
+    own = torch.Generator()
+    tags = (torch.Tag.nondeterministic_seeded,)
+    one = case(define(lambda x: x + torch.rand(x.shape, generator=own), tags=tags), MATRIX)
+    with pytest.raises(CheckSkipped) as caught:
+        CHECKS["repeat"](one)
+    assert (caught.value.code, caught.value.limit) == ("nondeterministic", True)
+
+
+def test_an_op_that_raises_at_a_further_call_is_a_skip() -> None:
+    calls = itertools.count()
+
+    def once(x):
+        if next(calls):
+            raise ValueError("once only")
+        return x * 2
+
+    with pytest.raises(CheckSkipped, match="ValueError: once only"):
+        CHECKS["repeat"](case(define(once), MATRIX))
+
+
+def test_an_output_kept_and_rewritten_later_is_found_by_its_values() -> None:
+    outputs: List[Tensor] = []
+
+    def kernel(x):
+        for one in outputs:
+            one.fill_(float(x.flatten()[0]))
+        outputs.append(x * 2)
+        return outputs[-1]
+
+    found = finding("repeat", case(define(kernel), MATRIX))
+    assert found.code in ("output-memory-reused", "outputs-not-repeatable")
+
+
+def test_other_values_that_the_op_refuses_are_left() -> None:
+    def kernel(x):
+        if x.min() < 0 or x.max() < 1:
+            raise ValueError("out of range")
+        return x * 2
+
+    assert verdict("repeat", case(define(kernel), tensor(4, low=1, high=2))) is None
+
+
+# --------------------------------------------------------------------------------- aliasing
+
+
+def test_the_message_names_output_argument_and_dtype() -> None:
+    kernel = define(
+        lambda x, y: (y * 1, x.to(torch.float64)), "(Tensor x, Tensor y) -> (Tensor, Tensor)"
+    )
+    found = finding("aliasing", case(kernel, MATRIX, MATRIX))
+    assert found.code == "undeclared-alias"
+    assert "in float64: output 1 is argument x" in found.message
+
+
+def test_numpy_memory_is_memory() -> None:
+    found = finding("aliasing", case(define(lambda x: torch.from_numpy(x.numpy())[1:]), MATRIX))
+    assert found.message.endswith("output shares memory with argument x")
+
+
+def test_native_code_is_not_called_in_a_narrower_dtype() -> None:
+    from pytest_customop.checks.values_aliasing import _in_other_dtypes
+
+    words = [tried.words for tried in _in_other_dtypes(case("aten::relu", MATRIX))]
+    assert words == [", in float64"]
+    words = [tried.words for tried in _in_other_dtypes(case(DOUBLE, MATRIX))]
+    assert words == [", in float64", ", in float16", ", in bfloat16"]
+
+
+# --------------------------------------------------------------------------------- mutation
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda x: x.add_(1) * 1, "x, which the schema does not declare as written to, is changed"),
+        (lambda x: (x.t_() * 1).clone(), "it became float32[3, 4] strides (1, 3)"),
+        (lambda x: x.neg_().neg_() * 1, "was written to and put back (its version counter moved)"),
+    ],
+)
+def test_what_is_written_is_told(kernel: Callable[..., Any], message: str) -> None:
+    found = finding("mutation", case(define(kernel), MATRIX))
+    assert found.code == "undeclared-mutation"
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("start", "words"), [(-1, "before its first element"), (12, "after its last element")]
+)
+def test_writes_beyond_the_elements_are_placed(start: int, words: str) -> None:
+    def kernel(x):
+        offset, size = x.storage_offset() + start, x.untyped_storage().nbytes() // 4
+        if 0 <= offset < size:
+            x.as_strided((1,), (1,), offset).fill_(7.0)
+        return x.clone(memory_format=torch.contiguous_format)
+
+    found = finding("mutation", case(define(kernel, "(Tensor(a!) x) -> Tensor"), MATRIX))
+    assert found.code == "write-outside-elements"
+    assert f"4 bytes {words}" in found.message
+
+
+def test_writes_between_rows_are_placed() -> None:
+    def kernel(x):
+        if x.dim() == 2 and x.stride() == (x.shape[1] + 3, 1):
+            x.as_strided((1,), (1,), x.storage_offset() + x.shape[1]).fill_(7.0)
+        return x * 1
+
+    found = finding("mutation", case(define(kernel), MATRIX))
+    assert "with x with padded rows: it writes outside" in found.message
+    assert "between its rows" in found.message
+
+
+def test_a_declared_write_may_change_what_shares_its_memory() -> None:
+    kernel = define(
+        lambda x, out: [None, out.copy_(x * 0 + 1)][0], "(Tensor x, Tensor(a!) out) -> ()"
+    )
+    shared = torch.randn(4)
+    assert verdict("mutation", case(kernel, shared[1:], shared[:3])) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "args"),
+    [
+        ("(Tensor(a!) x) -> Tensor", (tensor(3, fill=0),)),  # a lock is put back to zero
+        ("(Tensor(a!) x, Tensor indices) -> Tensor", (tensor(3), tensor(0, dtype=torch.int64))),
+        ("(Tensor(a!) x, str mode) -> Tensor", (tensor(3), "evaluate")),
+        ("(Tensor(a!) x, int step) -> Tensor", (tensor(3), 3)),
+        ("(Tensor(a!) x, Tensor? bias) -> Tensor", (tensor(3), None)),
+        ("(Tensor(a!) x, int times=1) -> ()", (tensor(3),)),
+        ("(Tensor(a!) x, int shift) -> ()", (tensor(3), 0)),
+        ("(Tensor(a!) x, Tensor mask) -> ()", (tensor(3), tensor(values=[False] * 3))),
+    ],
+)
+def test_a_write_that_may_be_conditional_is_not_missed(schema: str, args: tuple) -> None:
+    result = None if schema.endswith("()") else 1
+    kernel = define(lambda x, *rest, **named: result and x.clone(), schema)
+    assert verdict("mutation", case(kernel, *args)) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "args"),
+    [
+        ("(Tensor(a!) x) -> Tensor", (tensor(3),)),
+        ("(Tensor(a!) x, bool training) -> Tensor", (tensor(3), False)),
+        ("(Tensor(a!) x, float momentum) -> Tensor", (tensor(3), 0.0)),
+        ("(Tensor(a!) x, int shift) -> ()", (tensor(3), 2)),
+    ],
+)
+def test_a_write_that_never_happens_is_missed(schema: str, args: tuple) -> None:
+    result = None if schema.endswith("()") else 1
+    kernel = define(lambda x, *rest: result and x.clone(), schema)
+    assert finding("mutation", case(kernel, *args)).code == "mutation-missing"
+
+
+# ---------------------------------------------------------------------------------- layouts
+
+
+def test_the_layout_is_named() -> None:
+    def kernel(x, y):
+        return x + y.as_strided(y.shape, x.stride())
+
+    found = finding(
+        "layouts", case(define(kernel, "(Tensor x, Tensor y) -> Tensor"), MATRIX, MATRIX)
+    )
+    assert found.code == "layout-dependent-result"
+    assert "with x transposed in memory it gives other values" in found.message
+
+
+def test_the_layout_that_a_sample_comes_in_is_tried() -> None:
+    def kernel(x):
+        return x.as_strided(x.shape, (3, 1)) * 2 if x.stride() == (2, 8) else x * 2
+
+    strange = torch.randn(3, 8).t()[::2]
+    assert strange.stride() == (2, 8)
+    found = finding("layouts", case(define(kernel), strange))
+    assert "with x as the sample has it" in found.message
+
+
+def test_an_integer_that_rounding_moves_is_no_finding() -> None:
+    def kernel(x):
+        out = (x.contiguous().flatten() * 8).round().to(torch.int8)
+        if not x.is_contiguous():
+            out[0] += 1  # one of many
+        return out
+
+    assert verdict("layouts", case(define(kernel), tensor(32, 32))) is None
+    assert finding("layouts", case(define(kernel), tensor(2, 2))).code == "layout-dependent-result"
+
+
+def test_native_code_gets_aligned_rows() -> None:
+    from pytest_customop.memory.placed import placements
+
+    one = case("aten::relu", MATRIX)
+    for moved in placements(one.inputs, alone=False):
+        x = moved.arguments.args[0]
+        assert x.storage_offset() * 4 % 64 == 0
+        if "rows" in moved.words:
+            assert x.stride(0) * 4 % 4 == 0
+            assert x.stride() == (3 + 16, 1)
+    python = case(DOUBLE, MATRIX)
+    offsets = [
+        moved.arguments.args[0].storage_offset() for moved in placements(python.inputs, alone=False)
+    ]
+    assert any(offset * 4 % 64 for offset in offsets)
+
+
+def test_every_layout_has_the_values_and_room_for_a_dense_reader() -> None:
+    from pytest_customop.memory.placed import contiguous, placements
+
+    for spec in (MATRIX, tensor(2, 3, 4, 5), tensor(5), tensor(), tensor(1, 4)):
+        for dtype in (torch.float32, torch.bool, torch.int64, torch.complex64, torch.float8_e5m2):
+            one = case(DOUBLE, spec, dtype=dtype)
+            plain = one.inputs().args[0]
+            for moved in placements(one.inputs, alone=True):
+                x = moved.arguments.args[0]
+                if not moved.other_values:
+                    assert same_bits(x, plain), moved.words
+                dense = contiguous(moved.arguments).args[0]
+                assert dense.is_contiguous()
+                assert same_bits(dense, x)
+                room = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+                assert room >= x.numel()
+
+
+# ---------------------------------------------------------------------------- uninitialised
+
+
+def test_the_switches_of_determinism_are_put_back() -> None:
+    import torch.utils.deterministic as switch
+
+    CHECKS["uninitialized"](case(DOUBLE, MATRIX))
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert switch.fill_uninitialized_memory
+
+
+def test_an_op_that_refuses_deterministic_algorithms_is_a_limit() -> None:
+    def kernel(x):
+        if torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError("not deterministic")
+        return x * 2
+
+    assert verdict("uninitialized", case(define(kernel), MATRIX)) == "checker-limit"
+
+
+def test_an_op_that_alternates_is_not_called_uninitialized() -> None:
+    signs = itertools.cycle([1, -1])
+    one = case(define(lambda x: x * next(signs)), MATRIX)
+    assert verdict("uninitialized", one) == "nondeterministic"
+
+
+# ------------------------------------------------------------------ same tensor, defaults
+
+
+def test_only_floating_arguments_of_one_shape_are_made_one() -> None:
+    schema = "(Tensor x, Tensor y) -> Tensor"
+    kernel = define(lambda x, y: x * 1, schema)
+    integers = tensor(4, 3, dtype=torch.int64, low=0, high=3)
+    for args in (
+        (MATRIX, tensor(3)),
+        (integers, integers),
+        (MATRIX, tensor(4, 3, dtype=torch.float64)),
+    ):
+        assert verdict("same_tensor", case(kernel, *args)) == "nothing-to-check"
+    in_place = define(lambda x, y: [None, x.add_(y)][0], "(Tensor(a!) x, Tensor y) -> ()")
+    assert verdict("same_tensor", case(in_place, MATRIX, MATRIX)) == "nothing-to-check"
+
+
+def _scaled(
+    kernel: Callable[..., Any], schema: str, fake: Optional[Callable[..., Any]] = None
+) -> Any:
+    name = f"t_values::default_{next(_numbers)}"
+    op = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema)
+    if fake is not None:
+        op.register_fake(fake)
+    return op
+
+
+SCALE = "(Tensor x, float by=0.5, int[] dims=[0, 1], str? mode=None) -> Tensor"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (lambda x, by=0.5, dims=(0, 1), mode=None: x * by, None),
+        (lambda x, *rest: x * 1, None),
+        (lambda image, factor=0.5, axes=(0, 1), kind=None: image * factor, None),
+        (lambda x, by=1, dims=(0, 1), mode=None: x * by, "the kernel has the default 1 for by"),
+        (lambda x, by=0.5, dims=(0,), mode=None: x * by, "the default (0,) for dims"),
+        (lambda x, by=0.5, dims=(0, 1), mode="": x * by, "the default '' for mode"),
+        (lambda x, by, dims, mode: x * by, "the kernel has no default for by"),
+        (lambda image, factor=0.25, axes=(0, 1), kind=None: image * 1, "0.25 for factor"),
+    ],
+)
+def test_defaults_of_kernels(kernel: Callable[..., Any], words: Optional[str]) -> None:
+    one = case(_scaled(kernel, SCALE), MATRIX, 2.0, [1], "a")
+    if words is None:
+        assert verdict("defaults", one) is None
+    else:
+        found = finding("defaults", one)
+        assert found.code == "default-differs"
+        assert words in found.message
+
+
+def test_defaults_of_kernels_for_a_device_and_of_fake_kernels() -> None:
+    schema = "(Tensor x, float by=0.5) -> Tensor"
+    op = _scaled(lambda x, by=0.5: x * by, schema, lambda x, by=0.5: torch.empty_like(x))
+    assert verdict("defaults", case(op, MATRIX)) is None
+    op.register_kernel("cuda")(lambda x, by=2.0: x * by)
+    assert (
+        "the kernel for cuda has the default 2.0" in finding("defaults", case(op, MATRIX)).message
+    )
+    op = _scaled(lambda x, by=0.5: x * by, schema, lambda x, by: torch.empty_like(x))
+    assert "the fake kernel has no default for by" in finding("defaults", case(op, MATRIX)).message
+
+
+def test_a_wrapped_kernel_is_looked_through() -> None:
+    @functools.wraps(lambda x, by=0.25: x)
+    def wrapped(*args, **kwargs):
+        return args[0] * 1
+
+    one = case(_scaled(wrapped, "(Tensor x, float by=0.5) -> Tensor"), MATRIX)
+    assert "the default 0.25" in finding("defaults", one).message

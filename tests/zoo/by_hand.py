@@ -1,0 +1,75 @@
+"""The loop that an author writes by hand today, for one set of inputs."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+def opcheck_alone(op: Any, args: Any, kwargs: Any) -> list[str]:
+    """The utilities of `torch.library.opcheck` that fail, as torch itself runs them."""
+    told = torch.library.opcheck(op, args, kwargs, raise_exception=False)
+    return [name for name, verdict in told.items() if verdict != "SUCCESS"]
+
+
+def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_formula: bool) -> list[str]:
+    """What fails of opcheck, of a comparison of compiled with eager mode, and of gradcheck."""
+    failed: list[str] = []
+
+    @contextlib.contextmanager
+    def step(name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # whatever a test would fail with
+            failed.append(name)
+
+    with step("opcheck"):
+        torch.library.opcheck(op, _copied(args), _copied(kwargs))
+    with step("compile"):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend=backend)
+        eager = _outcome(lambda a, k: op(*a, **k), args, kwargs)
+        torch.testing.assert_close(_outcome(compiled, args, kwargs), eager)
+    if has_formula and any(each.requires_grad for each in _tensors((args, kwargs))):
+        with step("gradcheck"):
+            torch.autograd.gradcheck(
+                lambda *leaves: op(*leaves, **kwargs), _widened(args), fast_mode=True
+            )
+    return failed
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+def _copied(values: Any) -> Any:
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    return tree_map_only(torch.Tensor, copy, values)
+
+
+def _widened(values: Any) -> Any:
+    def widen(tensor: torch.Tensor) -> torch.Tensor:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        wide = torch.complex128 if tensor.is_complex() else torch.float64
+        return tensor.detach().to(wide).requires_grad_(tensor.requires_grad)
+
+    return tree_map_only(torch.Tensor, widen, values)
+
+
+def _outcome(function: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Outputs, arguments as they are after the call, and gradients."""
+    args, kwargs = _copied(args), _copied(kwargs)
+    torch.manual_seed(0)
+    outputs = _tensors(function(args, kwargs))
+    given = [each for each in _tensors((args, kwargs)) if each.requires_grad]
+    wanted = [each for each in outputs if each.requires_grad]
+    gradients: list[Any] = []
+    if given and wanted:
+        ones = [torch.ones_like(each) for each in wanted]
+        gradients = list(torch.autograd.grad(wanted, given, ones, allow_unused=True))
+    return [*outputs, *_tensors((args, kwargs)), *gradients]

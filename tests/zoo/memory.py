@@ -1,0 +1,106 @@
+"""Outputs that share memory with arguments or with each other."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 3)
+ALIAS = {"values.aliasing": "undeclared-alias"}
+
+
+def library_op(name, schema, kernel, fake):
+    lib = library()
+    lib.define(f"{name}{schema}")
+    lib.impl(name, torch.no_grad()(kernel), "CPU")
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+def _to_double(x):
+    return x.new_empty(x.shape, dtype=torch.float64)
+
+
+@aot((MATRIX,), expected=ALIAS)
+def to_double_may_return_itself():
+    """Converts to float64, which for float64 returns the input itself."""
+    schema = "(Tensor x) -> Tensor"
+    kernel = lambda x: x.contiguous().to(torch.float64)  # noqa: E731
+    return library_op("to_double_may_return_itself", schema, kernel, _to_double)
+
+
+@aot((MATRIX,), expected=ALIAS)
+def to_double_may_be_refused():
+    """The same by custom_op: torch refuses to return the input itself, and the op raises."""
+
+    @torch.library.custom_op("zoo::to_double_may_be_refused", mutates_args=())
+    def convert(x: Tensor) -> Tensor:
+        return x.contiguous().to(torch.float64)
+
+    convert.register_fake(_to_double)
+    return convert
+
+
+@aot((tensor(4, 3, layout="transposed"),), expected=ALIAS)
+def contiguous_may_return_itself():
+    """Makes contiguous, which for contiguous memory returns the input itself."""
+    return library_op(
+        "contiguous_may_return_itself",
+        "(Tensor x) -> Tensor",
+        lambda x: x.contiguous(),
+        lambda x: x.new_empty(x.shape),
+    )
+
+
+@aot(
+    (MATRIX,),
+    twin_of=(
+        "to_double_may_return_itself",
+        "to_double_may_be_refused",
+        "contiguous_may_return_itself",
+    ),
+)
+def to_double_copies():
+    """Converts to float64, and copies where there is nothing to convert."""
+    kernel = lambda x: x.contiguous().to(torch.float64, copy=True)  # noqa: E731
+    return library_op("to_double_copies", "(Tensor x) -> Tensor", kernel, _to_double)
+
+
+def _twice(name, second):
+    def kernel(x):
+        first = x * 2
+        return [first, second(first)]
+
+    return library_op(name, "(Tensor x) -> Tensor[]", kernel, kernel)
+
+
+@aot((MATRIX,), expected={"values.aliasing": "outputs-share-memory"})
+def list_of_one_tensor_twice():
+    """Both kernels return one tensor twice, in a list."""
+    return _twice("list_of_one_tensor_twice", lambda first: first)
+
+
+@aot((MATRIX,), twin_of="list_of_one_tensor_twice")
+def list_of_two_tensors():
+    """Both kernels return a tensor and its copy, in a list."""
+    return _twice("list_of_two_tensors", torch.clone)
+
+
+@aot((MATRIX,))
+def list_of_halves_of_a_buffer():
+    """Correct: returns tensors that lie side by side in one buffer and share no element."""
+
+    def halves(x):
+        place = x.new_empty(2 * x.numel())
+        torch.cat([x.flatten(), x.flatten() * 2], out=place)
+        return [part.view(x.shape) for part in place.chunk(2)]
+
+    def fake(x):
+        return [part.view(x.shape) for part in x.new_empty(2 * x.numel()).chunk(2)]
+
+    return library_op("list_of_halves_of_a_buffer", "(Tensor x) -> Tensor[]", halves, fake)

@@ -1,0 +1,197 @@
+"""Ops that give other values, or other memory, from one call to the next."""
+
+import functools
+import itertools
+import random
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 3)
+POSITIVE = tensor(4, 3, low=0.1, high=1)
+
+
+def op(name, kernel):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def one(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    one.register_fake(lambda x: x.new_empty(x.shape))
+    return one
+
+
+@aot((MATRIX,), expected={"values.repeat": "outputs-not-repeatable"})
+def noise_in_the_last_bits():
+    """Adds noise of its own, so that the last bits change from call to call."""
+    noise = itertools.cycle([4e-7, 0.0, -4e-7])
+    return op("noise_in_the_last_bits", lambda x: x * (1 + next(noise)))
+
+
+@aot((MATRIX, 3), twin_of="noise_in_the_last_bits")
+def noise_from_a_seed():
+    """Adds noise that starts from an argument."""
+
+    @torch.library.custom_op("zoo::noise_from_a_seed", mutates_args=())
+    def noise(x: Tensor, seed: int) -> Tensor:
+        return x * (1 + random.Random(seed).uniform(-5e-7, 5e-7))
+
+    noise.register_fake(lambda x, seed: torch.empty_like(x))
+    return noise
+
+
+@aot((MATRIX,))
+def noise_declared():
+    """Correct: adds noise from torch's random stream, and is tagged so."""
+    lib = library()
+    tags = (torch.Tag.nondeterministic_seeded,)
+    lib.define("noise_declared(Tensor x) -> Tensor", tags=tags)
+    lib.impl("noise_declared", torch.no_grad()(lambda x: x * (1 + 5e-7 * torch.rand(()))), "CPU")
+    torch.library.register_fake("zoo::noise_declared", torch.empty_like, lib=lib)
+    return torch.ops.zoo.noise_declared.default
+
+
+def _in_workspaces(name, count):
+    spaces = [torch.empty(64) for _ in range(count)]
+
+    def kernel(x):
+        spaces.append(spaces.pop(0))
+        return torch.mul(x, 2, out=spaces[0][: x.numel()].view(x.shape))
+
+    return op(name, kernel)
+
+
+@aot((MATRIX,), expected={"values.repeat": "output-memory-reused"})
+def output_in_a_workspace():
+    """Returns a piece of one workspace at every call."""
+    return _in_workspaces("output_in_a_workspace", 1)
+
+
+@aot((MATRIX,), expected={"values.repeat": "output-memory-reused"})
+def output_in_two_workspaces():
+    """Returns pieces of two workspaces by turns."""
+    return _in_workspaces("output_in_two_workspaces", 2)
+
+
+@aot((MATRIX,), twin_of=("output_in_a_workspace", "output_in_two_workspaces"))
+def output_copied_from_a_workspace():
+    """Computes in a workspace, and returns a copy."""
+    space = torch.empty(64)
+
+    def kernel(x):
+        return torch.mul(x, 2, out=space[: x.numel()].view(x.shape)).clone()
+
+    return op("output_copied_from_a_workspace", kernel)
+
+
+def _cached(name, key):
+    kept = {}  # with the inputs, so that no other tensor gets their addresses
+
+    def kernel(x):
+        if key(x) not in kept:
+            kept[key(x)] = x, x.flatten().cumsum(0).view(x.shape)
+        return kept[key(x)][1].clone()
+
+    return op(name, kernel)
+
+
+@aot((MATRIX,), expected={"values.repeat": "stale-result"})
+def cache_by_address():
+    """Remembers results by the address of the input, whatever is written there since."""
+    return _cached("cache_by_address", lambda x: (x.data_ptr(), x.shape, x.stride(), x.dtype))
+
+
+@aot((MATRIX,), twin_of="cache_by_address")
+def cache_by_address_and_version():
+    """Remembers results by the address of the input and the number of writes to it."""
+    return _cached(
+        "cache_by_address_and_version",
+        lambda x: (x.data_ptr(), x._version, x.shape, x.stride(), x.dtype),
+    )
+
+
+@aot((POSITIVE,), expected={"values.uninitialized": "uninitialized-output"})
+def unwritten_where_nan():
+    """Writes the square roots of what is not NaN, and nothing where it is."""
+
+    def kernel(x):
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        known = ~x.isnan()
+        out[known] = x[known] * 2
+        return out
+
+    return op("unwritten_where_nan", kernel)
+
+
+@aot((POSITIVE,), expected={"values.uninitialized": "uninitialized-output"})
+def unwritten_by_numpy():
+    """The same, in memory that numpy allocates."""
+    import numpy as np
+
+    def kernel(x):
+        out = np.empty(x.shape, dtype=np.float32)
+        np.multiply(x.numpy(), np.float32(2), out=out, where=~np.isnan(x.numpy()))
+        return torch.from_numpy(out)
+
+    return op("unwritten_by_numpy", kernel)
+
+
+@aot((POSITIVE,), twin_of=("unwritten_where_nan", "unwritten_by_numpy"))
+def written_where_nan():
+    """Writes NaN where the input is NaN; its scratch memory is never read unwritten."""
+
+    def kernel(x):
+        scratch = torch.empty(x.numel() + 5)
+        scratch[: x.numel()] = x.flatten()
+        return (scratch[: x.numel()] * 2).view(x.shape)
+
+    return op("written_where_nan", kernel)
+
+
+def _weighted(name, weigh):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def one(a: Tensor, b: Tensor) -> Tensor:
+        return weigh(a, b)
+
+    one.register_fake(lambda a, b: a.new_empty(a.shape))
+    return one
+
+
+@aot((MATRIX, MATRIX), expected={"values.same_tensor": "same-tensor-result"})
+def tells_arguments_by_address():
+    """Keeps a weight for each argument under its address, which two arguments may share."""
+
+    def weigh(a, b):
+        weights = {a.data_ptr(): 1.0, b.data_ptr(): 3.0}
+        return a * weights[a.data_ptr()] + b * weights[b.data_ptr()]
+
+    return _weighted("tells_arguments_by_address", weigh)
+
+
+@aot((MATRIX, MATRIX), twin_of="tells_arguments_by_address")
+def tells_arguments_by_place():
+    """Keeps a weight for each place."""
+    return _weighted("tells_arguments_by_place", lambda a, b: a * 1.0 + b * 3.0)
+
+
+@aot((MATRIX,), (tensor(4, 3, low=-1, high=0),))
+def random_with_a_generator():
+    """Correct: draws from a generator that it is given."""
+    lib = library()
+    lib.define("random_with_a_generator(Tensor x, *, Generator? generator=None) -> Tensor")
+
+    def kernel(x, *, generator=None):
+        own = torch.Generator().manual_seed(3) if generator is None else generator
+        return x + torch.rand(x.shape, generator=own)
+
+    lib.impl("random_with_a_generator", torch.no_grad()(kernel), "CPU")
+    torch.library.register_fake(
+        "zoo::random_with_a_generator",
+        lambda x, *, generator=None: x.new_empty(x.shape),
+        lib=lib,
+    )
+    return torch.ops.zoo.random_with_a_generator.default

@@ -1,0 +1,194 @@
+"""Correct ops that are easy to misjudge: returned arguments, kinds of tensors, randomness, gradients."""
+
+import functools
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from . import registry
+from .registry import library
+
+specimen = functools.partial(registry.specimen, backend="aot_eager")
+
+MATRIX = tensor(4, 3)
+LIMIT = "checker-limit"
+SPARSE = {"compile.dynamic": LIMIT, "compile.static": LIMIT, "opcheck.test_schema": LIMIT}
+GENERATOR = {
+    "compile.dynamic": LIMIT,
+    "compile.static": LIMIT,
+    "opcheck.test_aot_dispatch_dynamic": LIMIT,
+}
+LEFT_OUT = {"gradcheck.backward": "left-out", "gradcheck.double": "left-out"}
+
+
+def defined(name, signature, kernel, fake, tags=()):
+    """An op of the zoo's library, whose kernel may do what `custom_op` does not let through."""
+    lib = library()
+    lib.define(f"{name}{signature}", tags=tags)
+    lib.impl(name, torch.no_grad()(kernel), "CPU")
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@specimen((MATRIX, None), (MATRIX, tensor(4, 3)))
+def optional_mutable_argument():
+    """Correct: the argument that it would write to may be None."""
+
+    @torch.library.custom_op("zoo::optional_mutable_argument", mutates_args={"mask"})
+    def scale(x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+        if mask is not None:
+            mask.copy_(x > 0)
+        return x * 2
+
+    scale.register_fake(lambda x, mask=None: torch.empty_like(x))
+    return scale
+
+
+@specimen((tensor(8),), (tensor(3, 4),))
+def wants_a_multiple_of_four():
+    """Correct: the number of elements must be a multiple of four, and both kernels say so."""
+
+    def refuse(x):
+        if x.numel() % 4:
+            raise ValueError(f"{x.numel()} elements are no multiple of four")
+
+    @torch.library.custom_op("zoo::wants_a_multiple_of_four", mutates_args=())
+    def quarters(x: Tensor) -> Tensor:
+        refuse(x)
+        return x.reshape(-1, 4).sum(1)
+
+    @quarters.register_fake
+    def _(x):
+        refuse(x)
+        return x.new_empty(x.numel() // 4)
+
+    return quarters
+
+
+@specimen((MATRIX,))
+def output_at_an_offset():
+    """Correct: the output begins in the middle of its storage, and the fake one too."""
+
+    @torch.library.custom_op("zoo::output_at_an_offset", mutates_args=())
+    def padded(x: Tensor) -> Tensor:
+        buffer = x.new_zeros(x.numel() + 2)
+        return buffer[2:].copy_(x.flatten())
+
+    padded.register_fake(lambda x: x.new_empty(x.numel() + 2)[2:])
+    return padded
+
+
+@specimen((tensor(6), tensor(values=[0, 2, 2, 1, 0, 2])), skips={"fake.symbolic": "no-second-size"})
+def adds_up_in_any_order():
+    """Correct: adds up in an order that is not fixed, and is tagged so."""
+    return defined(
+        "adds_up_in_any_order",
+        "(Tensor x, Tensor index) -> Tensor",
+        lambda x, index: x.new_zeros(3).index_add(0, index, x),
+        lambda x, index: x.new_empty(3),
+        (torch.Tag.nondeterministic_seeded,),
+    )
+
+
+@specimen((MATRIX, 0.5, None), (MATRIX, 0.5, torch.Generator().manual_seed(3)), skips=GENERATOR)
+def takes_a_generator():
+    """Correct: draws from the generator that it is given, or from the default one."""
+    return defined(
+        "takes_a_generator",
+        "(Tensor x, float p, Generator? generator=None) -> Tensor",
+        lambda x, p, generator=None: x * (torch.rand(x.shape, generator=generator) > p),
+        lambda x, p, generator=None: torch.empty_like(x),
+        (torch.Tag.nondeterministic_seeded,),
+    )
+
+
+@specimen((MATRIX,), dtypes=[torch.float8_e4m3fn], skips={"opcheck.test_schema": LIMIT})
+def eight_bit_floats():
+    """Correct: takes and returns fp8, for which torch has few kernels."""
+
+    @torch.library.custom_op("zoo::eight_bit_floats", mutates_args=())
+    def half(x: Tensor) -> Tensor:
+        return (x.to(torch.float32) * 0.5).to(x.dtype)
+
+    half.register_fake(lambda x: torch.empty_like(x))
+    return half
+
+
+@specimen((tensor(4, 8),))
+def quantises_to_eight_bits():
+    """Correct: an fp8 output, an integer one and a scale."""
+
+    @torch.library.custom_op("zoo::quantises_to_eight_bits", mutates_args=())
+    def quantise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scale = x.abs().amax(1, keepdim=True) / 127
+        whole = (x / scale).round().to(torch.int8)
+        return (x / scale).to(torch.float8_e4m3fn), whole, scale
+
+    @quantise.register_fake
+    def _(x):
+        eight = torch.empty_like(x, dtype=torch.float8_e4m3fn)
+        return eight, torch.empty_like(x, dtype=torch.int8), x.new_empty(x.shape[0], 1)
+
+    return quantise
+
+
+@specimen((torch.eye(3).to_sparse(), tensor(3, 3)), skips=SPARSE)
+def sparse_argument():
+    """Correct: adds a sparse matrix to a dense one."""
+    return defined(
+        "sparse_argument",
+        "(Tensor a, Tensor b) -> Tensor",
+        lambda a, b: a.to_dense() + b,
+        lambda a, b: torch.empty_like(b),
+    )
+
+
+@specimen((tensor(5),), gradcheck="straight-through estimator", skips=LEFT_OUT)
+def straight_through():
+    """Correct: rounds, and hands the gradient through as it is, on purpose."""
+
+    @torch.library.custom_op("zoo::straight_through", mutates_args=())
+    def rounded(x: Tensor) -> Tensor:
+        return x.round()
+
+    rounded.register_fake(lambda x: torch.empty_like(x))
+    rounded.register_autograd(lambda ctx, grad: grad.clone())
+    return rounded
+
+
+@specimen(
+    (tensor(5),),
+    gradcheck="straight-through estimator",
+    reference=lambda x: x + (x.round() - x).detach(),
+    skips=LEFT_OUT,
+)
+def straight_through_with_a_reference():
+    """Correct: the same, with a reference that has the gradient that is meant."""
+
+    @torch.library.custom_op("zoo::straight_through_with_a_reference", mutates_args=())
+    def rounded(x: Tensor) -> Tensor:
+        return x.round()
+
+    rounded.register_fake(lambda x: torch.empty_like(x))
+    rounded.register_autograd(lambda ctx, grad: grad.clone())
+    return rounded
+
+
+@specimen((MATRIX,), skips={"opcheck.test_aot_dispatch_dynamic": LIMIT})
+def outputs_of_every_kind():
+    """Correct: an integer, a float, a boolean and an integer output; one of them differentiable."""
+
+    @torch.library.custom_op("zoo::outputs_of_every_kind", mutates_args=())
+    def every(x: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+        return x.argmax(1), x * 2, x > 0, x.dim()
+
+    @every.register_fake
+    def _(x):
+        rows = x.new_empty(x.shape[0], dtype=torch.int64)
+        return rows, torch.empty_like(x), torch.empty_like(x, dtype=torch.bool), x.dim()
+
+    every.register_autograd(lambda ctx, index, grad, positive, dims: grad * 2)
+    return every
