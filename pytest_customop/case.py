@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from . import streams
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .ops import Op
@@ -116,7 +117,7 @@ class Case:
 
         An exception of the op is returned in `Run.error`, not raised.
         """
-        torch.manual_seed(self.seed)
+        streams.seed(self.seed)
         try:
             return Run(arguments, arguments.call())
         except Exception as error:  # whatever an op raises is a result here

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import compat
+from . import compat, streams
 from .case import Case
 from .draw import Arguments, base_name
 from .promises import data_dependent
@@ -148,7 +148,7 @@ class Surrounded:
 
     def run(self, function: Function, arguments: Arguments) -> Seen:
         """Call the function, or its compiled twin."""
-        torch.manual_seed(self.case.seed)
+        streams.seed(self.case.seed)
         result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
         outputs = output_leaves(result)
         returned = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]

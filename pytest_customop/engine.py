@@ -33,7 +33,7 @@ class BuiltinChecks:
 
     @hookspecs.hookimpl
     def pytest_customop_register_checks(self) -> Iterable[Check]:
-        """The four families and `backward`."""
+        """Every family of the package."""
         return builtin_checks()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import random
 import sys
@@ -39,6 +40,24 @@ def seed(number: int) -> None:
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(number % 2**32)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Put every stream back to where it was before the block."""
+    own, python = torch.get_rng_state(), random.getstate()
+    cuda = _cuda_states()
+    numpy: Any = sys.modules.get("numpy")
+    numpys = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(own)
+        random.setstate(python)
+        if numpy is not None:
+            numpy.random.set_state(numpys)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
 
 
 def moved(before: State, after: State) -> Iterator[str]:

@@ -139,6 +139,7 @@ def test_an_op_that_raises_is_told_in_full_once(suite: Suite) -> None:
     for other in others:
         assert other == [sentence, f"the same is told in full at {full}"]
 
+
 def test_a_check_that_breaks_shows_where(suite: Suite) -> None:
     suite.test(
         "@customop_cases(scale, [(tensor(3), 2)], checks='own.breaks')\ndef test_op(): ...\n"

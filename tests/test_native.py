@@ -10,7 +10,7 @@ from kit import Suite
 from pytest_customop import check_op, tensor
 from tests.native import ops
 
-FAMILIES = {"opcheck", "fake", "compile", "gradcheck", "backward"}
+FAMILIES = {"opcheck", "values", "state", "fake", "compile", "gradcheck", "backward"}
 
 _library = torch.library.Library("zoo_library", "DEF")
 _library.define("weighted(Tensor x, Tensor weight) -> Tensor")

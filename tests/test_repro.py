@@ -17,7 +17,6 @@ from pytest_customop.draw import Placement
 from pytest_customop.literals import inputs_source
 from pytest_customop.ops import resolve
 
-
 SPARSE = pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 
 

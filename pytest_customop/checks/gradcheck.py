@@ -8,6 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
+from .. import streams
 from ..case import Case, Run, random_like
 from ..draw import is_differentiable
 from ..findings import CheckFailed, CheckSkipped, fail, skip
@@ -90,18 +91,6 @@ CHECKS = [
 ]
 
 
-def seed_random(case: Case) -> None:
-    """Put the random streams at the case's seed, as `Case.run` does.
-
-    On the CPU without `torch.manual_seed`, which formats a traceback for every kind of device that
-    is not yet in use: that is most of the time of an op on a few elements.
-    """
-    if torch.device(case.placement.device).type == "cpu":
-        torch.default_generator.manual_seed(case.seed)
-    else:
-        torch.manual_seed(case.seed)
-
-
 def _reproducible(
     raised: CheckFailed | CheckSkipped, case: Case, call: str
 ) -> CheckFailed | CheckSkipped:
@@ -158,7 +147,7 @@ class _Op:
         arguments = self._template.map(
             lambda leaf: next(rest) if leaf.requires_grad else copier(leaf)
         )
-        seed_random(self.case)
+        streams.seed(self.case.seed)
         try:
             run = Run(arguments, arguments.call())
         except Exception as error:

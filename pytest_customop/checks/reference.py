@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .. import streams
 from ..case import Case, gradients
 from ..draw import Arguments, is_differentiable
 from ..faking import error_line
@@ -71,7 +72,7 @@ def _detached(arguments: Arguments) -> Arguments:
 def _call(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
     """Call the reference; what it raises is a mistake of the mark."""
     assert case.reference is not None  # the checks of this family run on no other case
-    torch.manual_seed(case.seed)
+    streams.seed(case.seed)
     try:
         return arguments, case.reference(*arguments.args, **arguments.kwargs)
     except Exception as error:

@@ -278,7 +278,18 @@ def test_batched_unary_embeddings(): ...
 
 @customop_cases(
     OPS.histogram_binning_calibration,
-    [(tensor(6), tensor(8, dtype=torch.float64), tensor(8, dtype=torch.float64), 0.4, 0.0, 1.0, 10000, 0.9995)],
+    [
+        (
+            tensor(6),
+            tensor(8, dtype=torch.float64),
+            tensor(8, dtype=torch.float64),
+            0.4,
+            0.0,
+            1.0,
+            10000,
+            0.9995,
+        )
+    ],
     requires_grad=False,
 )
 def test_histogram_binning_calibration(): ...
@@ -352,8 +363,6 @@ def test_float_to_bfloat16(): ...
 
 
 # Jagged tensors, the ops of the sll package
-
-
 
 
 @customop_cases(

@@ -67,15 +67,25 @@ def test_quantize_affine(): ...
             tensor(8, 8, dtype=torch.int8, low=-9, high=9),
             tensor(8, 1),
         ),
-        (
-            tensor(3, 8, dtype=torch.bfloat16),
-            tensor(4, 8, dtype=torch.int8, low=-9, high=9),
-            tensor(4, 1, dtype=torch.bfloat16),
-        ),
     ],
     layouts=LAYOUTS,
 )
 def test_qbytes_mm(): ...
+
+
+# torch._weight_int8pack_mm, which it calls in bfloat16, reads past the end of strided scales.
+@customop_cases(
+    OPS.qbytes_mm,
+    [
+        (
+            tensor(3, 8, dtype=torch.bfloat16),
+            tensor(4, 8, dtype=torch.int8, low=-9, high=9),
+            tensor(4, 1, dtype=torch.bfloat16),
+        )
+    ],
+    checks=["-values.layouts"],
+)
+def test_qbytes_mm_bfloat16(): ...
 
 
 @customop_cases(

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
+from ... import streams
 from ...case import Case, Run, gradients
 from ...findings import CheckSkipped, fail, skip
 from ...tracebacks import traceback_text
 from ...values import Copier
-from ..gradcheck import seed_random
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Limits, Reference, double, one_line, row, size_of, table
@@ -56,7 +56,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
         calls.append([(name, copier(one)) for name, one in Run(arguments, result).outputs])
         return result
 
-    seed_random(case)
+    streams.seed(case.seed)
     try:
         with warnings.catch_warnings(), set_checkpoint_early_stop(False):
             warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
@@ -84,7 +84,7 @@ def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
         torch.empty_like(one.detach()).copy_(weight)
         for (_, one), weight in zip(outputs, weights, strict=True)
     ]
-    seed_random(case)
+    streams.seed(case.seed)
     found = gradients(run.arguments, outputs, given)
     return {name: double(one) for name, one in found.items() if one is not None}
 

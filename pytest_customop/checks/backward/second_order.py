@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ... import streams
 from ...case import Case
 from ...findings import fail
-from ..gradcheck import seed_random
 from ..registry import Check
 from .scripts import SECOND_ORDER
 from .vjp import Graph, Reference, double, same
@@ -21,7 +21,7 @@ def check_second_order(case: Case) -> None:
     reference = Reference.of(case)
     graph = Graph(case)
     weights = [one.requires_grad_() for one in graph.given(reference.weights)]
-    seed_random(case)
+    streams.seed(case.seed)
     try:
         found = torch.autograd.grad(
             [one for _, one in graph.outputs],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ... import streams
 from ...case import Case, gradients
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ...tracebacks import traceback_text
-from ..gradcheck import seed_random
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, call, double, one_line, table
@@ -59,7 +59,7 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
     script = scripts.subset([names.index(name) for name in wanted], reached)
     got: Gradients = {}
     if outputs:
-        seed_random(case)
+        streams.seed(case.seed)
         try:
             found = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
         except NotImplementedError:

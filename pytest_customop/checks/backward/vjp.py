@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ... import streams
 from ...case import Case, Run, gradients, random_like
 from ...draw import Arguments, is_differentiable
 from ...findings import CheckSkipped, fail, skip
 from ...tracebacks import traceback_text
 from ...values import readable
-from ..gradcheck import seed_random
 
 Gradients = dict[str, Tensor]
 Named = list[tuple[str, Tensor]]
@@ -64,7 +64,7 @@ class Graph:
         The random streams start at the case's seed.
         """
         chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
-        seed_random(self.case)
+        streams.seed(self.case.seed)
         found = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
         return {name: double(one) for name, one in found.items() if one is not None}
 
@@ -95,7 +95,7 @@ def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
     Raises:
         CheckSkipped: it raises.
     """
-    seed_random(case)
+    streams.seed(case.seed)
     try:
         return Run(arguments, arguments.call())
     except Exception as error:
