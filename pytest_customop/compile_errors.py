@@ -185,7 +185,16 @@ def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:
     found = RETURNED_ARGUMENT.search(texts)
     if not found or not case.op.mutated:
         return None
-    return fail("untagged-returned-argument", f"{where}{found.group(1)} {RETURNED_TOLD}")
+    text = f"{where}{found.group(1)} {RETURNED_TOLD}"
+    return fail("untagged-returned-argument", text, fix=_tags_fix())
+
+
+def _tags_fix() -> str:
+    tags = [f"torch.Tag.{tag}" for tag in ("inplace", "out") if hasattr(torch.Tag, tag)]
+    fix = "Return nothing from an op that writes to its argument, or a copy."
+    if tags:
+        fix += f" An op that must return the argument is defined with {' or '.join(tags)}."
+    return fix
 
 
 def _beyond_the_compiler(case: Case) -> CheckSkipped | None:
@@ -284,18 +293,10 @@ def _anything(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
     first = text.partition("\n")[0]
     fix = None
     if "alias annotations" in texts:
-        fix = _alias_fix()
+        fix = "torch.compile takes no op that returns a view of its argument: return a copy."
     return fail(
         "compile-error", f"{where}compiled, {op} raises {kind}: {first}", _evidence(error), fix
     )
-
-
-def _alias_fix() -> str:
-    tags = [f"torch.Tag.{tag}" for tag in ("inplace", "out") if hasattr(torch.Tag, tag)]
-    fix = "Return nothing from an op that writes to its argument, or a copy."
-    if tags:
-        fix += f" An op that must return the argument is defined with {' or '.join(tags)}."
-    return fix
 
 
 def _qualified(dotted: str) -> str:

@@ -16,6 +16,7 @@ from .rerun import failure_text, script_of
 from .samples import MarkError
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
+from .suggest import misspelt
 
 if TYPE_CHECKING:
     import torch
@@ -69,9 +70,10 @@ def _as_usage_error() -> Iterator[None]:
 def _refuse_near_misses(session: Session) -> None:
     """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
     with _as_usage_error():
-        session.note_unknown_checks(session.registry(session.config.hook))
-    for wrong in session.wrong_checks():
-        if "did you mean" in wrong:
+        registry = session.registry(session.config.hook)
+        session.note_unknown_checks(registry)
+    for name, wrong in session.unknown_checks.items():
+        if wrong and misspelt(name.removeprefix("-"), registry.names()):
             raise pytest.UsageError(f"customop: {wrong}")
 
 

@@ -6,6 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 
+def misspelt(name: str, allowed: Iterable[str]) -> bool:
+    """Whether a name is so near to an allowed one that nothing else can be meant."""
+    return bool(difflib.get_close_matches(name, allowed, n=1, cutoff=0.8))
+
+
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> str:
     """One sentence on a name that is not allowed: what it is, the near miss, what is allowed."""
     choices = sorted(allowed)

@@ -47,7 +47,7 @@ def test_a_check_that_nobody_brings(suite: Suite) -> None:
     suite.test(TEST)
     assert_usage_error(
         suite.run("--customop-checks=zebra.stripes", checks=None),
-        "unknown check 'zebra.stripes' (known: backward, backward.linear, body, ",
+        "unknown check 'zebra.stripes' (known: backward, backward.checkpoint, ",
     )
 
 
@@ -153,7 +153,7 @@ def test_devices_and_dtypes_of_the_session(suite: Suite) -> None:
         ("own.passes,own.skips", ["own.passes", "own.skips"]),
         ("own.skips", ["own.skips"]),
         ("fake.forward,own,-own.passes", ["fake.forward"]),
-        ("-fake,-compile,-gradcheck,-backward,-opcheck", ["own.passes"]),
+        ("-fake,-compile,-gradcheck,-backward,-opcheck,-values,-state", ["own.passes"]),
     ],
 )
 def test_checks_of_the_session(suite: Suite, selection: str, expected: list[str]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from . import backward, compile, eager, fake, gradcheck, more, opcheck, state, values
 from .entry import Explanation
 
-# In the order of cause and effect: what follows from a finding comes after it.
-FAMILIES = (eager, opcheck, values, state, fake, backward, gradcheck, compile, more)
+FAMILIES = (eager, opcheck, state, values, fake, backward, gradcheck, compile, more)
 
 
 def _merged() -> dict[str, Explanation]:

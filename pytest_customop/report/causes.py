@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from graphlib import TopologicalSorter
 from typing import Any
 
 from ..findings import CATALOGUE
@@ -17,7 +18,9 @@ Record = Mapping[str, Any]
 
 # Of checks that report one code, the one that tells most of it comes first.
 _FAMILIES = ("values", "state", "fake", "backward", "gradcheck", "reference", "compile", "opcheck")
-_CODES = {code: rank for rank, code in enumerate(CATALOGUE)}
+# Causes before their consequences.
+_ORDER = TopologicalSorter({code: entry.follows for code, entry in CATALOGUE.items()})
+_CODES = {code: rank for rank, code in enumerate(_ORDER.static_order())}
 
 
 def case_of(record: Record) -> tuple[Any, ...]:

@@ -83,7 +83,7 @@ def test_qbytes_mm(): ...
             tensor(4, 1, dtype=torch.bfloat16),
         )
     ],
-    checks=["-values.layouts"],
+    checks=["-values"],
 )
 def test_qbytes_mm_bfloat16(): ...
 

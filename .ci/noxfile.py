@@ -1,0 +1,31 @@
+"""Sessions that need an environment of their own: `nox -f .ci/noxfile.py -s released`."""
+
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Together with tests/released/known.py: a newer version may mend what is expected there to fail.
+RELEASED = (
+    "torch==2.13.0",
+    "numpy==2.4.6",
+    "expecttest==0.3.0",
+    "pytest==9.2.0",
+    "bitsandbytes==0.50.2",
+    "fbgemm-gpu-cpu==1.8.0",
+    "optimum-quanto==0.2.7",
+    "sphericart-torch==2.0.4",
+    "torch-harmonics==0.9.3",
+    "torchao==0.18.0",
+)
+
+
+@nox.session(python="3.11")
+def released(session: nox.Session) -> None:
+    """Check the operators of released packages on the CPU; further arguments go to pytest."""
+    session.chdir(ROOT)
+    session.install(*RELEASED)
+    session.install("-e", ".")
+    # The packages warn about each other's absence and about what they use of torch.
+    session.run("pytest", "tests/released", "-W", "default", *session.posargs)
