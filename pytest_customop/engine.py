@@ -22,7 +22,7 @@ from .isolation import preserved_state
 from .marker import Declaration, declare_call
 from .matrix import Planned, plan
 from .repro import reproduced_by
-from .results import CheckResult
+from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
 from .settings import Settings
 from .tracebacks import traceback_text
@@ -257,7 +257,7 @@ def _raises_once(results: Iterable[CheckResult]) -> list[CheckResult]:
             one.finding == "eager-raises"
             and told.setdefault((one.op, one.case), one.check) != one.check
         ):
-            one = replace(one, evidence="(told in full above)", arguments=(), reproduce=None)
+            one = replace(one, evidence=TOLD_ABOVE, arguments=(), reproduce=None)
         once.append(one)
     return once
 

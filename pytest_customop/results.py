@@ -11,6 +11,7 @@ from typing import Any
 
 from .repro import Script, registers
 
+TOLD_ABOVE = "(told in full above)"  # the evidence of a result that repeats another one
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 
@@ -83,6 +84,8 @@ class CheckResult:
         if self.outcome in ("passed", "skipped"):
             reason = f": {self.record()['message']}" if self.message else ""
             return f"{self.outcome} {self.op} {self.check} [{self.case}]{reason}"
+        if self.evidence == TOLD_ABOVE:
+            return f"{self.finding}: {self.message} {TOLD_ABOVE} [{self.check}]"
         lines = [f"{self.finding or self.outcome}: {self.message}", "", *_place(self)]
         if self.evidence:
             lines += ["", self.evidence]

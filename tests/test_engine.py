@@ -145,7 +145,7 @@ def test_an_op_that_raises_is_told_in_full_once_a_case_and_in_one_line_after() -
         assert "and a second line" in first.evidence
         assert "in refuses" in first.evidence
         for one in others:
-            assert one.evidence == "(told in full above)"
+            assert str(one) == f"eager-raises: {one.message} (told in full above) [{one.check}]"
             assert one.message == first.message
             assert one.script() is None
 

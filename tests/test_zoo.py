@@ -12,6 +12,7 @@ from pytest_customop import CheckResult
 from pytest_customop.checks import builtin_checks
 from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CATALOGUE
+from pytest_customop.isolation import preserved_state
 from tests.zoo import Specimen, specimens
 
 ZOO = specimens()
@@ -88,7 +89,7 @@ def _assert_scripts_fail(results: list[CheckResult], path: Path) -> None:
         if script is None:
             continue
         script.write(path)
-        with pytest.raises(Exception), quiet():  # noqa: B017, PT011, PT012 -- whatever torch raises
+        with preserved_state(), quiet(), pytest.raises(Exception):  # noqa: B017, PT011, PT012 -- whatever torch raises
             exec(compile(script.text, path, "exec"), {"__file__": str(path)})
             pytest.fail(f"{told} is not shown by\n{script.text}")
         torch._dynamo.reset()

@@ -10,12 +10,15 @@ def tensors(values):
     return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
 
 
-def around(args, kwargs):
-    if not op._schema.is_mutable:
-        args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
-    before = [each.clone() for each in tensors((args, kwargs))]
-    result = op(*args, **kwargs)
-    return result, [CONSUMED for each in tensors((args, kwargs, result))], before
+def around(consume):
+    def function(args, kwargs):
+        if not op._schema.is_mutable:
+            args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
+        before = [each.clone() for each in tensors((args, kwargs))]
+        result = op(*args, **kwargs)
+        return result, [consume(each) for each in tensors((args, kwargs, result))], before
+
+    return function
 
 
 def outcome(function, inputs):
@@ -32,7 +35,7 @@ MARK    torch.manual_seed(seed)
     return tensors(result), tensors((args, kwargs)), list(found)
 
 
-for function in (around, lambda args, kwargs: [op(*args, **kwargs)]):
+for function in (CONSUMERSlambda args, kwargs: [op(*args, **kwargs)]):
     compiled = torch.compile(function, fullgraph=True, backend=backendSTATIC)
     for each in (inputs,OTHER):
         actual, eager = outcome(compiled, each), outcome(function, each)
@@ -45,14 +48,18 @@ _MARK = """    for each in tensors((args, kwargs)):
 """
 
 
-def _filled(mark: str, consumed: str, static: str, other: str) -> str:
-    parts = {"MARK": mark, "CONSUMED": consumed, "STATIC": static, "OTHER": other}
+_CLONED = "around(torch.clone), "
+_DOUBLED = "around(lambda each: each + each), "
+
+
+def _filled(mark: str, consumers: str, static: str, other: str) -> str:
+    parts = {"MARK": mark, "CONSUMERS": consumers, "STATIC": static, "OTHER": other}
     lines = _AROUND
     for name, text in parts.items():
         lines = lines.replace(name, text)
     return lines
 
 
-STATIC = _filled("", "each.clone()", ", dynamic=False", "")
-DYNAMIC = _filled(_MARK, "each + each", "", "")
-TWO_SIZES = _filled(_MARK, "each + each", "", " other_inputs")
+STATIC = _filled("", _CLONED, ", dynamic=False", "")
+DYNAMIC = _filled(_MARK, _CLONED + _DOUBLED, "", "")
+TWO_SIZES = _filled(_MARK, _CLONED + _DOUBLED, "", " other_inputs")

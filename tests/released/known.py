@@ -144,7 +144,7 @@ _QUANTO = (
     Known("test_quanto.py::test_quantize_symmetric", "*-withgrad-*3", REGISTRATION, _EAGER_ONLY),
     Known(
         "test_quanto.py::test_qbytes_mm",
-        "*",
+        "*-[01]",
         AUTOCAST,
         "the real kernel follows autocast, the fake one does not",
     ),
@@ -175,4 +175,208 @@ _TORCHAO = (
     Known("test_torchao.py::*quantize_affine_float8", "*-withgrad-*", REGISTRATION, _EAGER_ONLY),
 )
 
-KNOWN: tuple[Known, ...] = (*_BITSANDBYTES, *_QUANTO, *_SPHERICART, *_TORCHAO)
+_BREAK = dict.fromkeys(_COMPILE, "compile-graph-break")
+_NO_FAKE = _BREAK | dict.fromkeys((*_FAKE, "opcheck.test_aot_dispatch_dynamic"), "fake-missing")
+_ITEM = _BREAK | {
+    "fake.forward": "fake-raises",
+    "opcheck.test_aot_dispatch_dynamic": "fake-raises",
+}
+_ALIAS = {"values.aliasing": "undeclared-alias"}
+_STRIDED = "reads strided memory as if it were contiguous"
+
+_FBGEMM = tuple(
+    Known(f"test_fbgemm.py::{test}", cases, codes, reason)
+    for test, cases, codes, reason in (
+        *(
+            (test, "*", wrong_fake("fake-shape-mismatch"), "the fake kernel pads columns to four")
+            for test in (
+                "test_float_to_fused_8bit_rowwise",
+                "test_float_or_half_to_fused_8bit_rowwise",
+                "test_fused_8bit_rowwise_to_*",
+            )
+        ),
+        *(
+            (test, "*-transposed-*", STRIDES, "the fake kernel keeps strides that the real drops")
+            for test in (
+                "test_float_to_hfp8",
+                "test_hfp8_to_float",
+                "test_jagged_dense_elementwise_add",
+                "test_permute_pooled_embs_auto_grad",
+            )
+        ),
+        *(
+            (test, "*", LAYOUTS, _STRIDED)
+            for test in (
+                "test_float_*",
+                "test_fused_*",
+                "test_hfp8_to_float",
+                "test_batched_unary_embeddings",
+                "test_block_bucketize_sparse_features",
+                "test_expand_into_jagged_permute",
+                "test_get_source_mask",
+                "test_histogram_binning_calibration",
+                "test_pack_segments_v2",
+                "test_permute_2d_*",
+                "test_permute_sparse_features",
+                "test_repeat_arange",
+                "test_segment_sum_csr",
+            )
+        ),
+        *(
+            (test, "*grad-0", LAYOUTS, _STRIDED)
+            for test in ("test_pack_segments", "test_permute_pooled_embs_auto_grad")
+        ),
+        *(
+            (test, "*", _NO_FAKE, "there is no fake kernel")
+            for test in (
+                "test_float_to_bfloat16",
+                "test_index_select_dim0",
+                "test_sll_dense_jagged_cat_jagged_out",
+                "test_stacked_jagged_*",
+            )
+        ),
+        *(
+            (test, "*-withgrad-*", REGISTRATION, "gradients come from no autograd kernel")
+            for test in (
+                "test_index_select_dim0",
+                "test_jagged_dense_elementwise_add",
+                "test_sll_dense_jagged_cat_jagged_out",
+                "test_stacked_jagged_*",
+            )
+        ),
+        *(
+            (test, "*", _ITEM, "the kernel at AutogradCPU reads values, and hides the meta kernel")
+            for test in (
+                "test_sll_array_jagged_bmm_jagged_out",
+                "test_sll_jagged2_*",
+                "test_sll_jagged_dense_elementwise_mul_jagged_out",
+                "test_sll_jagged_flash_attention_basic",
+                "test_sll_jagged_jagged_bmm_jagged_out",
+            )
+        ),
+        *(
+            (test, "*", _ALIAS, "returns its offsets; the schema says new ones")
+            for test in (
+                "test_dense_to_jagged",
+                "test_jagged_dense_bmm",
+                "test_jagged_dense_*_jagged_output",
+                "test_jagged_dense_elementwise_mul",
+                "test_jagged_softmax",
+            )
+        ),
+        (
+            "test_jagged_dense_elementwise_add_jagged_output",
+            "*",
+            {"compile.dynamic": "compile-output-mismatch"},
+            "compiled code reuses the memory of the returned offsets: the caller's are overwritten",
+        ),
+        (
+            "test_sll_jagged_dense_elementwise_add",
+            "*",
+            {"compile.dynamic": "compile-mutation-mismatch"},
+            "compiled code reuses the memory of the returned offsets: the caller's are overwritten",
+        ),
+        (
+            "test_jagged_dense_elementwise_mul",
+            "*",
+            {"backward.checkpoint": "checkpoint-mismatch"},
+            "the backward unpacks its saved tensors twice",
+        ),
+        (
+            "test_sll_jagged_dense_elementwise_mul_jagged_out",
+            "*",
+            {"gradcheck.backward": "gradient-missing"},
+            "no gradient for the dense factor",
+        ),
+        (
+            "test_pack_segments_v2",
+            "*-0",
+            dict.fromkeys(_COMPILE, "compile-error")
+            | dict.fromkeys((*_FAKE, "opcheck.test_aot_dispatch_dynamic"), "fake-raises"),
+            "the presence mask of the meta kernel is on the CPU",
+        ),
+        (
+            "test_group_index_select_dim0",
+            "*",
+            dict.fromkeys(_COMPILE, "compile-output-mismatch")
+            | {"fake.backward": "fake-dtype-mismatch"},
+            "the fake kernels are those of the GPU",
+        ),
+        (
+            "test_batch_index_select_dim0",
+            "*",
+            {"values.defaults": "default-differs"},
+            "the fake kernel lacks a default of the schema",
+        ),
+        *(
+            (
+                test,
+                "*-withgrad-*",
+                {"compile.dynamic": "compile-error"},
+                "generated code of the backward at a dynamic size lacks that size",
+            )
+            for test in ("test_batch_index_select_dim0", "test_permute_2d_sparse_data")
+        ),
+    )
+)
+
+_SPECIALISED = {"compile.dynamic": "compile-recompiles", "fake.symbolic": "fake-size-specialised"}
+_GRID = "the schema of the backward op has int, not SymInt, for the grid"
+
+_HARMONICS = (
+    *(
+        Known(f"test_torch_harmonics.py::{test}", "*-withgrad-*", codes, _GRID)
+        for test, codes in (
+            ("test_contraction", _SPECIALISED),
+            ("test_fused_convolution", _SPECIALISED),
+            ("test_transpose_contraction", {"fake.symbolic": "fake-size-specialised"}),
+        )
+    ),
+    Known(
+        "test_torch_harmonics.py::test_attention_in_torch",
+        "*-withgrad-*",
+        {
+            "compile.static": "compile-graph-break",
+            "fake.backward": "fake-raises",
+            "opcheck.test_aot_dispatch_dynamic": "opcheck-failure",
+        },
+        "the backward reads values, and cannot be traced",
+    ),
+)
+
+_BACKWARD_STRIDES = {
+    "compile.static": "compile-stride-assert",
+    "fake.backward": "fake-stride-mismatch",
+}
+
+_CUSTOM_OP_DB = tuple(
+    Known(f"test_custom_op_db.py::test_numpy_{name}", cases, codes, reason)
+    for name, cases, codes, reason in (
+        *(
+            (name, "*-transposed-0", STRIDES, "the fake kernel has other strides")
+            for name in ("cat", "mul", "mul_scalar", "sort")
+        ),
+        *(
+            (name, "*-withgrad-transposed-0", _BACKWARD_STRIDES, "its backward calls one of those")
+            for name in ("cube", "split_copy")
+        ),
+        (
+            "view_copy",
+            "*-transposed-0",
+            wrong_fake("fake-raises", "compile-error")
+            | {"opcheck.test_aot_dispatch_dynamic": "fake-raises"},
+            "the fake kernel makes a view that the strides do not allow",
+        ),
+        ("cat", "*", {"vmap.loop": "vmap-raises"}, "the vmap rule expects one argument"),
+    )
+)
+
+KNOWN: tuple[Known, ...] = (
+    *_BITSANDBYTES,
+    *_CUSTOM_OP_DB,
+    *_FBGEMM,
+    *_HARMONICS,
+    *_QUANTO,
+    *_SPHERICART,
+    *_TORCHAO,
+)

@@ -109,7 +109,11 @@ def test_jagged_dense_elementwise_mul(): ...
 def test_batched_dense_vec_jagged_2d_mul(): ...
 
 
-@customop_cases(OPS.jagged_softmax, [(values(4), OFFSETS, 2)], layouts=LAYOUTS)
+# Of a fixed shape: rows after the last offset are left as the memory was.
+ROWS = tensor(values=torch.linspace(-1, 1, 12).cos().reshape(3, 4).tolist())
+
+
+@customop_cases(OPS.jagged_softmax, [(ROWS, OFFSETS, 2)], layouts=LAYOUTS)
 def test_jagged_softmax(): ...
 
 
@@ -117,7 +121,11 @@ def test_jagged_softmax(): ...
 def test_jagged_jagged_bmm(): ...
 
 
-@customop_cases(OPS.jagged_dense_bmm, [(values(4), OFFSETS, tensor(3, 4, 5), 2)], layouts=LAYOUTS)
+# Of a fixed shape: the op takes more matrices than rows without a word.
+MATRICES = tensor(values=torch.linspace(-1, 1, 60).cos().reshape(3, 4, 5).tolist())
+
+
+@customop_cases(OPS.jagged_dense_bmm, [(values(4), OFFSETS, MATRICES, 2)], layouts=LAYOUTS)
 def test_jagged_dense_bmm(): ...
 
 
@@ -366,7 +374,7 @@ def test_float_to_bfloat16(): ...
 
 
 @customop_cases(
-    OPS.sll_jagged_dense_bmm, [(values(4), tensor(3, 4, 5), OFFSETS, 2, False)], layouts=LAYOUTS
+    OPS.sll_jagged_dense_bmm, [(values(4), MATRICES, OFFSETS, 2, False)], layouts=LAYOUTS
 )
 def test_sll_jagged_dense_bmm(): ...
 
@@ -390,7 +398,7 @@ def test_sll_jagged2_to_padded_dense(): ...
 def test_sll_jagged_dense_elementwise_mul_jagged_out(): ...
 
 
-@customop_cases(OPS.sll_jagged_softmax, [(values(4), OFFSETS, 2)])
+@customop_cases(OPS.sll_jagged_softmax, [(ROWS, OFFSETS, 2)])
 def test_sll_jagged_softmax(): ...
 
 

@@ -8,7 +8,8 @@ from pytest_customop import customop_cases, tensor
 pytest.importorskip("sphericart.torch")
 
 OPS = torch.ops.sphericart_torch
-POINTS = [(tensor(5, 3, low=-1, high=1), 2)]
+# Of a fixed shape: the ops take rows of another length than three without a word.
+POINTS = [(tensor(values=torch.linspace(-1, 1, 15).cos().reshape(5, 3).tolist()), 2)]
 EVERYWHERE = {"dtypes": [torch.float64], "layouts": ["contiguous", "transposed"]}
 
 

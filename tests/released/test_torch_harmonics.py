@@ -23,7 +23,9 @@ def attention():
     made = harmonics.NeighborhoodAttentionS2(4, GRID, GRID, num_heads=2)
     indices = (made.psi_col_idx, made.psi_roff_idx, made.psi_seg, made.psi_seg_off)
     for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
-        given = [field(2, *GRID, 4, dtype=dtype) for _ in range(3)]
+        # Of a fixed shape: the op takes another grid than the precomputed one without a word.
+        waves = [torch.linspace(0, end, 576).sin().reshape(2, *GRID, 4) for end in (20, 30, 40)]
+        given = [tensor(values=wave.tolist(), dtype=dtype) for wave in waves]
         yield Sample((*given, made.quad_weights, *indices, 2, GRID[1], *GRID), id=name)
 
 

@@ -15,7 +15,12 @@ specimen = functools.partial(registry.specimen, backend="aot_eager")
 
 MATRIX = tensor(4, 3)
 LIMIT = "checker-limit"
-SPARSE = {"compile.dynamic": LIMIT, "compile.static": LIMIT, "opcheck.test_schema": LIMIT}
+SPARSE = {
+    "compile.dynamic": LIMIT,
+    "compile.static": LIMIT,
+    "fake.symbolic": "no-second-size",
+    "opcheck.test_schema": LIMIT,
+}
 GENERATOR = {
     "compile.dynamic": LIMIT,
     "compile.static": LIMIT,
@@ -24,11 +29,11 @@ GENERATOR = {
 LEFT_OUT = {"gradcheck.backward": "left-out", "gradcheck.double": "left-out"}
 
 
-def defined(name, signature, kernel, fake, tags=()):
+def defined(name, signature, kernel, fake, tags=(), key="CPU"):
     """An op of the zoo's library, whose kernel may do what `custom_op` does not let through."""
     lib = library()
     lib.define(f"{name}{signature}", tags=tags)
-    lib.impl(name, torch.no_grad()(kernel), "CPU")
+    lib.impl(name, torch.no_grad()(kernel), key)
     torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
     return getattr(torch.ops.zoo, name).default
 
@@ -143,6 +148,7 @@ def sparse_argument():
         "(Tensor a, Tensor b) -> Tensor",
         lambda a, b: a.to_dense() + b,
         lambda a, b: torch.empty_like(b),
+        key="CompositeExplicitAutograd",
     )
 
 
