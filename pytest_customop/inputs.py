@@ -64,8 +64,9 @@ def tensor(
         dtype: a fixed dtype; None takes the case's dtype. Integer index tensors need one.
         low, high: the half-open range of the values, which `torch.testing.make_tensor` draws from a
             generator seeded by the case's id; None leaves the range to `make_tensor`.
-        values: nested lists of numbers, in place of a shape and a range. Without a `dtype`, whole
-            numbers and booleans keep torch's own dtype for them; others take the case's dtype.
+        values: nested lists of numbers, a tensor or an array, in place of a shape and a range.
+            Without a `dtype`, whole numbers and booleans keep torch's own dtype for them; others take
+            the case's dtype.
         fill: one number for every element, in place of a range.
         requires_grad: False keeps this tensor out of the cases with gradients; True puts it in even
             if the op mutates it; None leaves it to the case.
@@ -78,6 +79,7 @@ def tensor(
     if values is not None:
         if shape:
             raise ValueError("tensor(): give a shape or values=, not both")
+        values, dtype = _listed(values, dtype)
         sizes = _shape_of(values)
     given = [name for name, it in (("values", values), ("fill", fill)) if it is not None]
     if low is not None or high is not None:
@@ -87,6 +89,15 @@ def tensor(
     if low is not None and high is not None and not low < high:
         raise ValueError(f"tensor(): low={low} is not below high={high}")
     return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout)
+
+
+def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | None]:
+    """The values as lists; a tensor's dtype stays if it is one of whole numbers."""
+    if not hasattr(values, "tolist"):
+        return values, dtype
+    own: Any = getattr(values, "dtype", None)
+    whole = hasattr(own, "is_floating_point") and not (own.is_floating_point or own.is_complex)
+    return values.tolist(), own if whole and dtype is None else dtype
 
 
 def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:

@@ -77,8 +77,9 @@ def resized_at(
 def second_case(case: Case) -> Case:
     """The case at other sizes, on which the real op works.
 
-    Every size of at least 2 is changed, equal ones together; if the op refuses that, as many of
-    them as it takes. Int arguments that equal a changed size are left first, then changed with it.
+    Every size of at least 2 is changed, equal ones together; if the op or its backward refuses
+    that, as many of them as both take; if there are none, as the op alone takes. Int arguments that
+    equal a changed size are left first, then changed with it.
     Its eager result is there and did not raise.
 
     Raises:
@@ -92,7 +93,10 @@ def second_case(case: Case) -> Case:
         raise skip("no-second-size", fixed_inputs(case))
     groups = _by_size(movable)
     refusals: list[str] = []
-    found = _accepted(case, groups, {}, {}, refusals) or _one_by_one(case, groups, refusals)
+    found = None
+    for accept in (_works_backward, _works):  # many kernels do not look whether sizes fit
+        found = found or _accepted(case, groups, {}, {}, refusals, accept)
+        found = found or _one_by_one(case, groups, refusals, accept)
     if found is None:
         raise skip(
             "no-second-size",
@@ -145,6 +149,7 @@ def _accepted(
     changes: Mapping[Place, int],
     integers: Mapping[int, int],
     refusals: list[str],
+    accept: Callable[[Case], bool],
 ) -> _Accepted | None:
     """The first case that the op takes with these groups changed on top of earlier changes."""
     own = whole_numbers(case)
@@ -160,21 +165,36 @@ def _accepted(
         changed = resized_at(case, wanted, both)
         if changed is None:
             continue
-        if changed.eager.error is None:
+        if accept(changed):
             return changed, wanted, both
-        refusals.append(_refusal(changed))
+        if changed.eager.error is not None:
+            refusals.append(_refusal(changed, changed.eager.error))
     return None
 
 
+def _works(case: Case) -> bool:
+    return case.eager.error is None
+
+
+def _works_backward(case: Case) -> bool:
+    try:
+        return _works(case) and case.eager_gradients is not None
+    except Exception:  # whatever a backward raises
+        return False
+
+
 def _one_by_one(
-    case: Case, groups: Collection[Collection[Place]], refusals: list[str]
+    case: Case,
+    groups: Collection[Collection[Place]],
+    refusals: list[str],
+    accept: Callable[[Case], bool],
 ) -> _Accepted | None:
     """The case with as many sizes changed as the op takes, one size after the other."""
     best: _Accepted | None = None
     for group in groups:
         for part in (group, *([place] for place in group if len(group) > 1)):
             _, changes, integers = best or (case, {}, {})
-            found = _accepted(case, [part], changes, integers, refusals)
+            found = _accepted(case, [part], changes, integers, refusals, accept)
             best = found or best
             if found and part is group:
                 break
@@ -238,8 +258,7 @@ def _replaced(value: Any, changes: Mapping[int, int]) -> Any:
     return value
 
 
-def _refusal(case: Case) -> str:
-    error = case.eager.error
+def _refusal(case: Case, error: Exception) -> str:
     first = (str(error).strip().splitlines() or [""])[0].strip()
     shapes = ", ".join(
         f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()

@@ -164,3 +164,11 @@ def test_a_real_tensor_keeps_its_layout_unless_the_case_has_one() -> None:
 def test_gradient_options_have_gradcheck_s_defaults() -> None:
     options = GradOptions()
     assert (options.eps, options.atol, options.rtol) == (1e-6, 1e-6, 1e-5)
+
+
+def test_values_may_be_a_tensor_or_an_array() -> None:
+    spec = tensor(values=torch.tensor([[1, 2], [3, 4]], dtype=torch.int32))
+    assert (spec.values, spec.shape, spec.dtype) == ([[1, 2], [3, 4]], (2, 2), torch.int32)
+    assert tensor(values=torch.tensor([0.5])).dtype is None
+    assert tensor(values=torch.tensor(0.5).numpy()).shape == ()
+    assert tensor(values=torch.tensor([True]), dtype=torch.float32).dtype == torch.float32

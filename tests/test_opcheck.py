@@ -279,8 +279,8 @@ def _limits() -> dict[str, tuple[str, Case, str]]:
         "sparse": (SCHEMA, case("densifies", torch.eye(3).to_sparse()), "is sparse_coo"),
         "dense copies": (AOT, case("wants_offset", torch.ones(5)[1:]), "calls the op on dense"),
         "tag": (FAKE, case("nonzero"), "torch.Tag.dynamic_output_shape"),
-        "composite fake": (FAKE, case("composite"), "made of other ops"),
-        "composite schema": (SCHEMA, case("composite"), "made of other ops"),
+        "composite fake": (FAKE, case("composite"), "above the level of kernels"),
+        "composite schema": (SCHEMA, case("composite"), "above the level of kernels"),
     }
 
 

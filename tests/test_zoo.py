@@ -14,9 +14,12 @@ from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CATALOGUE
 from pytest_customop.isolation import preserved_state
 from tests.zoo import Specimen, specimens
+from tests.zoo.registry import TORCH
 
 ZOO = specimens()
-CHECKS = {check.name for check in builtin_checks()}
+# torch 2.4 registers no vmap rules, and what the specimens export it exports in another way.
+NOT_HERE = {"export.roundtrip", "vmap.loop"} if TORCH < (2, 5) else set()
+CHECKS = {check.name for check in builtin_checks()} - NOT_HERE
 BROKEN = {name: one for name, one in ZOO.items() if one.expected}
 
 # Checks for which there is no op that they alone catch, and why.
@@ -100,7 +103,7 @@ def test_every_check_and_every_code_has_a_broken_op() -> None:
     for one in BROKEN.values():
         checks |= {check for check, _ in one.every_finding()}
         codes |= {code for _, code in one.every_finding()}
-    assert checks == CHECKS
+    assert checks == CHECKS | NOT_HERE
     assert codes == set(CATALOGUE)
 
 

@@ -22,7 +22,7 @@ from ..compile_errors import (
 from ..compiled import BARE, Form, Surrounded
 from ..draw import Arguments
 from ..findings import CheckFailed, CheckSkipped, fail, skip
-from ..sizes import second_case
+from ..sizes import second_case, whole_numbers
 from ..values import is_plain
 from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
 from .fake_scripts import traced
@@ -167,6 +167,8 @@ def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> No
     if pinned is None:
         return  # relations between sizes, sizes 0 and 1, strides: nothing that the op decided
     name, dim, size = pinned
+    if size in whole_numbers(case):
+        return  # the op may compare the two, as it may well do
     raise fail(
         "compile-recompiles",
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "

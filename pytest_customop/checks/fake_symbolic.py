@@ -202,6 +202,8 @@ def _judge(trial: _Trial, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
         if not _alike(case.eager, changed.eager):
             return True  # another number of outputs, or of dims, cannot be symbolic
         trouble = _first(other.troubles(), known)
+        if trouble is None and {place.size for place in pin.places} <= whole_numbers(case):
+            return True  # a comparison of sizes with arguments, which both may have to decide
         if trouble is None:
             raise _specialised(case, pin, changed)
         if not _excused(trial, other, known):

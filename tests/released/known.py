@@ -158,12 +158,6 @@ _SPHERICART = (
         "the backward always raises: gradients of unused outputs arrive as zeros, not None",
     ),
     Known(
-        "test_sphericart.py::*_with_gradients",
-        "*-withgrad-*",
-        {"gradcheck.double": "backward-raises"},
-        "the second derivative calls the backward that always raises",
-    ),
-    Known(
         "test_sphericart.py::*",
         "*",
         {"vmap.loop": "vmap-mismatch"},

@@ -13,6 +13,7 @@ import torch
 
 from pytest_customop import Sample, ops
 from pytest_customop.draw import Arguments, Placement, draw
+from pytest_customop.isolation import preserved_state
 from pytest_customop.ops import Op
 from pytest_customop.report.terminal import aligned
 
@@ -55,10 +56,14 @@ def _row(one: Specimen) -> list[str]:
     loop: dict[str, None] = {}
     op = ops.resolve(one.op())
     for drawn in _inputs(one, op):
-        alone |= dict.fromkeys(opcheck_alone(op.overload, drawn.args, dict(drawn.kwargs)))
+        with preserved_state():
+            alone |= dict.fromkeys(opcheck_alone(op.overload, drawn.args, dict(drawn.kwargs)))
     for drawn in _inputs(one, op):
         kwargs = dict(drawn.kwargs)
-        loop |= dict.fromkeys(by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_formula))
+        with preserved_state():
+            loop |= dict.fromkeys(
+                by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_formula)
+            )
     return [
         one.name,
         ", ".join(alone) or "-",

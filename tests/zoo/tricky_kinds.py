@@ -16,8 +16,8 @@ specimen = functools.partial(registry.specimen, backend="aot_eager")
 MATRIX = tensor(4, 3)
 LIMIT = "checker-limit"
 SPARSE = {
-    "compile.dynamic": LIMIT,
-    "compile.static": LIMIT,
+    "compile.dynamic": registry.since("2.13", LIMIT),
+    "compile.static": registry.since("2.13", LIMIT),
     "fake.symbolic": "no-second-size",
     "opcheck.test_schema": LIMIT,
 }

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
-from .registry import library, specimen
+from .registry import TORCH, library, specimen
 
 MATRIX = tensor(4, 3)
 NO_FLOAT64 = {"gradcheck.backward": "no-float64", "gradcheck.double": "no-float64"}
@@ -42,7 +42,11 @@ def nan_outputs():
     return _op("nan_outputs", torch.sqrt)
 
 
-@specimen((tensor(4, 3),), (tensor(),), dtypes=[torch.complex64, torch.complex128])
+# Inductor of torch 2.4 generates no code for complex tensors without dims.
+ANY_DIM = [(tensor(4, 3),), (tensor(),)][: 2 if TORCH >= (2, 13) else 1]
+
+
+@specimen(*ANY_DIM, dtypes=[torch.complex64, torch.complex128])
 def complex_gradient():
     """Correct: a complex product with the right conjugation."""
     return _op("complex_gradient", lambda z: z * z * z, lambda z, grad: 3 * (z * z).conj() * grad)
