@@ -275,7 +275,8 @@ def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> Chec
     if not kinds & {"Unsupported", "UserError", "GuardOnDataDependentSymNode"}:
         return None
     text = _trimmed(str(error))
-    reason = text.partition("\n")[0].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = next((line for line in lines if not line.endswith("raised:")), text)
     explained = re.search(r"Explanation: *(\S.*)", text)
     if explained:
         reason = f"{reason}: {explained.group(1).strip()}"
