@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 
 def opcheck_alone(op: Any, args: Any, kwargs: Any) -> list[str]:
@@ -34,10 +34,22 @@ def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_formula: bool) ->
         torch.testing.assert_close(_outcome(compiled, args, kwargs), eager)
     if has_formula and any(each.requires_grad for each in _tensors((args, kwargs))):
         with step("gradcheck"):
-            torch.autograd.gradcheck(
-                lambda *leaves: op(*leaves, **kwargs), _widened(args), fast_mode=True
-            )
+            _gradcheck(op, _widened(args), _widened(kwargs))
     return failed
+
+
+def _gradcheck(op: Any, args: Any, kwargs: Any) -> None:
+    leaves, tree = tree_flatten((args, kwargs))
+    given = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def function(*tensors: torch.Tensor) -> Any:
+        filled = [*leaves]
+        for at, tensor in zip(given, tensors, strict=True):
+            filled[at] = tensor
+        args, kwargs = tree_unflatten(filled, tree)
+        return tuple(_tensors(op(*args, **kwargs)))
+
+    torch.autograd.gradcheck(function, [leaves[at] for at in given], fast_mode=True)
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
