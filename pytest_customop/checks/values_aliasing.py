@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,25 +14,12 @@ from ..draw import Arguments, base_name
 from ..findings import CheckFailed, fail, skip
 from ..memory.calls import CALL, Caller, differ, expression, refuse_random, refuse_silent, results
 from ..memory.changes import changeable
-from ..memory.placed import LAY_OUT, movable, placements
+from ..memory.placed import movable, placements
 from ..memory.storage import share_memory
+from ..memory.tried import Tried, moved_to
 from ..values import leaves
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-
-@dataclass(frozen=True)
-class _Tried:
-    """Arguments to call the op with.
-
-    Args:
-        words: how they differ from the sample's: ", with x transposed in memory".
-        script: the lines that make the same of `args` and `kwargs`.
-    """
-
-    words: str
-    arguments: Arguments
-    script: str = ""
 
 
 def aliasing(case: Case) -> None:
@@ -62,27 +48,24 @@ def aliasing(case: Case) -> None:
             )
 
 
-def _shared(case: Case, tried: _Tried, text: str) -> CheckFailed:
+def _shared(case: Case, tried: Tried, text: str) -> CheckFailed:
     message = f"{case.op.name}{tried.words}: {text}"
     return fail("undeclared-alias", message, repro=_script(tried))
 
 
-def _script(tried: _Tried) -> str:
-    return _ALIASING.format(
-        lay_out=LAY_OUT if "lay_out" in tried.script else "", lines=tried.script
-    )
+def _script(tried: Tried) -> str:
+    return _ALIASING.format(lay_out=tried.lay_out, lines=tried.script)
 
 
-def _tried(case: Case) -> Iterator[_Tried]:
+def _tried(case: Case) -> Iterator[Tried]:
     """The sample, other layouts of it, and other dtypes."""
-    yield _Tried("", case.inputs())
+    yield Tried("", case.inputs())
     for moved in placements(case.inputs, alone=False):
-        script = moved.script(lambda path: expression(case, path))
-        yield _Tried(f", with {moved.words}", moved.arguments, script)
+        yield moved_to(case, moved)
     yield from _in_other_dtypes(case)
 
 
-def _in_other_dtypes(case: Case) -> Iterator[_Tried]:
+def _in_other_dtypes(case: Case) -> Iterator[Tried]:
     """The same values in other floating-point dtypes: wider ones only, for a native kernel.
 
     Native code that takes a dtype for granted writes past the end of a tensor of a narrower one.
@@ -101,7 +84,7 @@ def _in_other_dtypes(case: Case) -> Iterator[_Tried]:
                 if one.dtype == given
             )
             cast = case.inputs().map(lambda one, to=dtype: _cast(one, given, to))  # type: ignore[misc]
-            yield _Tried(f", in {str(dtype).removeprefix('torch.')}", cast, script)
+            yield Tried(f", in {str(dtype).removeprefix('torch.')}", cast, script)
 
 
 def _cast(tensor: torch.Tensor, given: torch.dtype, dtype: torch.dtype) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,24 +12,10 @@ from ..draw import Arguments, base_name
 from ..findings import CheckFailed, fail, skip
 from ..memory.calls import Caller, expression, plain_arguments, with_argument
 from ..memory.changes import EXTREMES, changeable, write
-from ..memory.placed import LAY_OUT, OFFSET, PLACINGS, Placing, rearrange
+from ..memory.placed import OFFSET, PLACINGS, Placing, rearrange
 from ..memory.storage import Snapshot, Write
+from ..memory.tried import Tried, moved_to
 from ..values import is_plain
-
-
-@dataclass(frozen=True)
-class _Tried:
-    """Arguments to call the op with.
-
-    Args:
-        words: how they differ from the sample's: ", with x transposed in memory".
-        arguments: fresh ones.
-        script: the lines that make the same of `args` and `kwargs`.
-    """
-
-    words: str
-    arguments: Arguments
-    script: str = ""
 
 
 def mutation(case: Case) -> None:
@@ -54,7 +39,7 @@ def mutation(case: Case) -> None:
         )
 
 
-def _judge(case: Case, tried: _Tried, snapshot: Snapshot) -> None:
+def _judge(case: Case, tried: Tried, snapshot: Snapshot) -> None:
     found = snapshot.forbidden()
     if found is not None:
         raise _forbidden(case, tried, found)
@@ -76,7 +61,7 @@ def _judge(case: Case, tried: _Tried, snapshot: Snapshot) -> None:
         )
 
 
-def _forbidden(case: Case, tried: _Tried, found: Write) -> CheckFailed:
+def _forbidden(case: Case, tried: Tried, found: Write) -> CheckFailed:
     place = expression(case, found.argument)
     start = f"{case.op.name}{tried.words}:"
     if found.outside:
@@ -91,9 +76,9 @@ def _forbidden(case: Case, tried: _Tried, found: Write) -> CheckFailed:
     return fail("undeclared-mutation", text, repro=_script(tried, _BYTES.format(one=place)))
 
 
-def _tried(case: Case) -> Iterator[_Tried]:
+def _tried(case: Case) -> Iterator[Tried]:
     """The sample, it with guard zones and paddings, other values, and flags turned over."""
-    yield _Tried("", case.inputs())
+    yield Tried("", case.inputs())
     for placing in (OFFSET, *PLACINGS[:-1]):
         moved = _moved(case, placing)
         if moved:
@@ -106,21 +91,20 @@ def _tried(case: Case) -> Iterator[_Tried]:
             script = "\n".join(lines)
             words = f", with values {change.words}"
             if guarded:
-                yield _Tried(words, guarded.arguments, f"{script}\n{guarded.script}")
-            yield _Tried(words, change.apply(drawn), script)
+                yield Tried(words, guarded.arguments, f"{script}\n{guarded.script}")
+            yield Tried(words, change.apply(drawn), script)
     for name, value in plain_arguments(drawn):
         if isinstance(value, bool) and "[" not in name:
             turned = with_argument(case.inputs(), name, not value)
             script = f"{expression(case, name)} = {not value}"
-            yield _Tried(f", with {name}={not value}", turned, script)
+            yield Tried(f", with {name}={not value}", turned, script)
 
 
-def _moved(case: Case, placing: Placing, drawn: Arguments | None = None) -> _Tried | None:
+def _moved(case: Case, placing: Placing, drawn: Arguments | None = None) -> Tried | None:
     moved = rearrange(case.inputs() if drawn is None else drawn, placing)
     if moved is None:
         return None
-    script = moved.script(lambda path: expression(case, path))
-    return _Tried(f", with {moved.words}", moved.arguments, script)
+    return moved_to(case, moved)
 
 
 def _may_stay(calls: Caller, name: str) -> bool:
@@ -186,9 +170,8 @@ def _told_apart(case: Case) -> Arguments:
     return arguments
 
 
-def _script(tried: _Tried, lines: str) -> str:
-    lay_out = LAY_OUT if "lay_out" in tried.script else ""
-    return _START.format(lay_out=lay_out, lines=tried.script) + lines
+def _script(tried: Tried, lines: str) -> str:
+    return _START.format(lay_out=tried.lay_out, lines=tried.script) + lines
 
 
 _START = """{lay_out}
