@@ -1,9 +1,9 @@
-"""pytest's hooks and fixtures, nothing else. Loading it imports no torch."""
+"""pytest's hooks, nothing else; the fixtures are in `fixtures.py`. Loading it imports no torch."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,17 +12,14 @@ from . import hookspecs
 from .collection import CELL, items_of, plan_for
 from .marker import NAME
 from .records import carried_by
-from .rerun import failure_text, script_of
+from .rerun import failure_text
 from .samples import MarkError
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
 from .suggest import misspelt
 
 if TYPE_CHECKING:
-    import torch
-
     from .checks import Check
-    from .handles import CaseHandle
     from .matrix import Planned
 
 _MARKER = (
@@ -33,6 +30,7 @@ _MARKER = (
     "an item. "
     "Use pytest_customop.customop_cases(...), which is typed."
 )
+pytest_plugins = ("pytest_customop.fixtures",)
 NOTHING = "not-selected"
 _WORKER_UNKNOWN = "customop_unknown_checks"
 
@@ -290,8 +288,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    from .report import json_file
-
     state = session.config.stash[SESSION]
     if _is_worker(session.config):
         session.config.workeroutput[_WORKER_UNKNOWN] = state.wrong_checks()  # type: ignore[attr-defined]
@@ -301,6 +297,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
     _tell_once(session.config)
     if state.settings.reports:
+        from .report import json_file
+
         settings = {"seed": state.settings.seed, "backend": state.settings.backend}
         for path in state.settings.reports:
             json_file.write(path, json_file.environment(settings), state.records.values())
@@ -308,12 +306,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _tell_once(config: pytest.Config) -> None:
     """Shorten, before the terminal prints them, the failures that follow from others."""
-    from .report.failures import tell_once
-
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    failed = terminal.stats.get("failed") if terminal is not None else None
     records = config.stash[SESSION].records
-    if terminal is not None and records:
-        tell_once(terminal.stats.get("failed", ()), list(records.values()))
+    if failed and records:
+        from .report.failures import tell_once
+
+        tell_once(failed, list(records.values()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -335,69 +334,3 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(line)
     for path in state.settings.reports:
         terminalreporter.write_line(f"report: {path}")
-
-
-# Fixtures
-
-
-@pytest.fixture
-def _customop_cell(request: pytest.FixtureRequest) -> Planned:
-    return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def customop_case(_customop_cell: Planned) -> CaseHandle:
-    """One case of the test's customop_cases mark: call it to run the op on fresh inputs.
-
-    `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,
-    `.requires_grad`, `.layout`, `.sample_id`.
-    """
-    from .handles import CaseHandle
-
-    assert _customop_cell.case is not None  # only the body requests it
-    return CaseHandle(_customop_cell.case)
-
-
-@pytest.fixture
-def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
-
-    Runs every check of the session on them and raises one error that lists every finding.
-    """
-    from .engine import run_declaration
-    from .handles import ConformanceError
-    from .marker import declare_call
-
-    item = request.node
-    session = item.config.stash[SESSION]
-    results = item.stash.setdefault(RESULTS, [])
-
-    def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
-        from .inputs import Sample
-
-        declaration = declare_call({"op": op, "samples": [Sample(args, kwargs)]}, "customop_check")
-        found = run_declaration(declaration, session.settings, item.ihook)
-        results.extend(found)
-        bad = [one for one in found if one.outcome in ("failed", "error")]
-        for number, one in enumerate(bad):
-            script_of(item, one, number)
-        if bad:
-            raise ConformanceError(bad)
-
-    return check
-
-
-@pytest.fixture
-def customop_device(request: pytest.FixtureRequest) -> str:
-    """Each device of `--customop-devices` in turn; absent ones are skipped with the reason."""
-    device: str = request.param
-    absent = request.config.stash[SESSION].why_absent(device)
-    if absent:
-        pytest.fail(f"{absent} (--customop-require-devices)", pytrace=False)
-    return device
-
-
-@pytest.fixture
-def customop_dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    """Each dtype of `--customop-dtypes` in turn; without the option torch's default dtype."""
-    return request.param  # type: ignore[no-any-return]

@@ -1,0 +1,80 @@
+"""The fixtures that tests request. Loading it imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .rerun import script_of
+from .session import RESULTS, SESSION
+
+if TYPE_CHECKING:
+    import torch
+
+    from .handles import CaseHandle
+    from .matrix import Planned
+
+
+@pytest.fixture
+def _customop_cell(request: pytest.FixtureRequest) -> Planned:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def customop_case(_customop_cell: Planned) -> CaseHandle:
+    """One case of the test's customop_cases mark: call it to run the op on fresh inputs.
+
+    `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,
+    `.requires_grad`, `.layout`, `.sample_id`.
+    """
+    from .handles import CaseHandle
+
+    assert _customop_cell.case is not None  # only the body requests it
+    return CaseHandle(_customop_cell.case)
+
+
+@pytest.fixture
+def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
+
+    Runs every check of the session on them and raises one error that lists every finding.
+    """
+    from .engine import run_declaration
+    from .handles import ConformanceError
+    from .marker import declare_call
+
+    item = request.node
+    session = item.config.stash[SESSION]
+    results = item.stash.setdefault(RESULTS, [])
+
+    def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
+        from .inputs import Sample
+
+        declaration = declare_call({"op": op, "samples": [Sample(args, kwargs)]}, "customop_check")
+        found = run_declaration(declaration, session.settings, item.ihook)
+        results.extend(found)
+        bad = [one for one in found if one.outcome in ("failed", "error")]
+        for number, one in enumerate(bad):
+            script_of(item, one, number)
+        if bad:
+            raise ConformanceError(bad)
+
+    return check
+
+
+@pytest.fixture
+def customop_device(request: pytest.FixtureRequest) -> str:
+    """Each device of `--customop-devices` in turn; absent ones are skipped with the reason."""
+    device: str = request.param
+    absent = request.config.stash[SESSION].why_absent(device)
+    if absent:
+        pytest.fail(f"{absent} (--customop-require-devices)", pytrace=False)
+    return device
+
+
+@pytest.fixture
+def customop_dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    """Each dtype of `--customop-dtypes` in turn; without the option torch's default dtype."""
+    return request.param  # type: ignore[no-any-return]
