@@ -12,11 +12,10 @@ import torch
 from .case import Case, random_like
 from .compiled import BARE, Seen, Surrounded
 from .draw import base_name
-from .faking import error_line
 from .findings import CheckFailed, Finding, fail, skip
 from .promises import Promises
 from .rounding import within_rounding
-from .tracebacks import traceback_text
+from .tracebacks import error_line, traceback_text
 from .values import difference, is_plain
 
 _T = TypeVar("_T")

@@ -13,11 +13,11 @@ import torch
 
 from . import compat
 from .case import Case
-from .faking import error_line, fake_run
+from .faking import fake_run
 from .findings import CheckFailed, CheckSkipped, fail, skip
 from .promises import Promises
-from .tracebacks import traceback_text
-from .values import is_plain
+from .tracebacks import error_line, traceback_text
+from .values import is_plain, kind_of
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
 _SIZES = re.compile(r"expected size (\d+)==(\d+)")
@@ -207,7 +207,7 @@ def _beyond_the_compiler(case: Case) -> CheckSkipped | None:
     for name, tensor in (*run.arguments.tensors(), *run.outputs):
         if not is_plain(tensor) and not compiles(_detached, [tensor], case):
             return skip(
-                "checker-limit", f"torch.compile takes no tensor like {name}: {_what(tensor)}"
+                "checker-limit", f"torch.compile takes no tensor like {name}: {kind_of(tensor)}"
             )
     return None
 
@@ -223,14 +223,6 @@ def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
     except Exception:
         return False
     return True
-
-
-def _what(tensor: torch.Tensor) -> str:
-    if tensor.is_quantized:
-        return "quantised"
-    if tensor.layout != torch.strided:
-        return str(tensor.layout).removeprefix("torch.")
-    return type(tensor).__name__
 
 
 def _fake_kernel(case: Case, kinds: set[str], promises: Promises, where: str) -> CheckFailed | None:

@@ -25,7 +25,7 @@ from .repro import reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
 from .settings import Settings
-from .tracebacks import traceback_text
+from .tracebacks import error_line, first_line, traceback_text
 
 
 class BuiltinChecks:
@@ -124,7 +124,7 @@ def _outcome(check: Check, case: Case) -> dict[str, Any]:
     except Exception as error:
         return {
             "outcome": "error",
-            "message": f"the check broke: {type(error).__name__}: {_first_line(error)}",
+            "message": f"the check broke: {error_line(error)}",
             "evidence": traceback_text(error, whole=True),
         }
     return {"outcome": "passed"}
@@ -146,9 +146,9 @@ def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
         return {
             "outcome": "skipped",
             "skip_code": "inference-only",
-            "message": f"the op refuses inputs that require gradients ({_first_line(error)})",
+            "message": f"the op refuses inputs that require gradients ({first_line(error)})",
         }
-    message = f"{case.op.name} raises {type(error).__name__}: {_first_line(error)}"
+    message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
     return _failed(found, reproduced_by(found, _CALL, case))
 
@@ -159,10 +159,6 @@ _CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
 def _works_without_gradients(case: Case) -> bool:
     arguments = case.inputs().map(lambda tensor: tensor.detach())
     return case.run(arguments).error is None
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def check_op(

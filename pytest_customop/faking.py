@@ -13,9 +13,7 @@ from . import compat
 from .case import Case, Run
 from .draw import Arguments
 from .findings import CheckFailed, fail, skip
-from .tracebacks import traceback_text
-
-_LONG = 240  # characters of an exception's text that a one-line message takes
+from .tracebacks import error_line, first_line, traceback_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
         try:
             return compat.to_fake(mode, tensor, name if symbolic else None)
         except Exception as error:  # of many types
-            reason = f"torch makes no fake tensor of argument {name}: {_first_line(error)}"
+            reason = f"torch makes no fake tensor of argument {name}: {first_line(error)}"
             raise skip("checker-limit", reason) from error
 
     return arguments.map(twin)
@@ -136,18 +134,6 @@ def kernel_failure(op: str, error: Exception, caller: str | None = None) -> Chec
     error = compat.fake_cause(error)
     text = f"{op}{by}: on fake tensors it raises {error_line(error)}"
     return fail("fake-raises", text, traceback_text(error))
-
-
-def error_line(error: BaseException) -> str:
-    """The exception's type and the first line of its message."""
-    first = _first_line(error)
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    first = lines[0].strip() if lines else ""
-    return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
 
 
 def _numbers(arguments: Arguments) -> Iterator[tuple[tuple[str, str, int], Any]]:

@@ -13,10 +13,10 @@ from . import compat
 from .case import Case, gradients
 from .compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
 from .compiled import opaque_ops
-from .faking import error_line, fake_run, kernel_failure
+from .faking import fake_run, kernel_failure
 from .findings import CheckFailed, CheckSkipped, fail, skip
-from .tracebacks import traceback_text
-from .values import Copier, difference, is_plain, readable
+from .tracebacks import error_line, traceback_text
+from .values import Copier, difference, is_plain, kind_of, readable
 
 # What torch's utilities say of the op -> the code of the finding, and the message in our words.
 # The first word is the utility; "" is any.
@@ -239,7 +239,7 @@ def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
     run = case.eager
     for place, tensor in (*run.arguments.tensors(), *run.outputs):
         if not is_plain(tensor):
-            text = f"torch's {name} fails where {place} is {_kind(tensor)}: {error_line(root)}"
+            text = f"torch's {name} fails where {place} is {kind_of(tensor)}: {error_line(root)}"
             return skip("checker-limit", text)
         if _fails_anyway(name, tensor):
             kind = str(tensor.dtype).removeprefix("torch.")
@@ -275,14 +275,6 @@ def _passes(name: str, overload: Any, args: Any, kwargs: Any) -> bool:
     except Exception:
         return False
     return True
-
-
-def _kind(tensor: torch.Tensor) -> str:
-    if tensor.is_quantized:
-        return "quantised"
-    return (
-        str(tensor.layout).removeprefix("torch.") if tensor.layout != torch.strided else "special"
-    )
 
 
 def _kernel(case: Case, name: str, links: list[BaseException]) -> CheckFailed | CheckSkipped | None:

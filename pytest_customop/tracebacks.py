@@ -13,6 +13,9 @@ _PACKAGE = str(Path(__file__).parent) + os.sep
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
 
 
+_LONG = 240  # characters of an exception's text that a one-line message takes
+
+
 @functools.cache
 def _torch() -> str:
     """The folder of torch, found without importing it."""
@@ -29,6 +32,19 @@ def traceback_text(error: BaseException, *, whole: bool = False) -> str:
     kept = [frame for frame in frames if whole or not _hidden(frame.filename)]
     lines = traceback.format_list(kept)
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()
+
+
+def error_line(error: BaseException) -> str:
+    """The exception's type and the first line of its message."""
+    first = first_line(error)
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of its message, cut where it is too long for a message of ours."""
+    lines = str(error).strip().splitlines()
+    first = lines[0].strip() if lines else ""
+    return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
 
 
 def raised_at(error: BaseException) -> str:

@@ -60,6 +60,15 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def kind_of(tensor: torch.Tensor) -> str:
+    """What is special about a tensor that is not plain: `quantised`, its layout, or its type."""
+    if tensor.is_quantized:
+        return "quantised"
+    if tensor.layout != torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    return type(tensor).__name__
+
+
 class Copier:
     """Copies tensors with their strides, offsets and sharing: two views of one storage stay that."""
 

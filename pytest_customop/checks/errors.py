@@ -9,10 +9,10 @@ import torch
 
 from .. import compat
 from ..case import Case
-from ..faking import error_line, fake_run
+from ..faking import fake_run
 from ..findings import fail, skip
 from ..inputs import ErrorSample
-from ..tracebacks import raised_by_author, traceback_text
+from ..tracebacks import error_line, raised_by_author, traceback_text
 from ..values import describe, summary
 from .registry import Check
 

@@ -15,10 +15,9 @@ import torch
 from ..case import Case
 from ..compile_errors import compiler_session
 from ..draw import Arguments
-from ..faking import error_line
 from ..findings import fail, skip
 from ..promises import data_dependent
-from ..tracebacks import raised_by_author, root_cause, traceback_text
+from ..tracebacks import error_line, raised_by_author, root_cause, traceback_text
 from ..values import difference, is_plain, output_leaves
 from .registry import Check
 

@@ -15,7 +15,7 @@ from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..finite.judge import Words, judge
 from ..finite.vectors import BackwardError, CallError, Named, VectorFunction
 from ..inputs import GradOptions
-from ..tracebacks import traceback_text
+from ..tracebacks import error_line, traceback_text
 from ..values import Copier, is_plain
 from .gradcheck_scripts import compared
 from .registry import Check
@@ -61,7 +61,7 @@ def check_double(case: Case) -> None:
         try:
             judge(_second_order(_Op(case), case.seed), options, case.seed, _SECOND)
         except BackwardError as error:
-            raise _no_second_order(_one_line(error.error)) from error
+            raise _no_second_order(error_line(error.error)) from error
         except CheckFailed as failure:
             # Such an op lets gradients end without a word that an exception would say.
             told = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
@@ -190,7 +190,7 @@ def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSki
             return _no_float64(f"the backward raises {type(error).__name__}: {error}")
     return fail(
         "backward-raises",
-        f"the backward raises {_one_line(error)}",
+        f"the backward raises {error_line(error)}",
         traceback_text(error),
     )
 
@@ -243,11 +243,11 @@ def _refuse_without_graph(inputs: Named, outputs: Named, grad_outputs: Named) ->
     try:
         _gradients(inputs, outputs, weights, retain_graph=True)
     except Exception as error:
-        raise skip("no-first-order", f"the backward itself raises {_one_line(error)}") from error
+        raise skip("no-first-order", f"the backward itself raises {error_line(error)}") from error
     try:
         found = _gradients(inputs, outputs, weights, create_graph=True)
     except Exception as error:
-        raise _no_second_order(f"with create_graph=True it raises {_one_line(error)}") from error
+        raise _no_second_order(f"with create_graph=True it raises {error_line(error)}") from error
     if not any(gradient.any() or gradient.requires_grad for _, gradient in found):
         raise skip("nothing-to-check", "the first-order gradients are zero", limit=False)
     for name, gradient in found:
@@ -262,7 +262,7 @@ def _reaches(gradient: Tensor, weights: list[Tensor]) -> bool:
     try:
         found = torch.autograd.grad(gradient, weights, ones, retain_graph=True, allow_unused=True)
     except Exception as error:
-        raise _no_second_order(_one_line(error)) from error
+        raise _no_second_order(error_line(error)) from error
     return any(one is not None for one in found)
 
 
@@ -272,7 +272,3 @@ def _lacks_formula(message: str) -> bool:
 
 def _no_second_order(why: str) -> CheckSkipped:
     return skip("no-second-order", f"the backward cannot be differentiated again: {why}")
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]

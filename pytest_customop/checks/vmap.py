@@ -11,11 +11,10 @@ import torch
 from .. import compat
 from ..case import Case, random_like
 from ..draw import Arguments, draw
-from ..faking import error_line
 from ..findings import fail, skip
 from ..ops import Op
 from ..rounding import within_rounding
-from ..tracebacks import traceback_text
+from ..tracebacks import error_line, traceback_text
 from ..values import difference, is_plain, output_leaves
 from . import vmap_scripts
 from .registry import Check

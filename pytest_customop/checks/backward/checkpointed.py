@@ -12,11 +12,11 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from ... import streams
 from ...case import Case, Run, gradients
 from ...findings import CheckSkipped, fail, skip
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ...values import Copier
 from ..registry import Check
 from . import scripts
-from .vjp import Gradients, Limits, Reference, double, one_line, row, size_of, table
+from .vjp import Gradients, Limits, Reference, double, row, size_of, table
 
 Named = list[tuple[str, Tensor]]
 
@@ -67,7 +67,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
     except Exception as error:
         raise fail(
             "checkpoint-mismatch",
-            f"under torch.utils.checkpoint the op raises {one_line(error)}",
+            f"under torch.utils.checkpoint the op raises {error_line(error)}",
             traceback_text(error),
             repro=scripts.checkpoint(reference is not None),
         ) from error

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ...case import Case
 from ...findings import fail, skip
+from ...tracebacks import error_line
 from ...values import Copier, difference, is_plain
 from ..registry import Check
 from .scripts import INTACT
-from .vjp import Gradients, Graph, Reference, double, one_line, table
+from .vjp import Gradients, Graph, Reference, double, table
 
 # How autograd refuses to go on where a saved tensor was written to.
 _WRITTEN = "modified by an inplace operation"
@@ -121,10 +122,10 @@ def _again(graph: Graph, weights: list[Tensor]) -> Gradients:
         if _WRITTEN in str(error):
             raise fail(
                 "backward-mutates",
-                f"the backward writes to a tensor that it saved: run again, it raises {one_line(error)}",
+                f"the backward writes to a tensor that it saved: run again, it raises {error_line(error)}",
             ) from error
         raise skip(
             "once-only",
             "the backward runs once only: with retain_graph=True, a second time over the graph, it "
-            f"raises {one_line(error)}",
+            f"raises {error_line(error)}",
         ) from error

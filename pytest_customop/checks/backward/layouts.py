@@ -11,11 +11,11 @@ from torch import Tensor
 from ...case import Case
 from ...findings import CheckSkipped, fail
 from ...layouts import changes, lay_out
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ...values import is_plain
 from ..registry import Check
 from . import scripts
-from .vjp import Gradients, Graph, Reference, Row, one_line, table
+from .vjp import Gradients, Graph, Reference, Row, table
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class _Trial:
     def _refused(self, layout: _Layout, chosen: list[int], error: Exception) -> Exception:
         return fail(
             "grad-output-layout-refused",
-            f"for {self._words(layout, chosen)} the backward raises {one_line(error)}",
+            f"for {self._words(layout, chosen)} the backward raises {error_line(error)}",
             traceback_text(error),
             repro=scripts.layout(layout.lines, chosen),
         )

@@ -6,10 +6,10 @@ import torch
 
 from ...case import Case
 from ...findings import CheckFailed, fail, skip
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ..registry import Check
 from . import scripts
-from .vjp import Graph, Reference, one_line, table
+from .vjp import Graph, Reference, table
 
 _MOST = 6
 
@@ -57,7 +57,7 @@ def _compare(reference: Reference, used: list[int]) -> None:
         return  # refused
     except Exception as error:
         raise _finding(
-            graph, used, f"the backward raises {one_line(error)}", traceback_text(error)
+            graph, used, f"the backward raises {error_line(error)}", traceback_text(error)
         ) from error
     rows = reference.rows("left out", got, expected)
     wrong = next((row for row in rows if row.wrong), None)

@@ -11,11 +11,11 @@ from torch import Tensor
 from ...case import Case
 from ...draw import is_differentiable
 from ...findings import CheckSkipped, fail
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ...values import Copier, is_plain
 from ..registry import Check
 from . import scripts
-from .vjp import Gradients, Graph, Reference, call, one_line, table
+from .vjp import Gradients, Graph, Reference, call, table
 
 _MOST = 8
 _CALLS = 3  # more than a cache of the last call keeps
@@ -132,7 +132,7 @@ def _between_calls(reference: Reference) -> None:
     except Exception as error:
         raise fail(
             "backward-state-shared",
-            f"{what}, and the backward raises {one_line(error)}",
+            f"{what}, and the backward raises {error_line(error)}",
             traceback_text(error),
             repro=scripts.INTERLEAVED,
         ) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ... import streams
 from ...case import Case, gradients
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ..registry import Check
 from . import scripts
-from .vjp import Gradients, Graph, Reference, call, double, one_line, table
+from .vjp import Gradients, Graph, Reference, call, double, table
 
 _MOST = 6
 
@@ -65,7 +65,7 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
         except NotImplementedError:
             return  # refused
         except Exception as error:
-            what = f"the backward raises {one_line(error)}"
+            what = f"the backward raises {error_line(error)}"
             raise _finding(wanted, what, traceback_text(error), script) from error
         got = {name: double(one) for name, one in found.items() if one is not None}
     rows = reference.rows(f"only {', '.join(wanted)}", got, reference.gradients, wanted)

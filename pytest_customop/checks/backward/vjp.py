@@ -17,7 +17,7 @@ from ... import streams
 from ...case import Case, Run, gradients, random_like
 from ...draw import Arguments, is_differentiable
 from ...findings import CheckSkipped, fail, skip
-from ...tracebacks import traceback_text
+from ...tracebacks import error_line, traceback_text
 from ...values import readable
 
 Gradients = dict[str, Tensor]
@@ -101,7 +101,7 @@ def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
     except Exception as error:
         raise skip(
             "nondeterministic",
-            f"the op raises {one_line(error)} only on some calls with such inputs",
+            f"the op raises {error_line(error)} only on some calls with such inputs",
             limit=limit,
         ) from error
 
@@ -138,7 +138,7 @@ class Backward:
         except Exception as error:
             raise fail(
                 "backward-raises",
-                f"for {words} the backward raises {one_line(error)}",
+                f"for {words} the backward raises {error_line(error)}",
                 traceback_text(error),
             ) from error
 
@@ -231,7 +231,7 @@ class Reference:
             raise
         except Exception as error:
             raise skip(
-                "no-first-order", f"the backward raises {one_line(error)}", limit=False
+                "no-first-order", f"the backward raises {error_line(error)}", limit=False
             ) from error
         if not same(base, again):
             raise skip(
@@ -282,11 +282,6 @@ def size_of(gradient: Tensor) -> float:
     """The largest magnitude, NaN and inf left out."""
     finite = gradient.abs()[gradient.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0
-
-
-def one_line(error: BaseException) -> str:
-    """An exception in one line."""
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
 
 
 @dataclass(frozen=True)
