@@ -5,13 +5,14 @@ from typing import Any, Callable, Optional
 
 import pytest
 import torch
+import verdicts
 from torch import Tensor
 
 from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks import backward
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CATALOGUE, CheckFailed, CheckSkipped, Finding
+from pytest_customop.findings import CATALOGUE, CheckSkipped, Finding
 from pytest_customop.findings import backward as backward_entries
 from pytest_customop.findings import gradcheck as gradcheck_entries
 from pytest_customop.inputs import Sample, tensor
@@ -47,9 +48,7 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32, **fields: An
 
 
 def finding(check: str, one: Case) -> Finding:
-    with pytest.raises(CheckFailed) as caught:
-        CHECKS[check](one)
-    return caught.value.finding
+    return verdicts.finding(CHECKS[check], one)
 
 
 def judged(check: str, one: Case) -> Optional[CheckSkipped]:

@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 import torch._dynamo
+from verdicts import finding, skipped
 
 from pytest_customop import compat, ops
 from pytest_customop.case import Case
@@ -20,7 +21,7 @@ from pytest_customop.checks.compile import CHECKS, check_dynamic, check_static
 from pytest_customop.compile_errors import compiler_session, pinned_size, refuse_without_compiler
 from pytest_customop.compiled import Surrounded
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.findings import CheckSkipped
 from pytest_customop.inputs import Sample, tensor
 from pytest_customop.layouts import LAYOUTS
 
@@ -60,20 +61,6 @@ def case(
     sample = Sample(args or (tensor(3, 4),), kwargs)
     placement = Placement("cpu", dtype, grad, layout)
     return Case(ops.resolve(f"t_compile::{name}"), sample, placement, backend=backend)
-
-
-def finding(check: Callable[[Case], None], made: Case) -> Finding:
-    """What the check reports; it must fail."""
-    with pytest.raises(CheckFailed) as failed:
-        check(made)
-    return failed.value.finding
-
-
-def skipped(check: Callable[[Case], None], made: Case) -> CheckSkipped:
-    """Why the check skips; it must."""
-    with pytest.raises(CheckSkipped) as caught:
-        check(made)
-    return caught.value
 
 
 def column_major(x: torch.Tensor) -> torch.Tensor:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+import verdicts
 from torch import Tensor
 
 from pytest_customop import ops, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks.data_dependent import CHECKS
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.findings import CheckSkipped, Finding
 from pytest_customop.inputs import Sample
 
 (check,) = (one.run for one in CHECKS)
@@ -30,9 +31,7 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32) -> Case:
 
 
 def finding(one: Case) -> Finding:
-    with pytest.raises(CheckFailed) as caught:
-        check(one)
-    return caught.value.finding
+    return verdicts.finding(check, one)
 
 
 def count(**bounds: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 import torch
+from verdicts import finding, skipped
 
 from pytest_customop import ops
 from pytest_customop.case import Case
@@ -45,20 +46,6 @@ def case(
 ) -> Case:
     placement = Placement("cpu", torch.float32, grad, layout)
     return Case(ops.resolve(name), Sample(args, kwargs), placement)
-
-
-def finding(check: Callable[[Case], None], one: Case) -> Any:
-    assert one.eager.error is None
-    with pytest.raises(CheckFailed) as caught:
-        check(one)
-    return caught.value.finding
-
-
-def skipped(check: Callable[[Case], None], one: Case) -> CheckSkipped:
-    assert one.eager.error is None
-    with pytest.raises(CheckSkipped) as caught:
-        check(one)
-    return caught.value
 
 
 def passes(check: Callable[[Case], None], one: Case) -> None:

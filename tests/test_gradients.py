@@ -10,13 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from verdicts import finding, skipped
 
 from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks import backward as backward_family
 from pytest_customop.checks import gradcheck as gradcheck_family
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.findings import CheckFailed
 from pytest_customop.inputs import GradOptions, Sample, tensor
 from pytest_customop.layouts import LAYOUTS
 
@@ -65,20 +66,6 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float64, **fields: An
     placement = Placement("cpu", dtype, True, fields.pop("layout", "contiguous"))
     kwargs = fields.pop("kwargs", {})
     return Case(ops.resolve(name), Sample(args, kwargs), placement, **fields)
-
-
-def finding(check: Callable[[Case], None], one: Case) -> Finding:
-    assert one.eager.error is None
-    with pytest.raises(CheckFailed) as caught:
-        check(one)
-    return caught.value.finding
-
-
-def skipped(check: Callable[[Case], None], one: Case) -> CheckSkipped:
-    assert one.eager.error is None
-    with pytest.raises(CheckSkipped) as caught:
-        check(one)
-    return caught.value
 
 
 SIN = define(torch.sin, lambda g, x: g * x.cos())

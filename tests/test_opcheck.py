@@ -4,12 +4,13 @@ from typing import Any, Callable, Optional
 
 import pytest
 import torch
+import verdicts
 
 from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks.opcheck import CHECKS
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.findings import CheckSkipped, Finding
 from pytest_customop.inputs import Sample, tensor
 
 BY_NAME = {check.name.removeprefix("opcheck."): check for check in CHECKS}
@@ -68,16 +69,12 @@ def case(
 
 def finding(utility: str, made: Case) -> Finding:
     """What the check reports; it must fail."""
-    with pytest.raises(CheckFailed) as failed:
-        BY_NAME[utility].run(made)
-    return failed.value.finding
+    return verdicts.finding(BY_NAME[utility].run, made)
 
 
 def skipped(utility: str, made: Case) -> CheckSkipped:
     """Why the check skips; it must."""
-    with pytest.raises(CheckSkipped) as caught:
-        BY_NAME[utility].run(made)
-    return caught.value
+    return verdicts.skipped(BY_NAME[utility].run, made)
 
 
 class _Doubling(torch.autograd.Function):

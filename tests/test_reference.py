@@ -6,12 +6,12 @@ from typing import Any, Callable
 import pytest
 import torch
 from torch import Tensor
+from verdicts import finding, skipped
 
 from pytest_customop import CheckResult, check_op, ops, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks.reference import CHECKS
 from pytest_customop.draw import Placement
-from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
 from pytest_customop.inputs import Sample
 from pytest_customop.samples import MarkError
 
@@ -44,19 +44,6 @@ def case(name: str, reference: Any, *args: Any, **fields: Any) -> Case:
     placement = Placement("cpu", dtype, fields.pop("grad", False), "contiguous")
     sample = Sample(args or (tensor(4, 3),), fields.pop("kwargs", {}))
     return Case(ops.resolve(name), sample, placement, reference=reference, **fields)
-
-
-def finding(check: Any, one: Case) -> Finding:
-    assert one.eager.error is None
-    with pytest.raises(CheckFailed) as caught:
-        check(one)
-    return caught.value.finding
-
-
-def skipped(check: Any, one: Case) -> CheckSkipped:
-    with pytest.raises(CheckSkipped) as caught:
-        check(one)
-    return caught.value
 
 
 def mistake(check: Any, one: Case) -> str:
