@@ -152,7 +152,7 @@ class Snapshot:
                 changed = changed & ~_elements(one)
         for path, one in sharing:
             if base_name(path) not in declared and bool((changed & _elements(one)).any()):
-                return Write(path, _first_element(one, changed), False)
+                return Write(path, _first_element(one, changed, self._bytes[path]), False)
         if not bool(changed.any()):
             return None
         return Write(name, _place(tensor, changed), True)
@@ -185,15 +185,22 @@ def _elements(tensor: torch.Tensor) -> torch.Tensor:
     return mask
 
 
-def _first_element(tensor: torch.Tensor, changed: torch.Tensor) -> str:
+def _first_element(tensor: torch.Tensor, changed: torch.Tensor, before: torch.Tensor) -> str:
+    """How many elements changed, and the first of them: what it was, and what it is."""
     size = tensor.element_size()
     strides = [size * stride for stride in tensor.stride()]
     offset = size * tensor.storage_offset()
     touched = changed.as_strided((*tensor.shape, size), (*strides, 1), offset).any(-1)
     index = [int(i) for i in touched.nonzero()[0]]
-    value = tensor.detach()[tuple(index)]
+    old = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    old.set_(before.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+    was, now = (repr(one[tuple(index)].item()) for one in (old, tensor.detach()))
     text = "one element" if not index else f"element {index}"
-    return f"{int(touched.sum())} of {tensor.numel()} elements, first {text}, now {value.item()!r}"
+    bits = " (other bits)" if was == now else ""
+    return (
+        f"{int(touched.sum())} of {tensor.numel()} elements, first {text}, {was} before and {now} "
+        f"now{bits}"
+    )
 
 
 def _place(tensor: torch.Tensor, changed: torch.Tensor) -> str:
