@@ -75,6 +75,8 @@ class Case:
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives what the op should; None without one.
+        beside: the author's own case that this one is a neighbour of; None for an own one.
+        change: what tells it from that one, in words.
     """
 
     op: Op
@@ -88,6 +90,8 @@ class Case:
     sample_id: str = "0"
     axes: Mapping[str, Any] | None = None
     reference: Callable[..., Any] | None = None
+    beside: Case | None = None
+    change: str = ""
 
     @property
     def requires_grad(self) -> bool:

@@ -21,7 +21,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .checks import Check, Registry
-    from .matrix import Planned
+    from .planned import Planned
 
 CELL = "_customop_cell"
 CLASS_CHECKS = "test_customop"
@@ -217,7 +217,8 @@ def plan_for(
         MarkError, ValueError: for marks that cannot be meant.
     """
     from .engine import select_checks
-    from .matrix import Planned, plan
+    from .matrix import plan
+    from .planned import Planned
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

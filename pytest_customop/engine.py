@@ -20,11 +20,13 @@ from .findings import CheckFailed, CheckSkipped, Finding
 from .inputs import ErrorSample, GradOptions
 from .isolation import preserved_state
 from .marker import Declaration, declare_call
-from .matrix import Planned, plan
+from .matrix import plan
+from .planned import Planned
+from .refusal import refuse_neighbour
 from .repro import reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
-from .settings import Settings
+from .settings import Settings, read_amount
 from .tracebacks import error_line, first_line, traceback_text
 
 
@@ -103,11 +105,15 @@ def run_check(check: Check, case: Case) -> CheckResult:
 
 def _outcome(check: Check, case: Case) -> dict[str, Any]:
     try:
-        if case.refused is None and case.eager.error is not None:
+        if case.beside is not None:
+            refuse_neighbour(case)
+        elif case.refused is None and case.eager.error is not None:
             return _eager_failure(case, case.eager.error)
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding
+        if case.beside is not None and _fails_with(found.code, check, case.beside):
+            return _as_sample(found, case.beside)
         lines = check.repro if found.repro is None else found.repro
         return _failed(found, reproduced_by(found, lines, found.case or case))
     except CheckSkipped as skipped:
@@ -128,6 +134,30 @@ def _outcome(check: Check, case: Case) -> dict[str, Any]:
             "evidence": traceback_text(error, whole=True),
         }
     return {"outcome": "passed"}
+
+
+def _fails_with(code: str, check: Check, case: Case) -> bool:
+    """Whether a check fails on the author's own case as it does on a neighbour."""
+    try:
+        if case.eager.error is None:
+            check.run(case)
+    except CheckFailed as failure:
+        return failure.finding.code == code
+    except Exception:  # the sample's own item tells
+        return False
+    finally:
+        case.release()
+    return False
+
+
+def _as_sample(found: Finding, own: Case) -> dict[str, Any]:
+    """A neighbour's failure that says nothing new; the sample's own says it."""
+    return {
+        "outcome": "skipped",
+        "skip_code": "as-sample",
+        "message": f"{found.code}, as on sample {own.sample_id} itself, where it is told",
+        "limit": False,
+    }
 
 
 def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
@@ -176,17 +206,20 @@ def check_op(
     gradcheck: GradOptions | str | None = None,
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
+    variants: bool | str | Sequence[str] | Callable[[Any], str | None] | None = None,
     backend: str = "inductor",
     seed: int = 0,
+    amount: str | int = "quick",
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
     """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
 
     Args:
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
-            gradcheck, reference, errors: as in `customop_cases`.
+            gradcheck, reference, errors, variants: as in `customop_cases`.
         backend: the `torch.compile` backend.
         seed: of every drawn value.
+        amount: of neighbours of the samples, as in `--customop-variants`.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
     Returns:
@@ -210,11 +243,15 @@ def check_op(
             "gradcheck": gradcheck,
             "reference": reference,
             "errors": errors,
+            "variants": variants,
         },
         "check_op",
     )
     hook = standalone_hook(plugins)
-    settings = Settings(backend=backend, seed=seed)
+    try:
+        settings = Settings(backend=backend, seed=seed, variants=read_amount(amount))
+    except ValueError as error:
+        raise MarkError(f"check_op: amount is {amount!r}: {error}") from None
     return run_declaration(declaration, settings, hook)
 
 

@@ -20,7 +20,7 @@ from .suggest import misspelt
 
 if TYPE_CHECKING:
     from .checks import Check
-    from .matrix import Planned
+    from .planned import Planned
 
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "

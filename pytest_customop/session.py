@@ -15,7 +15,7 @@ from .settings import Settings, on_command_line, read_settings, validate
 
 if TYPE_CHECKING:
     from .checks import Registry
-    from .matrix import Planned
+    from .planned import Planned
     from .results import CheckResult
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 REPORTS = (".json",)
+AMOUNTS = ("off", "quick", "full")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ OPTIONS = (
     Option("checks", "checks or families to run, comma-separated; -name removes (default: all)"),
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
+    Option("variants", "neighbours of samples: off, quick, full, or N a sample", "AMOUNT"),
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
     Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
@@ -64,6 +66,7 @@ class Settings:
         reports: files to write.
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
+        variants: how many neighbours of the samples are tried: `off`, `quick`, `full`, or a number.
     """
 
     devices: tuple[str, ...] | None = None
@@ -74,6 +77,7 @@ class Settings:
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
     repro_dir: Path | None = None
+    variants: str | int = "quick"
 
     def header(self) -> str:
         """One line on what will run."""
@@ -83,6 +87,7 @@ class Settings:
             "checks": ",".join(self.checks) if self.checks else "all",
             "backend": self.backend,
             "seed": str(self.seed),
+            "variants": str(self.variants),
         }
         return "customop: " + " ".join(f"{name}={value}" for name, value in said.items())
 
@@ -90,7 +95,7 @@ class Settings:
         """The options that reproduce these settings on a command line."""
         default = Settings()
         found = []
-        for name in ("devices", "dtypes", "backend", "seed"):
+        for name in ("devices", "dtypes", "backend", "seed", "variants"):
             value = getattr(self, name)
             if value != getattr(default, name):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
@@ -144,6 +149,7 @@ def read_settings(config: pytest.Config) -> Settings:
         reports=tuple(_report(config, path) for path in _paths(config)),
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
+        variants=_variants(config),
     )
 
 
@@ -223,6 +229,23 @@ def _seed(config: pytest.Config) -> int:
         return int(text)
     except ValueError:
         raise pytest.UsageError(f"--customop-seed={text}: give a whole number") from None
+
+
+def _variants(config: pytest.Config) -> str | int:
+    text = _text(config, "variants") or "quick"
+    try:
+        return read_amount(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--customop-variants={text}: {error}") from None
+
+
+def read_amount(given: str | int) -> str | int:
+    """How many neighbours of a sample are tried; raises `ValueError` for what is no such amount."""
+    if given in AMOUNTS:
+        return given
+    if str(given).isdecimal():
+        return int(given) or "off"
+    raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of neighbours a sample")
 
 
 def _paths(config: pytest.Config) -> list[str]:
