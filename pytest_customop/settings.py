@@ -5,6 +5,7 @@ Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line w
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -52,6 +53,20 @@ OPTIONS = (
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
     Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
+    Option(
+        "isolate", "run every item in a child process, which may crash or hang", "", "store_true"
+    ),
+    Option(
+        "timeout",
+        "seconds that an item may take (default: 300 with --customop-isolate); 0: any time",
+        "SECONDS",
+    ),
+    Option(
+        "memory",
+        "gigabytes that the child of --customop-isolate may hold (default: 80 % of what is free); "
+        "0: any number",
+        "GB",
+    ),
 )
 
 
@@ -67,6 +82,9 @@ class Settings:
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
         variants: how many neighbours of the samples are tried: `off`, `quick`, `full`, or a number.
+        isolate: whether items run in a child process.
+        timeout: seconds that an item may take; 0 for any time; None where nothing was asked for.
+        memory: gigabytes that the child process may hold; 0 for any number; None as above.
     """
 
     devices: tuple[str, ...] | None = None
@@ -78,6 +96,9 @@ class Settings:
     require_devices: bool = False
     repro_dir: Path | None = None
     variants: str | int = "quick"
+    isolate: bool = False
+    timeout: float | None = None
+    memory: float | None = None
 
     def header(self) -> str:
         """One line on what will run."""
@@ -100,6 +121,12 @@ class Settings:
             if value != getattr(default, name):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
                 found.append(f"--customop-{name}={text}")
+        if self.isolate:
+            found.append("--customop-isolate")
+        for name in ("timeout", "memory"):
+            value = getattr(self, name)
+            if value is not None:
+                found.append(f"--customop-{name}={value:g}")
         return found
 
 
@@ -150,6 +177,9 @@ def read_settings(config: pytest.Config) -> Settings:
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
         variants=_variants(config),
+        isolate=bool(_raw(config, "isolate")),
+        timeout=_amount(config, "timeout", "seconds"),
+        memory=_amount(config, "memory", "gigabytes"),
     )
 
 
@@ -246,6 +276,17 @@ def read_amount(given: str | int) -> str | int:
     if str(given).isdecimal():
         return int(given) or "off"
     raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of neighbours a sample")
+
+
+def _amount(config: pytest.Config, name: str, unit: str) -> float | None:
+    text = _text(config, name)
+    try:
+        amount = float(text) if text else None
+    except ValueError:
+        amount = math.nan
+    if amount is not None and not 0 <= amount < math.inf:
+        raise pytest.UsageError(f"--customop-{name}={text}: give a number of {unit}")
+    return amount
 
 
 def _paths(config: pytest.Config) -> list[str]:

@@ -16,6 +16,8 @@ NEAR_MISSES = {
     "--customop-checks=-opchek": "unknown check 'opchek'; did you mean 'opcheck'?",
     "--customop-devices=meta": "device 'meta' holds no values",
     "--customop-seed=many": "--customop-seed=many: give a whole number",
+    "--customop-timeout=soon": "--customop-timeout=soon: give a number of seconds",
+    "--customop-memory=-1": "--customop-memory=-1: give a number of gigabytes",
     "--customop-report=report.txt": "the ending says the format; known: .json",
     "--customop-report=nosuch/report.json": "there is no folder",
 }
