@@ -178,6 +178,7 @@ def check_op(
     errors: Sequence[ErrorSample] = (),
     backend: str = "inductor",
     seed: int = 0,
+    max_samples: int | None = None,
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
     """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
@@ -187,6 +188,7 @@ def check_op(
             gradcheck, reference, errors: as in `customop_cases`.
         backend: the `torch.compile` backend.
         seed: of every drawn value.
+        max_samples: how many of the samples to take at most, drawn by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
     Returns:
@@ -213,8 +215,10 @@ def check_op(
         },
         "check_op",
     )
+    if max_samples is not None and max_samples < 1:
+        raise MarkError(f"check_op: max_samples is {max_samples!r}: give a number of 1 or more")
     hook = standalone_hook(plugins)
-    settings = Settings(backend=backend, seed=seed)
+    settings = Settings(backend=backend, seed=seed, max_samples=max_samples)
     return run_declaration(declaration, settings, hook)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .capped import Tell, capped
 from .case import Case, seed_of
 from .cells import Cell, cells_of, dtype_name, error_cells, skip_reason
 from .checks import BODY, Check, selects_body
@@ -77,6 +78,7 @@ def plan(
     settings: Settings,
     select: Callable[[Declaration], Iterable[Check]],
     available: Availability,
+    tell: Tell | None = None,
 ) -> list[Planned]:
     """Everything that the marks of one test ask for, sorted by id.
 
@@ -85,6 +87,7 @@ def plan(
         settings: of the session.
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
+        tell: called with what a cap on samples leaves out of a mark.
 
     Raises:
         MarkError: for the same op and sample twice, and for what a samples function does wrong.
@@ -101,7 +104,7 @@ def plan(
             )
         seen[named] = declaration
         checks = list(select(declaration))
-        for key, one in _plan_one(declaration, settings, checks, available, named):
+        for key, one in _plan_one(declaration, settings, checks, available, named, tell):
             planned[key] = one
     _refuse_twin_ids(planned.values(), declarations[0].where)
     return [one for _, one in sorted(planned.items())]
@@ -125,6 +128,7 @@ def _plan_one(
     checks: Sequence[Check],
     available: Availability,
     prefix: str,
+    tell: Tell | None,
 ) -> Iterator[tuple[Key, Planned]]:
     name = declaration.op.name
     devices = _devices(declaration, settings)
@@ -148,10 +152,8 @@ def _plan_one(
         if absent:
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
-        cases = [
-            _case(declaration, settings, cell, sample, prefix)
-            for cell, sample in cells_of(declaration, device, dtypes)
-        ]
+        cells = capped(declaration, settings, cells_of(declaration, device, dtypes), tell)
+        cases = [_case(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
         for key, case, unsupported in cases:

@@ -6,19 +6,23 @@ Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .shards import Shard, parse, read_durations
 from .suggest import unknown
 
 if TYPE_CHECKING:
     import torch
 
 REPORTS = (".json",)
+# What xdist's controller sends its workers.
+DURATIONS = "customop_durations"
+NUMBER = "customop_number"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ OPTIONS = (
     Option("checks", "checks or families to run, comma-separated; -name removes (default: all)"),
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
+    Option("max-samples", "at most so many samples of a mark, drawn by the seed", "N"),
+    Option("shard", "run part i of n of the cases (1/3); other tests are in part 1", "I/N"),
+    Option("durations", "balance shards by an earlier report; repeatable", "PATH", "append"),
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
     Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
@@ -64,6 +71,9 @@ class Settings:
         reports: files to write.
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
+        max_samples: how many samples of a mark run at most; None for all.
+        shard: the part of the cases that runs; None for all.
+        durations: of each item in seconds, by node id, from earlier reports.
     """
 
     devices: tuple[str, ...] | None = None
@@ -74,6 +84,9 @@ class Settings:
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
     repro_dir: Path | None = None
+    max_samples: int | None = None
+    shard: Shard | None = None
+    durations: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def header(self) -> str:
         """One line on what will run."""
@@ -84,6 +97,10 @@ class Settings:
             "backend": self.backend,
             "seed": str(self.seed),
         }
+        if self.max_samples is not None:
+            said["max-samples"] = str(self.max_samples)
+        if self.shard is not None:
+            said["shard"] = str(self.shard)
         return "customop: " + " ".join(f"{name}={value}" for name, value in said.items())
 
     def flags(self) -> list[str]:
@@ -141,9 +158,14 @@ def read_settings(config: pytest.Config) -> Settings:
         checks=_listed(config, "checks"),
         backend=_text(config, "backend") or "inductor",
         seed=_seed(config),
-        reports=tuple(_report(config, path) for path in _paths(config)),
+        reports=tuple(_report(config, path) for path in _paths(config, "report"))
+        if not hasattr(config, "workerinput")  # the controller's, on its machine
+        else (),
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
+        max_samples=_count(config, "max_samples"),
+        shard=_shard(config),
+        durations=_durations(config),
     )
 
 
@@ -225,8 +247,38 @@ def _seed(config: pytest.Config) -> int:
         raise pytest.UsageError(f"--customop-seed={text}: give a whole number") from None
 
 
-def _paths(config: pytest.Config) -> list[str]:
-    value = _raw(config, "report") or []
+def _count(config: pytest.Config, name: str) -> int | None:
+    text = _text(config, name)
+    if text and not (text.isdecimal() and int(text) > 0):
+        flag = f"--customop-{name.replace('_', '-')}"
+        raise pytest.UsageError(f"{flag}={text}: give a whole number of 1 or more")
+    return int(text) if text else None
+
+
+def _shard(config: pytest.Config) -> Shard | None:
+    text = _text(config, "shard")
+    try:
+        return parse(text) if text else None
+    except ValueError as error:
+        raise pytest.UsageError(f"--customop-shard={text}: {error}") from None
+
+
+def _durations(config: pytest.Config) -> dict[str, float]:
+    """Those of the controller's files: a worker may be on a machine that does not have them."""
+    sent = getattr(config, "workerinput", {}).get(DURATIONS)
+    if sent is not None:
+        return dict(sent)
+    found: dict[str, float] = {}
+    for text in _paths(config, "durations"):
+        try:
+            found.update(read_durations(config.invocation_params.dir / text.strip()))
+        except ValueError as error:
+            raise pytest.UsageError(f"--customop-durations={text.strip()}: {error}") from None
+    return found
+
+
+def _paths(config: pytest.Config, name: str) -> list[str]:
+    value = _raw(config, name) or []
     return value if isinstance(value, list) else [p for p in value.split("\n") if p.strip()]
 
 
