@@ -5,7 +5,6 @@ Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .files import why_unusable, why_unwritable
 from .shards import Shard, parse, read_durations
 from .suggest import unknown
 
@@ -158,9 +158,7 @@ def read_settings(config: pytest.Config) -> Settings:
         checks=_listed(config, "checks"),
         backend=_text(config, "backend") or "inductor",
         seed=_seed(config),
-        reports=tuple(_report(config, path) for path in _paths(config, "report"))
-        if not hasattr(config, "workerinput")  # the controller's, on its machine
-        else (),
+        reports=_reports(config),
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
         max_samples=_count(config, "max_samples"),
@@ -285,21 +283,36 @@ def _paths(config: pytest.Config, name: str) -> list[str]:
 def _folder(config: pytest.Config, name: str) -> Path | None:
     text = _text(config, name)
     path = config.invocation_params.dir / text
-    if text and path.exists() and not path.is_dir():
-        raise pytest.UsageError(f"--customop-{name.replace('_', '-')}={text}: this is a file")
-    return path if text else None
+    if not text or _is_worker(config):
+        return path if text else None
+    flag = f"--customop-{name.replace('_', '-')}={text}"
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"{flag}: this is a file")
+    why = why_unusable(path)
+    if why:
+        raise pytest.UsageError(f"{flag}: cannot be written into: {why}")
+    return path
+
+
+def _reports(config: pytest.Config) -> tuple[Path, ...]:
+    """The files to write; none in a worker, whose controller writes them, maybe elsewhere."""
+    if _is_worker(config):
+        return ()
+    return tuple(_report(config, path) for path in _paths(config, "report"))
 
 
 def _report(config: pytest.Config, text: str) -> Path:
     path = config.invocation_params.dir / text.strip()
+    flag = f"--customop-report={text.strip()}"
     if path.suffix not in REPORTS:
-        raise pytest.UsageError(
-            f"--customop-report={text}: the ending says the format; known: {', '.join(REPORTS)}"
-        )
-    folder = path.parent
-    if not folder.is_dir():
-        raise pytest.UsageError(f"--customop-report={text}: there is no folder {folder}")
-    target = path if path.exists() else folder
-    if path.is_dir() or not os.access(target, os.W_OK):
-        raise pytest.UsageError(f"--customop-report={text}: cannot be written")
+        raise pytest.UsageError(f"{flag}: the ending says the format; known: {', '.join(REPORTS)}")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"{flag}: there is no folder {path.parent}")
+    why = why_unwritable(path)
+    if why:
+        raise pytest.UsageError(f"{flag}: cannot be written: {why}")
     return path
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
