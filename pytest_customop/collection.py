@@ -21,6 +21,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .checks import Check, Registry
+    from .notes import Tell
     from .planned import Planned
 
 CELL = "_customop_cell"
@@ -210,6 +211,7 @@ def plan_for(
     settings: Settings,
     registry: Registry,
     available: Callable[[str], str | None],
+    tell: Tell | None = None,
 ) -> list[Planned]:
     """What one function gets: its checks, if it is a stand-in, or else its body once a case.
 
@@ -238,7 +240,7 @@ def plan_for(
         except ValueError as error:
             raise MarkError(f"customop_cases at {declaration.where}: {error}") from None
 
-    planned = plan(declarations, settings, select, available)
+    planned = plan(declarations, settings, select, available, tell)
     if not planned:
         reason = "no check of this selection applies to this op and these samples"
         planned = [Planned("nothing-applies", declarations[0].op.name, skip=reason)]
@@ -246,6 +248,18 @@ def plan_for(
         # What does not run is listed once, with the checks.
         return [one for one in planned if one.is_body]
     return [one for one in planned if not one.is_body]
+
+
+def case_of(item: pytest.Item) -> str | None:
+    """What the checks and bodies of one case have in common; None for a test without the mark."""
+    callspec = getattr(item, "callspec", None)
+    planned: Planned | None = callspec.params.get(CELL) if callspec is not None else None
+    if planned is None or not isinstance(item, pytest.Function) or item.parent is None:
+        return None
+    marked = getattr(item.function, _STANDS_FOR, item.function)
+    of_class = isinstance(marked, type) or not marks_of(marked)
+    owner = "" if of_class else f"::{item.originalname}"
+    return f"{item.parent.nodeid}{owner}[{planned.case.id if planned.case else planned.id}]"
 
 
 def _refuse_parametrized(metafunc: pytest.Metafunc, marked: object) -> None:

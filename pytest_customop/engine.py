@@ -210,6 +210,7 @@ def check_op(
     backend: str = "inductor",
     seed: int = 0,
     amount: str | int = "quick",
+    max_samples: int | None = None,
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
     """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
@@ -220,6 +221,7 @@ def check_op(
         backend: the `torch.compile` backend.
         seed: of every drawn value.
         amount: of neighbours of the samples, as in `--customop-variants`.
+        max_samples: how many of the samples to take at most, drawn by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
     Returns:
@@ -247,11 +249,14 @@ def check_op(
         },
         "check_op",
     )
+    if max_samples is not None and max_samples < 1:
+        raise MarkError(f"check_op: max_samples is {max_samples!r}: give a number of 1 or more")
     hook = standalone_hook(plugins)
     try:
-        settings = Settings(backend=backend, seed=seed, variants=read_amount(amount))
+        wanted = read_amount(amount)
     except ValueError as error:
         raise MarkError(f"check_op: amount is {amount!r}: {error}") from None
+    settings = Settings(backend=backend, seed=seed, max_samples=max_samples, variants=wanted)
     return run_declaration(declaration, settings, hook)
 
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
+from .capped import capped
 from .case import Case
 from .cells import cells_of, dtype_name, error_cells
 from .checks import Check, selects_body
 from .marker import Declaration
-from .neighbours import Tell, neighbours
+from .neighbours import neighbours
+from .notes import Tell
 from .planned import Key, Placed, Planned, joined, placed
 from .samples import MarkError
 from .settings import Settings, dtype_named, refuse_unknown_devices
@@ -38,7 +40,8 @@ def plan(
         settings: of the session.
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
-        tell: called with how many neighbours of samples run, and how many are left out.
+        tell: called with what a cap on samples leaves out of a mark, and with how many neighbours of
+            its samples are tried.
 
     Raises:
         MarkError: for the same op and sample twice, and for what a samples function does wrong.
@@ -100,10 +103,8 @@ def _plan_one(
         if absent:
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
-        cases = [
-            placed(declaration, settings, cell, sample, prefix)
-            for cell, sample in cells_of(declaration, device, dtypes)
-        ]
+        cells = capped(declaration, settings, cells_of(declaration, device, dtypes), tell)
+        cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
         for one in cases:

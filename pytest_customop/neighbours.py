@@ -6,13 +6,14 @@ without; what tells as much without gradients runs there only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .cells import skip_reason
 from .checks import Check
 from .marker import Declaration
+from .notes import NeighbourCount, Tell
 from .planned import Key, Placed, Planned, placed
 from .samples import MarkError
 from .settings import Settings
@@ -21,28 +22,6 @@ from .variants.neighbour import KINDS, Neighbour
 from .variants.risk import why_apart
 
 QUICK = 16  # neighbours of a sample that the quick set has at most
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many neighbours the samples of one mark have on one device.
-
-    Args:
-        op: `namespace::name`.
-        where: file, line and name of what is marked.
-        tried: how many run.
-        apart: how many would run in a process of their own only.
-        left: how many the session's amount leaves out.
-    """
-
-    op: str
-    where: str
-    tried: int
-    apart: int
-    left: int
-
-
-Tell = Callable[[Count], None]
 
 
 def neighbours(
@@ -107,11 +86,11 @@ class _Plan:
         self._risky: set[str] = set()
         self._left: set[str] = set()
 
-    def count(self) -> Count:
+    def count(self) -> NeighbourCount:
         """How many there are."""
         op, where = self._declaration.op.name, self._declaration.where
         tried = len(self.names - self._risky)
-        return Count(op, where, tried, len(self._risky), len(self._left))
+        return NeighbourCount(op, where, tried, len(self._risky), len(self._left))
 
     def beside(self, bases: Sequence[Placed], seen: set[Any]) -> Iterator[tuple[Key, Planned]]:
         """The items beside the cases of one sample, which differ in requires_grad only."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import hookspecs
+from . import hookspecs, workers
 from .collection import CELL, items_of, plan_for
 from .marker import NAME
 from .records import carried_by
@@ -32,7 +32,6 @@ _MARKER = (
 )
 pytest_plugins = ("pytest_customop.fixtures",)
 NOTHING = "not-selected"
-_WORKER_UNKNOWN = "customop_unknown_checks"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -141,7 +140,9 @@ def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
         session.validate_ini()
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
-        planned = plan_for(metafunc, session.settings, registry, session.why_absent)
+        planned = plan_for(
+            metafunc, session.settings, registry, session.why_absent, session.notes.mark
+        )
         hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
     params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
     # Not an empty set: what pytest makes of one is up to its configuration.
@@ -205,6 +206,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _deselect_empty(config, items)
     wrong = config.stash[SESSION].wrong_checks()
     if not wrong:
+        others = config.stash[SESSION].keep_shard(items)
+        if others:
+            config.hook.pytest_deselected(items=others)
         return
     if not _is_worker(config):
         raise pytest.UsageError(f"customop: {wrong[0]}")
@@ -290,18 +294,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     state = session.config.stash[SESSION]
     if _is_worker(session.config):
-        session.config.workeroutput[_WORKER_UNKNOWN] = state.wrong_checks()  # type: ignore[attr-defined]
+        workers.to_controller(state)
         return
     state.unfinished()
-    if state.told_by_workers:
-        session.exitstatus = pytest.ExitCode.USAGE_ERROR
     _tell_once(session.config)
     if state.settings.reports:
-        from .report import json_file
+        from .report.written import write_reports
 
-        settings = {"seed": state.settings.seed, "backend": state.settings.backend}
-        for path in state.settings.reports:
-            json_file.write(path, json_file.environment(settings), state.records.values())
+        write_reports(state)
+    session.exitstatus = state.exit_status(session.exitstatus)
 
 
 def _tell_once(config: pytest.Config) -> None:
@@ -317,20 +318,27 @@ def _tell_once(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    state: Session = node.config.stash[SESSION]
-    state.told_by_workers |= set(getattr(node, "workeroutput", {}).get(_WORKER_UNKNOWN, ()))
+    workers.from_worker(node, node.config.stash[SESSION])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    workers.to_worker(node, node.config.stash[SESSION])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     state = config.stash[SESSION]
     for wrong in sorted(state.told_by_workers):
         terminalreporter.write_line(f"ERROR: customop: {wrong}", red=True)
-    if not state.records:
-        return
-    from .report.terminal import summary_lines
+    notes = state.notes.lines(state.settings.max_samples)
+    if state.records or notes:
+        from .report.terminal import summary_lines
 
-    terminalreporter.section("customop")
-    for line in summary_lines(list(state.records.values())):
-        terminalreporter.write_line(line)
-    for path in state.settings.reports:
-        terminalreporter.write_line(f"report: {path}")
+        terminalreporter.section("customop")
+        for line in [*summary_lines(list(state.records.values())), *notes]:
+            terminalreporter.write_line(line)
+        for path in state.settings.reports:
+            if str(path) not in state.notes.unwritten:
+                terminalreporter.write_line(f"report: {path}")
+    for name, why in state.notes.unwritten.items():
+        terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)

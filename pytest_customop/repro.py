@@ -12,6 +12,7 @@ from types import ModuleType
 
 from . import compat
 from .case import Case
+from .files import write_whole
 from .findings import Finding
 from .literals import inputs_source
 
@@ -37,11 +38,15 @@ class Script:
         return not self.data and self.text.count("\n") <= _SHORT
 
     def write(self, path: Path) -> Path:
-        """Write it, and its tensors beside it; returns the path."""
+        """Write it, and its tensors beside it; returns the path.
+
+        Raises:
+            OSError: if that fails; each file is whole, and there is no script without its tensors.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.text, encoding="utf-8")
         for ending, content in self.data.items():
-            path.with_suffix(ending).write_bytes(content)
+            write_whole(path.with_suffix(ending), content)
+        write_whole(path, self.text.encode())
         return path
 
 

@@ -22,17 +22,22 @@ def failure_text(item: pytest.Item, result: CheckResult) -> str:
 
 
 def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script | Path | None:
-    """The script of a failed check; its path if the session writes scripts.
+    """The script of a failed check; its path if the session writes scripts, and this one could be.
 
     Args:
         number: tells the scripts of one item apart, where it runs checks by hand.
     """
     script = result.script(getattr(item, "module", None))
-    folder = item.config.stash[SESSION].settings.repro_dir
+    session = item.config.stash[SESSION]
+    folder = session.settings.repro_dir
     if script is None or folder is None:
         return script
     named = re.sub(r"[^\w.]+", "-", item.nodeid.replace(".py::", "-")).strip("-")
-    path = script.write(folder / f"{named}{f'-{number}' if number else ''}.py")
+    try:
+        path = script.write(folder / f"{named}{f'-{number}' if number else ''}.py")
+    except OSError as error:  # the finding counts, with or without its script
+        session.notes.unwritten[str(folder)] = error.strerror or str(error)
+        return script
     return Path(os.path.relpath(path, item.config.invocation_params.dir))
 
 

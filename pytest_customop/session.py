@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .collection import case_of
+from .notes import Notes
 from .settings import Settings, on_command_line, read_settings, validate
+from .shards import split
 
 if TYPE_CHECKING:
     from .checks import Registry
@@ -32,6 +35,8 @@ class Session:
         self.settings: Settings = read_settings(config)
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
+        self.notes = Notes()
+        self.workers = 0  # that the controller has started
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}
@@ -83,6 +88,27 @@ class Session:
     def wrong_checks(self) -> list[str]:
         """What is wrong with the session's check names, after the collection."""
         return [wrong for wrong in self.unknown_checks.values() if wrong]
+
+    def keep_shard(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Leave the items of the session's shard in the list; returns the others."""
+        shard = self.settings.shard
+        if shard is None:
+            return []
+        items[:], others, self.notes.shard = split(
+            items, case_of, lambda item: item.nodeid, shard, self.settings.durations
+        )
+        return others
+
+    def exit_status(self, status: int) -> int:
+        """The status that the session ends with, of the one that pytest found."""
+        if self.told_by_workers:
+            return pytest.ExitCode.USAGE_ERROR
+        shard = self.notes.shard
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
+            status = pytest.ExitCode.OK  # they are in other shards
+        if status == pytest.ExitCode.OK and self.notes.unwritten:
+            return pytest.ExitCode.TESTS_FAILED
+        return status
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in what a report carries; a record stands for each check until its item ends."""

@@ -6,14 +6,15 @@ Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line w
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .files import why_unusable, why_unwritable
+from .shards import Shard, parse, read_durations
 from .suggest import unknown
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 REPORTS = (".json",)
 AMOUNTS = ("off", "quick", "full")
+# What xdist's controller sends its workers.
+DURATIONS = "customop_durations"
+NUMBER = "customop_number"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,9 @@ OPTIONS = (
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
     Option("variants", "neighbours of samples: off, quick, full, or N a sample", "AMOUNT"),
+    Option("max-samples", "at most so many samples of a mark, drawn by the seed", "N"),
+    Option("shard", "run part i of n of the cases (1/3); other tests are in part 1", "I/N"),
+    Option("durations", "balance shards by an earlier report; repeatable", "PATH", "append"),
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
     Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
@@ -85,6 +92,9 @@ class Settings:
         isolate: whether items run in a child process.
         timeout: seconds that an item may take; 0 for any time; None where nothing was asked for.
         memory: gigabytes that the child process may hold; 0 for any number; None as above.
+        max_samples: how many samples of a mark run at most; None for all.
+        shard: the part of the cases that runs; None for all.
+        durations: of each item in seconds, by node id, from earlier reports.
     """
 
     devices: tuple[str, ...] | None = None
@@ -99,6 +109,9 @@ class Settings:
     isolate: bool = False
     timeout: float | None = None
     memory: float | None = None
+    max_samples: int | None = None
+    shard: Shard | None = None
+    durations: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def header(self) -> str:
         """One line on what will run."""
@@ -110,6 +123,10 @@ class Settings:
             "seed": str(self.seed),
             "variants": str(self.variants),
         }
+        if self.max_samples is not None:
+            said["max-samples"] = str(self.max_samples)
+        if self.shard is not None:
+            said["shard"] = str(self.shard)
         return "customop: " + " ".join(f"{name}={value}" for name, value in said.items())
 
     def flags(self) -> list[str]:
@@ -173,13 +190,16 @@ def read_settings(config: pytest.Config) -> Settings:
         checks=_listed(config, "checks"),
         backend=_text(config, "backend") or "inductor",
         seed=_seed(config),
-        reports=tuple(_report(config, path) for path in _paths(config)),
+        reports=_reports(config),
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
         variants=_variants(config),
         isolate=bool(_raw(config, "isolate")),
         timeout=_amount(config, "timeout", "seconds"),
         memory=_amount(config, "memory", "gigabytes"),
+        max_samples=_count(config, "max_samples"),
+        shard=_shard(config),
+        durations=_durations(config),
     )
 
 
@@ -289,29 +309,74 @@ def _amount(config: pytest.Config, name: str, unit: str) -> float | None:
     return amount
 
 
-def _paths(config: pytest.Config) -> list[str]:
-    value = _raw(config, "report") or []
+def _count(config: pytest.Config, name: str) -> int | None:
+    text = _text(config, name)
+    if text and not (text.isdecimal() and int(text) > 0):
+        flag = f"--customop-{name.replace('_', '-')}"
+        raise pytest.UsageError(f"{flag}={text}: give a whole number of 1 or more")
+    return int(text) if text else None
+
+
+def _shard(config: pytest.Config) -> Shard | None:
+    text = _text(config, "shard")
+    try:
+        return parse(text) if text else None
+    except ValueError as error:
+        raise pytest.UsageError(f"--customop-shard={text}: {error}") from None
+
+
+def _durations(config: pytest.Config) -> dict[str, float]:
+    """Those of the controller's files: a worker may be on a machine that does not have them."""
+    sent = getattr(config, "workerinput", {}).get(DURATIONS)
+    if sent is not None:
+        return dict(sent)
+    found: dict[str, float] = {}
+    for text in _paths(config, "durations"):
+        try:
+            found.update(read_durations(config.invocation_params.dir / text.strip()))
+        except ValueError as error:
+            raise pytest.UsageError(f"--customop-durations={text.strip()}: {error}") from None
+    return found
+
+
+def _paths(config: pytest.Config, name: str) -> list[str]:
+    value = _raw(config, name) or []
     return value if isinstance(value, list) else [p for p in value.split("\n") if p.strip()]
 
 
 def _folder(config: pytest.Config, name: str) -> Path | None:
     text = _text(config, name)
     path = config.invocation_params.dir / text
-    if text and path.exists() and not path.is_dir():
-        raise pytest.UsageError(f"--customop-{name.replace('_', '-')}={text}: this is a file")
-    return path if text else None
+    if not text or _is_worker(config):
+        return path if text else None
+    flag = f"--customop-{name.replace('_', '-')}={text}"
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"{flag}: this is a file")
+    why = why_unusable(path)
+    if why:
+        raise pytest.UsageError(f"{flag}: cannot be written into: {why}")
+    return path
+
+
+def _reports(config: pytest.Config) -> tuple[Path, ...]:
+    """The files to write; none in a worker, whose controller writes them, maybe elsewhere."""
+    if _is_worker(config):
+        return ()
+    return tuple(_report(config, path) for path in _paths(config, "report"))
 
 
 def _report(config: pytest.Config, text: str) -> Path:
     path = config.invocation_params.dir / text.strip()
+    flag = f"--customop-report={text.strip()}"
     if path.suffix not in REPORTS:
-        raise pytest.UsageError(
-            f"--customop-report={text}: the ending says the format; known: {', '.join(REPORTS)}"
-        )
-    folder = path.parent
-    if not folder.is_dir():
-        raise pytest.UsageError(f"--customop-report={text}: there is no folder {folder}")
-    target = path if path.exists() else folder
-    if path.is_dir() or not os.access(target, os.W_OK):
-        raise pytest.UsageError(f"--customop-report={text}: cannot be written")
+        raise pytest.UsageError(f"{flag}: the ending says the format; known: {', '.join(REPORTS)}")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"{flag}: there is no folder {path.parent}")
+    why = why_unwritable(path)
+    if why:
+        raise pytest.UsageError(f"{flag}: cannot be written: {why}")
     return path
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")

@@ -154,7 +154,7 @@ class Suite:
     def ids(self, *args: str, checks: str | None = "own") -> list[str]:
         """The node ids that are collected, without the file, in order."""
         result = self.run("--collect-only", "-q", *args, checks=checks)
-        found = [line for line in result.outlines if "::" in line and not line.startswith("=")]
+        found = [line for line in result.outlines if "::" in line and line[0] not in "= "]
         return [line.partition("::")[2] for line in found]
 
     def results(self, name: str = "report.json") -> list[dict[str, Any]]:

@@ -18,6 +18,10 @@ NEAR_MISSES = {
     "--customop-seed=many": "--customop-seed=many: give a whole number",
     "--customop-timeout=soon": "--customop-timeout=soon: give a number of seconds",
     "--customop-memory=-1": "--customop-memory=-1: give a number of gigabytes",
+    "--customop-max-samples=0": "--customop-max-samples=0: give a whole number of 1 or more",
+    "--customop-max-samples=some": "--customop-max-samples=some: give a whole number of 1 or more",
+    "--customop-shard=3/2": "--customop-shard=3/2: give i/n with 1 <= i <= n, as 2/5",
+    "--customop-durations=nosuch.json": "cannot be read: No such file or directory",
     "--customop-report=report.txt": "the ending says the format; known: .json",
     "--customop-report=nosuch/report.json": "there is no folder",
 }
@@ -198,14 +202,21 @@ def test_every_option_has_an_ini_twin(suite: Suite, configuration: str) -> None:
         "customop_seed": "3",
         "customop_report": "report.json",
         "customop_require_devices": "true",
+        "customop_max_samples": "1",
+        "customop_shard": "1/1",
+        "customop_durations": "earlier.json",
     }
     lines = [f'{key} = "{value}"' if toml else f"{key} = {value}" for key, value in values.items()]
     suite.write("pyproject.toml" if toml else "pytest.ini", configuration + "\n".join(lines))
-    suite.test(TEST)
+    suite.write("earlier.json", '{"results": []}')
+    suite.test(TEST.replace("2)]", "2), (tensor(4), 2)]"))
     result = suite.run(checks=None)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["customop: devices=cpu dtypes=float64 checks=own backend=eager seed=3"]
+        [
+            "customop: devices=cpu dtypes=float64 checks=own backend=eager seed=3"
+            " max-samples=1 shard=1/1"
+        ]
     )
     assert [one["dtype"] for one in suite.results()] == ["float64"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from ..files import write_whole
 
 SCHEMA = 1
 FIELDS = (
@@ -54,7 +54,7 @@ def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, env: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> None:
-    """Write the report whole or not at all: to a file beside it, which then takes its place.
+    """Write the report, whole or not at all.
 
     Raises:
         OSError: if it cannot be written; what stood there before still does.
@@ -62,19 +62,4 @@ def write(path: Path, env: Mapping[str, Any], records: Iterable[Mapping[str, Any
     results = [{name: record.get(name) for name in FIELDS} for record in records]
     results.sort(key=lambda record: (record["nodeid"], record["op"] or "", record["check"] or ""))
     text = json.dumps({"schema": SCHEMA, "environment": dict(env), "results": results}, indent=1)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        _give_usual_mode(beside)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _give_usual_mode(path: str) -> None:
-    """mkstemp makes files private; a report is as readable as any other file made here."""
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(path, 0o666 & ~mask)
+    write_whole(path, (text + "\n").encode())
