@@ -107,6 +107,10 @@ class Case:
     def _drawn(self) -> Arguments:
         return draw(self.op, self.sample, self.placement, self.seed)
 
+    def draw(self) -> None:
+        """Draw the inputs now, and not when they are first asked for."""
+        self._drawn  # noqa: B018 -- it is computed once
+
     def release(self) -> None:
         """Let go of every tensor that is kept; what is asked for again is computed again."""
         for kept in ("_drawn", "eager", "eager_gradients"):

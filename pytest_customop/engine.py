@@ -76,16 +76,24 @@ def standalone_hook(plugins: Iterable[object] = ()) -> Any:
     return manager.hook
 
 
-def run_check(check: Check, case: Case) -> CheckResult:
+def _unheard(phase: str) -> None:
+    del phase
+
+
+def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unheard) -> CheckResult:
     """Run one check on one case; every global state is afterwards as it was before.
 
-    A failing eager call is reported in place of the check. KeyboardInterrupt and SystemExit pass.
+    A failing eager call is reported in place of the check. KeyboardInterrupt passes.
+
+    Args:
+        check, case: which check runs on what.
+        entering: is told what comes next: `draw`, `eager` or `check`.
     """
     start = time.perf_counter()
     with preserved_state():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        outcome = _outcome(check, case)
+        outcome = _outcome(check, case, entering)
     return CheckResult(
         op=case.op.name,
         check=check.name,
@@ -103,12 +111,17 @@ def run_check(check: Check, case: Case) -> CheckResult:
     )
 
 
-def _outcome(check: Check, case: Case) -> dict[str, Any]:
+def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[str, Any]:
     try:
-        if case.beside is not None:
-            refuse_neighbour(case)
-        elif case.refused is None and case.eager.error is not None:
-            return _eager_failure(case, case.eager.error)
+        if case.refused is None:
+            entering("draw")
+            case.draw()
+            entering("eager")
+            if case.beside is not None:
+                refuse_neighbour(case)
+            elif case.eager.error is not None:
+                return _eager_failure(case, case.eager.error)
+        entering("check")
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding
@@ -180,10 +193,10 @@ def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
         }
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
-    return _failed(found, reproduced_by(found, _CALL, case))
+    return _failed(found, reproduced_by(found, CALL, case))
 
 
-_CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
+CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
 
 
 def _works_without_gradients(case: Case) -> bool:

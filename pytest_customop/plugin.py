@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import hookspecs, workers
+from .child import is_child, isolate
 from .collection import CELL, items_of, plan_for
 from .marker import NAME
 from .records import carried_by
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = Session(config)
     config.pluginmanager.register(session, "customop-session")
     session.validate_command_line()
+    if session.settings.isolate and not is_child(config):
+        isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
         _refuse_near_misses(session)
 
@@ -234,13 +237,17 @@ def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     planned = pyfuncitem.stash.get(PLANNED, None)
-    if planned is None or planned.is_body:
+    if planned is None:
+        return None
+    entering = pyfuncitem.config.stash[SESSION].entering
+    if planned.is_body:
+        entering("body")
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
     from .engine import run_check
 
-    result = run_check(planned.check, planned.case)
+    result = run_check(planned.check, planned.case, entering)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")

@@ -6,7 +6,7 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +27,10 @@ RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
 ATTRIBUTE = "customop"
 
 
+def _unheard(phase: str) -> None:
+    del phase
+
+
 class Session:
     """One pytest session; `config.stash[SESSION]`."""
 
@@ -37,6 +41,7 @@ class Session:
         self.unknown_checks: dict[str, str] = {}
         self.notes = Notes()
         self.workers = 0  # that the controller has started
+        self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}
