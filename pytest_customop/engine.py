@@ -23,7 +23,7 @@ from .marker import Declaration, declare_call
 from .matrix import plan
 from .planned import Planned
 from .refusal import refuse_neighbour
-from .repro import reproduced_by
+from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
 from .settings import Settings, read_amount
@@ -98,6 +98,7 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
         op=case.op.name,
         check=check.name,
         case=case.id,
+        change=case.change,
         arguments=tuple(case.describe()) if outcome["outcome"] in ("failed", "error") else (),
         duration=time.perf_counter() - start,
         place={
@@ -194,9 +195,6 @@ def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
     return _failed(found, reproduced_by(found, CALL, case))
-
-
-CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
 
 
 def _works_without_gradients(case: Case) -> bool:

@@ -18,7 +18,16 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 class Overrun(BaseException):
-    """Raised in the middle of a call; no `except Exception` of an op catches it."""
+    """Raised in the middle of a call; no `except Exception` of an op catches it.
+
+    Args:
+        code: of the finding that it is.
+        text: what was exceeded.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @contextlib.contextmanager
@@ -29,18 +38,19 @@ def guarded(seconds: float = SECONDS) -> Iterator[None]:
     it. Elsewhere the block runs as it would without.
 
     Raises:
-        Overrun: with what was exceeded.
+        Overrun: `hang` or `crash`.
     """
     if not _possible():
         yield
         return
-    end, limit = time.monotonic() + seconds, _resident() + _free() / 2
+    room = _free() / 2
+    end, limit = time.monotonic() + seconds, _resident() + room
 
     def look(number: int, frame: FrameType | None) -> None:
         if time.monotonic() > end:
-            raise Overrun(f"it was still running after {seconds:g} s")
+            raise Overrun("hang", f"it was still running after {seconds:g} s")
         if _resident() > limit:
-            raise Overrun(f"it took more than {_free() / 2**30:.1f} GB of memory")
+            raise Overrun("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
     before = signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)

@@ -18,7 +18,7 @@ from .planned import Key, Placed, Planned, placed
 from .samples import MarkError
 from .settings import Settings
 from .variants.choice import chosen, signature
-from .variants.neighbour import KINDS, Neighbour
+from .variants.neighbour import APART, KINDS, Neighbour
 from .variants.risk import why_apart
 
 QUICK = 16  # neighbours of a sample that the quick set has at most
@@ -138,7 +138,7 @@ class _Plan:
         risk = self._why_apart(cell.device) if neighbour.reads_beyond else None
         if risk and not self._settings.isolate:
             self._risky.add(here.cell.sample_id)
-            yield here.skipped(f"{risk}; --customop-isolate runs it in a process of its own")
+            yield here.skipped(f"{risk}: {APART}")
             return
         for check in checks:
             yield here.item(check)

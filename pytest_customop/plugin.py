@@ -341,8 +341,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state.records or notes:
         from .report.terminal import summary_lines
 
+        counts = state.notes.neighbours.values()
         terminalreporter.section("customop")
-        for line in [*summary_lines(list(state.records.values())), *notes]:
+        for line in [*summary_lines(list(state.records.values()), counts), *notes]:
             terminalreporter.write_line(line)
         for path in state.settings.reports:
             if str(path) not in state.notes.unwritten:

@@ -9,18 +9,18 @@ from .case import Case
 from .faking import fake_run, shapes_of
 from .findings import fail, skip
 from .guard import Overrun, guarded
+from .repro import CALL
 from .tracebacks import error_line, traceback_text
-
-REJECTED = "rejected"
-ACCEPTED_BY_FAKE = "; its fake kernel accepts it"
+from .variants.neighbour import ACCEPTED_BY_FAKE, REJECTED
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """Why a neighbour is not judged; or, with a traceback, how it went wrong."""
+    """Why a neighbour is not judged; or, with the code of a finding, how it went wrong."""
 
     text: str
-    overrun: str = ""
+    code: str = ""
+    evidence: str = ""
 
 
 _answers: WeakKeyDictionary[Case, _Answer | None] = WeakKeyDictionary()
@@ -32,15 +32,15 @@ def refuse_neighbour(case: Case) -> None:
     Raises:
         CheckSkipped: `rejected`, if the op or its backward raises: whether a neighbour is valid is
             the op's word.
-        CheckFailed: `hang`, if it does not come back.
+        CheckFailed: `hang` or `crash`, if it does not come back.
     """
     if case not in _answers:
         _answers[case] = _ask(case)
     answer = _answers[case]
     if answer is None:
         return
-    if answer.overrun:
-        raise fail("hang", answer.text, answer.overrun)
+    if answer.code:
+        raise fail(answer.code, answer.text, answer.evidence, repro=CALL)
     raise skip(REJECTED, answer.text, limit=False)
 
 
@@ -51,8 +51,8 @@ def _ask(case: Case) -> _Answer | None:
             if error is None:
                 return _backward(case)
     except Overrun as overrun:
-        text = f"{case.op.name}, called with {case.change}, does not come back: {overrun}"
-        return _Answer(text, traceback_text(overrun))
+        text = f"{case.op.name} with {case.change} did not come back: {overrun}"
+        return _Answer(text, overrun.code, traceback_text(overrun))
     text = f"{case.op.name} raises {error_line(error)}"
     return _Answer(text + (ACCEPTED_BY_FAKE if _fake_accepts(case) else ""))
 

@@ -17,7 +17,7 @@ from .log import Log
 from .warm import NotThere, WarmChild, is_isolated
 
 if TYPE_CHECKING:
-    from ..matrix import Planned
+    from ..planned import Planned
     from ..results import CheckResult
 
 

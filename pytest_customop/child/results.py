@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..engine import CALL
 from ..findings import Finding
 from ..isolation import preserved_state
-from ..repro import reproduced_by
+from ..repro import CALL, reproduced_by
 from ..results import CheckResult
 from . import messages
 from .deaths import Died, shortened
 
 if TYPE_CHECKING:
     from ..case import Case
-    from ..matrix import Planned
+    from ..planned import Planned
 
 _WHERE = {
     messages.START: "while it starts",

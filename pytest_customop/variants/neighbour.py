@@ -11,6 +11,11 @@ from ..inputs import Sample
 KINDS = ("layout", "shape", "dtype", "values", "special", "arguments", "gradients", "alias")
 # Between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
+# How the message of one begins that the op refuses, and ends if its fake kernel does not.
+REJECTED = "rejected"
+ACCEPTED_BY_FAKE = "; its fake kernel accepts it"
+# What would run one that could read out of bounds.
+APART = "--customop-isolate runs them"
 
 
 @dataclass(frozen=True, eq=False)
