@@ -45,6 +45,11 @@ class Planned:
         return self.check is None and self.skip is None
 
     @property
+    def is_neighbour(self) -> bool:
+        """Whether the case is one step away from an author's own."""
+        return self.case is not None and self.case.beside is not None
+
+    @property
     def check_name(self) -> str:
         """The check's name in the report; empty where nothing runs."""
         return self.check.name if self.check else BODY if self.is_body else ""

@@ -70,7 +70,7 @@ OPTIONS = (
     ),
     Option(
         "memory",
-        "gigabytes that the child of --customop-isolate may hold (default: 80 % of what is free); "
+        "gigabytes that the child of --customop-isolate may hold (default: four fifths of what is free); "
         "0: any number",
         "GB",
     ),
@@ -119,9 +119,9 @@ class Settings:
             "devices": ",".join(self.devices or ("cpu",)),
             "dtypes": ",".join(self.dtypes) if self.dtypes else "default",
             "checks": ",".join(self.checks) if self.checks else "all",
+            "variants": str(self.variants),
             "backend": self.backend,
             "seed": str(self.seed),
-            "variants": str(self.variants),
         }
         if self.max_samples is not None:
             said["max-samples"] = str(self.max_samples)
@@ -133,7 +133,7 @@ class Settings:
         """The options that reproduce these settings on a command line."""
         default = Settings()
         found = []
-        for name in ("devices", "dtypes", "backend", "seed", "variants"):
+        for name in ("devices", "dtypes", "backend", "seed"):
             value = getattr(self, name)
             if value != getattr(default, name):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)

@@ -214,7 +214,7 @@ def test_every_option_has_an_ini_twin(suite: Suite, configuration: str) -> None:
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "customop: devices=cpu dtypes=float64 checks=own backend=eager seed=3"
+            "customop: devices=cpu dtypes=float64 checks=own variants=off backend=eager seed=3"
             " max-samples=1 shard=1/1"
         ]
     )
@@ -269,7 +269,7 @@ def test_the_header_says_what_will_run(suite: Suite) -> None:
     suite.write("test_other.py", "def test_other(): ...\n")
     result = suite.run("--customop-seed=4", checks=None)
     result.stdout.fnmatch_lines(
-        ["customop: devices=cpu dtypes=default checks=all backend=inductor seed=4"]
+        ["customop: devices=cpu dtypes=default checks=all variants=off backend=inductor seed=4"]
     )
 
 
