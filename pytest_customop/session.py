@@ -15,6 +15,7 @@ from .settings import Settings, on_command_line, read_settings, validate
 
 if TYPE_CHECKING:
     from .checks import Registry
+    from .child.deaths import Died
     from .matrix import Planned
     from .results import CheckResult
 
@@ -37,6 +38,7 @@ class Session:
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
         self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
+        self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}
@@ -139,7 +141,8 @@ class Session:
 
 
 def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
-    return {**record, "outcome": outcome, "message": last_words(report)}
+    message = record["message"] if record["finding"] else last_words(report)
+    return {**record, "outcome": outcome, "message": message}
 
 
 def last_words(report: pytest.TestReport) -> str:
