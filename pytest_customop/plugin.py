@@ -18,6 +18,7 @@ from .samples import MarkError
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
 from .suggest import misspelt
+from .timeouts import limit, refuse_without_timer, run_in_time
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = Session(config)
     config.pluginmanager.register(session, "customop-session")
     session.validate_command_line()
+    refuse_without_timer(config, session)
     if session.settings.isolate and not is_child(config):
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
@@ -202,6 +204,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     planned: Any = callspec.params.get(CELL) if callspec is not None else None
     if planned is not None:
         item.stash[PLANNED] = planned
+        limit(item, item.config.stash[SESSION])
 
 
 @pytest.hookimpl(trylast=True)
@@ -245,9 +248,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
-    from .engine import run_check
-
-    result = run_check(planned.check, planned.case, entering)
+    result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")

@@ -97,12 +97,12 @@ class Isolation:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """End the child, before reports are written."""
-        self._child.end()
+        """The child ends while this process writes reports."""
+        self._child.finish()
 
     def pytest_unconfigure(self) -> None:
         """However the session ended, no child outlives it."""
-        self._child.kill()
+        self._child.end()
 
 
 def _result_of(planned: Planned, death: Died) -> CheckResult:

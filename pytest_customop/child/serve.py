@@ -107,6 +107,12 @@ class Serving:
                     self._run(session, asked)
         return True
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Everything is torn down; what follows is the end of the process."""
+        with contextlib.suppress(OSError):
+            self._send(messages.Done())
+
     def _send(self, message: object) -> None:
         self._connection.send(message)
 
