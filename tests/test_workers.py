@@ -184,3 +184,27 @@ def test_every_worker_runs_on_its_own_device_and_ids_do_not_say_so(suite: Suite)
         own = int(worker.removeprefix("gw")) if device == "cuda" else 0
         assert index == own, (name, worker, device)
     assert {worker for _, worker, device, _ in apart if device == "cuda"} == {"gw0", "gw1"}
+
+
+# The compiler's cache
+
+
+def test_two_workers_that_compile_the_same_at_once_share_a_cache(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor locks what it builds and writes its files whole: one folder serves all workers."""
+    cache = suite.path / "cache"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    suite.test("""
+@customop_cases(scale, [(tensor(3, n), 2) for n in (4, 5)])
+def test_scale(): ...
+""")
+    alone = suite.ids(checks="compile")
+    # Every worker runs every item, so both compile each graph at about the same time.
+    result = suite.run_apart("--tx", "2*popen", "--dist=each", "-v", checks="compile")
+    outcomes = result.parseoutcomes()
+    assert outcomes.pop("warnings", 0) == 0
+    assert outcomes == {"passed": 2 * len(alone)}
+    kinds = {path.suffix for path in cache.rglob("*") if path.is_file()}
+    assert {".py", ".so"} <= kinds
+    assert ".tmp" not in kinds
