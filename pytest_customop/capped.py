@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from .case import seed_of
 from .cells import Cell
 from .inputs import Sample
 from .marker import Declaration
-from .notes import LeftOut
+from .notes import LeftOut, Tell
 from .settings import Settings
 
 Placed = tuple[Cell, Sample]
-Tell = Callable[[LeftOut], None]
 
 
 def capped(

@@ -75,6 +75,8 @@ class Case:
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives what the op should; None without one.
+        beside: the author's own case that this one is a neighbour of; None for an own one.
+        change: what tells it from that one, in words.
     """
 
     op: Op
@@ -88,6 +90,8 @@ class Case:
     sample_id: str = "0"
     axes: Mapping[str, Any] | None = None
     reference: Callable[..., Any] | None = None
+    beside: Case | None = None
+    change: str = ""
 
     @property
     def requires_grad(self) -> bool:
@@ -102,6 +106,10 @@ class Case:
     @functools.cached_property
     def _drawn(self) -> Arguments:
         return draw(self.op, self.sample, self.placement, self.seed)
+
+    def draw(self) -> None:
+        """Draw the inputs now, and not when they are first asked for."""
+        self._drawn  # noqa: B018 -- it is computed once
 
     def release(self) -> None:
         """Let go of every tensor that is kept; what is asked for again is computed again."""

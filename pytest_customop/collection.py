@@ -20,9 +20,9 @@ from .samples import MarkError
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .capped import Tell
     from .checks import Check, Registry
-    from .matrix import Planned
+    from .notes import Tell
+    from .planned import Planned
 
 CELL = "_customop_cell"
 CLASS_CHECKS = "test_customop"
@@ -219,7 +219,8 @@ def plan_for(
         MarkError, ValueError: for marks that cannot be meant.
     """
     from .engine import select_checks
-    from .matrix import Planned, plan
+    from .matrix import plan
+    from .planned import Planned
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.testing import make_tensor
 
-from .inputs import Sample, TensorSpec
+from .inputs import SameAs, Sample, TensorSpec
 from .layouts import lay_out
 from .ops import Op
 from .values import Copier, leaves, map_tensors
@@ -52,9 +52,19 @@ class Arguments:
         return Arguments(self.op, args, kwargs)
 
     def copy(self) -> Arguments:
-        """Copies in storage of their own, with the same strides, sharing and requires_grad."""
+        """Copies in storage of their own, with the same strides, sharing and requires_grad.
+
+        A tensor that is given twice is one tensor in the copy as well.
+        """
         copier = Copier()
-        return self.map(lambda leaf: copier(leaf).requires_grad_(leaf.requires_grad))
+        copies: dict[int, torch.Tensor] = {}
+
+        def copied(leaf: torch.Tensor) -> torch.Tensor:
+            if id(leaf) not in copies:
+                copies[id(leaf)] = copier(leaf).requires_grad_(leaf.requires_grad)
+            return copies[id(leaf)]
+
+        return self.map(copied)
 
 
 def base_name(path: str) -> str:
@@ -91,10 +101,13 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
     every device; the random state of the session is left as it was.
     """
     copier = Copier()
+    made: dict[str, Any] = {}
 
     def realise(value: Any, name: str) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(realise(element, name) for element in value)
+        if isinstance(value, SameAs):
+            return made[value.argument]
         if isinstance(value, TensorSpec):
             return _place_spec(value, name, op, where)
         if isinstance(value, torch.Tensor):
@@ -106,11 +119,10 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         positional = [argument.name for argument in op.positional]
-        args = tuple(
-            realise(value, name) for name, value in zip(positional, sample.args, strict=False)
-        )
-        kwargs = {name: realise(value, name) for name, value in sample.kwargs.items()}
-    return Arguments(op, args, kwargs)
+        for name, value in (*zip(positional, sample.args, strict=False), *sample.kwargs.items()):
+            made[name] = realise(value, name)
+    args = tuple(made[name] for name in positional[: len(sample.args)])
+    return Arguments(op, args, {name: made[name] for name in sample.kwargs})
 
 
 def is_differentiable(dtype: torch.dtype) -> bool:
@@ -123,7 +135,7 @@ def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
     if spec.dtype is not None:
         return spec.dtype
     if spec.values is not None:
-        own = torch.tensor(spec.values).dtype
+        own = torch.as_tensor(spec.values).dtype
         return default if is_differentiable(own) else own
     return torch.bool if isinstance(spec.fill, bool) else default
 
@@ -147,6 +159,8 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
 
 
 def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(spec.values, torch.Tensor):
+        return spec.values.detach().clone().to(dtype)
     if spec.values is not None:
         return torch.tensor(spec.values, dtype=dtype)
     # torch draws no float8, and 2.4 does not fill it either

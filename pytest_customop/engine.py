@@ -20,11 +20,13 @@ from .findings import CheckFailed, CheckSkipped, Finding
 from .inputs import ErrorSample, GradOptions
 from .isolation import preserved_state
 from .marker import Declaration, declare_call
-from .matrix import Planned, plan
-from .repro import reproduced_by
+from .matrix import plan
+from .planned import Planned
+from .refusal import refuse_neighbour
+from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
-from .settings import Settings
+from .settings import Settings, read_amount
 from .tracebacks import error_line, first_line, traceback_text
 
 
@@ -74,20 +76,29 @@ def standalone_hook(plugins: Iterable[object] = ()) -> Any:
     return manager.hook
 
 
-def run_check(check: Check, case: Case) -> CheckResult:
+def _unheard(phase: str) -> None:
+    del phase
+
+
+def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unheard) -> CheckResult:
     """Run one check on one case; every global state is afterwards as it was before.
 
-    A failing eager call is reported in place of the check. KeyboardInterrupt and SystemExit pass.
+    A failing eager call is reported in place of the check. KeyboardInterrupt passes.
+
+    Args:
+        check, case: which check runs on what.
+        entering: is told what comes next: `draw`, `eager` or `check`.
     """
     start = time.perf_counter()
     with preserved_state():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        outcome = _outcome(check, case)
+        outcome = _outcome(check, case, entering)
     return CheckResult(
         op=case.op.name,
         check=check.name,
         case=case.id,
+        change=case.change,
         arguments=tuple(case.describe()) if outcome["outcome"] in ("failed", "error") else (),
         duration=time.perf_counter() - start,
         place={
@@ -101,13 +112,22 @@ def run_check(check: Check, case: Case) -> CheckResult:
     )
 
 
-def _outcome(check: Check, case: Case) -> dict[str, Any]:
+def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[str, Any]:
     try:
-        if case.refused is None and case.eager.error is not None:
-            return _eager_failure(case, case.eager.error)
+        if case.refused is None:
+            entering("draw")
+            case.draw()
+            entering("eager")
+            if case.beside is not None:
+                refuse_neighbour(case)
+            elif case.eager.error is not None:
+                return _eager_failure(case, case.eager.error)
+        entering("check")
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding
+        if case.beside is not None and _fails_with(found.code, check, case.beside):
+            return _as_sample(found, case.beside)
         lines = check.repro if found.repro is None else found.repro
         return _failed(found, reproduced_by(found, lines, found.case or case))
     except CheckSkipped as skipped:
@@ -130,6 +150,30 @@ def _outcome(check: Check, case: Case) -> dict[str, Any]:
     return {"outcome": "passed"}
 
 
+def _fails_with(code: str, check: Check, case: Case) -> bool:
+    """Whether a check fails on the author's own case as it does on a neighbour."""
+    try:
+        if case.eager.error is None:
+            check.run(case)
+    except CheckFailed as failure:
+        return failure.finding.code == code
+    except Exception:  # the sample's own item tells
+        return False
+    finally:
+        case.release()
+    return False
+
+
+def _as_sample(found: Finding, own: Case) -> dict[str, Any]:
+    """A neighbour's failure that says nothing new; the sample's own says it."""
+    return {
+        "outcome": "skipped",
+        "skip_code": "as-sample",
+        "message": f"{found.code}, as on sample {own.sample_id} itself, where it is told",
+        "limit": False,
+    }
+
+
 def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
     return {
         "reproduce": reproduce,
@@ -150,10 +194,7 @@ def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
         }
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
-    return _failed(found, reproduced_by(found, _CALL, case))
-
-
-_CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"
+    return _failed(found, reproduced_by(found, CALL, case))
 
 
 def _works_without_gradients(case: Case) -> bool:
@@ -176,8 +217,10 @@ def check_op(
     gradcheck: GradOptions | str | None = None,
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
+    variants: bool | str | Sequence[str] | Callable[[Any], str | None] | None = None,
     backend: str = "inductor",
     seed: int = 0,
+    amount: str | int = "quick",
     max_samples: int | None = None,
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
@@ -185,9 +228,10 @@ def check_op(
 
     Args:
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
-            gradcheck, reference, errors: as in `customop_cases`.
+            gradcheck, reference, errors, variants: as in `customop_cases`.
         backend: the `torch.compile` backend.
         seed: of every drawn value.
+        amount: of neighbours of the samples, as in `--customop-variants`.
         max_samples: how many of the samples to take at most, drawn by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
@@ -212,13 +256,18 @@ def check_op(
             "gradcheck": gradcheck,
             "reference": reference,
             "errors": errors,
+            "variants": variants,
         },
         "check_op",
     )
     if max_samples is not None and max_samples < 1:
         raise MarkError(f"check_op: max_samples is {max_samples!r}: give a number of 1 or more")
     hook = standalone_hook(plugins)
-    settings = Settings(backend=backend, seed=seed, max_samples=max_samples)
+    try:
+        wanted = read_amount(amount)
+    except ValueError as error:
+        raise MarkError(f"check_op: amount is {amount!r}: {error}") from None
+    settings = Settings(backend=backend, seed=seed, max_samples=max_samples, variants=wanted)
     return run_declaration(declaration, settings, hook)
 
 

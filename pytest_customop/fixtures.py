@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from .handles import CaseHandle
-    from .matrix import Planned
+    from .planned import Planned
 
 
 @pytest.fixture
@@ -57,7 +57,9 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
         from .inputs import Sample
 
-        declaration = declare_call({"op": op, "samples": [Sample(args, kwargs)]}, "customop_check")
+        declaration = declare_call(
+            {"op": op, "samples": [Sample(args, kwargs)], "variants": False}, "customop_check"
+        )
         with own_devices(session.settings.devices or (), session.worker):
             found = run_declaration(declaration, session.settings, item.ihook)
         results.extend(found)

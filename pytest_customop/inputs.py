@@ -121,6 +121,20 @@ def _shape_of(values: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
+class SameAs:
+    """In place of a tensor: the very tensor that another argument is.
+
+    Args:
+        argument: the name of that other argument, which comes earlier.
+    """
+
+    argument: str
+
+    def __repr__(self) -> str:
+        return f"the tensor given as {self.argument}"
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One set of arguments for the op.
 

@@ -18,6 +18,7 @@ from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
 from .samples import MarkError, read_errors, read_id, read_samples
 from .suggest import unknown
+from .variants.neighbour import KINDS, Predicate
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +59,7 @@ def customop_cases(
     gradcheck: GradOptions | str | None = None,
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
+    variants: bool | str | Sequence[str] | Callable[[Any], str | None] | None = None,
     id: str | None = None,
 ) -> pytest.MarkDecorator:
     """Check this op on these cases.
@@ -81,6 +83,10 @@ def customop_cases(
         reference: a function with the op's arguments whose results, writes to mutated arguments and
             gradients the op's must agree with.
         errors: arguments that the op and its fake kernel must refuse, each an `ErrorSample`.
+        variants: the kinds of neighbours of the samples that are tried too, of
+            `pytest_customop.variants.neighbour.KINDS`; False: none; None: all kinds, as many as the
+            session says. Or a function: (neighbour) -> the reason why the op does not support it, or
+            None. The neighbour has `kind`, `step`, `words` and `sample`.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.
@@ -111,6 +117,7 @@ class Declaration:
     gradcheck: GradOptions | str = GradOptions()  # noqa: RUF009 -- frozen
     reference: Callable[..., Any] | None = None
     errors: tuple[ErrorSample, ...] = ()
+    variants: tuple[str, ...] | Predicate = KINDS
     id: str | None = None
 
 
@@ -188,6 +195,7 @@ def _declare(given: Mapping[str, Any], where: str) -> Declaration:
         gradcheck=_gradcheck(given.get("gradcheck")),
         reference=_reference(given.get("reference"), samples),
         errors=errors,
+        variants=_variants(given.get("variants")),
         id=read_id(given.get("id")),
     )
 
@@ -291,6 +299,20 @@ def _reference(given: Any, samples: Any) -> Callable[..., Any] | None:
                 f"reference does not take the arguments of samples[{index}]: {error}"
             ) from None
     return reference
+
+
+def _variants(given: Any) -> tuple[str, ...] | Predicate:
+    if given is None or given is True:
+        return KINDS
+    if given is False:
+        return ()
+    if callable(given):
+        return given  # type: ignore[no-any-return]
+    kinds = _names(given, "variants") or ()
+    for kind in kinds:
+        if kind not in KINDS:
+            raise MarkError(unknown("kind of variants", kind, KINDS))
+    return tuple(dict.fromkeys(kinds))
 
 
 def _tolerances(given: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:

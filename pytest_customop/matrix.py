@@ -8,69 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from .capped import Tell, capped
-from .case import Case, seed_of
-from .cells import Cell, cells_of, dtype_name, error_cells, skip_reason
-from .checks import BODY, Check, selects_body
-from .draw import Placement
-from .inputs import Sample
+from .capped import capped
+from .case import Case
+from .cells import cells_of, dtype_name, error_cells
+from .checks import Check, selects_body
 from .marker import Declaration
+from .neighbours import neighbours
+from .notes import Tell
+from .planned import Key, Placed, Planned, joined, placed
 from .samples import MarkError
 from .settings import Settings, dtype_named, refuse_unknown_devices
 
 # (device) -> None if it is here, or why not
 Availability = Callable[[str], "str | None"]
-
-
-@dataclass(frozen=True, eq=False)
-class Planned:
-    """One item to be: a check, or the test's own body, on a case; or a reason why nothing runs.
-
-    Two plans are equal only if they are the same object: pytest compares parameters, and tensors
-    inside would break that.
-
-    Args:
-        id: unique within its test.
-        case: None for a device that is not there.
-        check: None for the body and for what does not run.
-        skip: why nothing runs.
-        missing_device: the device that is not there.
-    """
-
-    id: str
-    op: str
-    case: Case | None = None
-    check: Check | None = None
-    skip: str | None = None
-    missing_device: str | None = None
-
-    @property
-    def is_body(self) -> bool:
-        """Whether this is the test's own body on a case."""
-        return self.check is None and self.skip is None
-
-    @property
-    def check_name(self) -> str:
-        """The check's name in the report; empty where nothing runs."""
-        return self.check.name if self.check else BODY if self.is_body else ""
-
-    def record(self) -> dict[str, Any]:
-        """The part of a result's record that is known before it runs."""
-        placement = self.case.placement if self.case else None
-        return {
-            "op": self.op,
-            "check": self.check_name or None,
-            "device": placement.device if placement else self.missing_device,
-            "dtype": dtype_name(placement.dtype) if placement else None,
-            "requires_grad": placement.requires_grad if placement else None,
-            "layout": placement.layout if placement else None,
-            "sample": self.case.sample_id if self.case else None,
-        }
 
 
 def plan(
@@ -87,7 +40,8 @@ def plan(
         settings: of the session.
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
-        tell: called with what a cap on samples leaves out of a mark.
+        tell: called with what a cap on samples leaves out of a mark, and with how many neighbours of
+            its samples are tried.
 
     Raises:
         MarkError: for the same op and sample twice, and for what a samples function does wrong.
@@ -117,9 +71,6 @@ def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
             raise MarkError(
                 f"customop_cases at {where}: two cases have the id {one!r}; rename a sample"
             )
-
-
-Key = tuple[str, ...]
 
 
 def _plan_one(
@@ -153,26 +104,21 @@ def _plan_one(
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
         cells = capped(declaration, settings, cells_of(declaration, device, dtypes), tell)
-        cases = [_case(declaration, settings, cell, sample, prefix) for cell, sample in cells]
+        cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
-        for key, case, unsupported in cases:
-            if unsupported:
-                yield key, Planned("-".join(filter(None, key)), name, case, skip=unsupported)
-            else:
-                yield from _items(declaration, key, case, cases, checks)
-                if selects_body(settings.checks) and _runs_fully(declaration, case):
-                    full = (*key, BODY)
-                    yield full, Planned("-".join(filter(None, full)), name, case)
+        for one in cases:
+            yield from _items(declaration, settings, one, cases, checks)
+        yield from neighbours(declaration, settings, cases, checks, prefix, tell)
         for cell, error in error_cells(declaration, device, dtypes):
-            yield from _error_items(_case(declaration, settings, cell, error, prefix), checks)
+            yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
 
 
 def _nothing(
     prefix: str, what: str, op: str, reason: str, device: str | None = None
 ) -> tuple[Key, Planned]:
     key = (prefix, what)
-    one = Planned("-".join(filter(None, key)), op, skip=reason, missing_device=device)
+    one = Planned(joined(key), op, skip=reason, missing_device=device)
     return key, one
 
 
@@ -187,35 +133,32 @@ def _why_empty(declaration: Declaration) -> str:
 
 def _items(
     declaration: Declaration,
-    key: Key,
-    case: Case,
-    cases: Sequence[tuple[Key, Case, str | None]],
+    settings: Settings,
+    one: Placed,
+    cases: Sequence[Placed],
     checks: Sequence[Check],
 ) -> Iterator[tuple[Key, Planned]]:
-    widest = _is_widest(key, case, cases)
-    fully = _runs_fully(declaration, case)
+    """The checks and the body of one case."""
+    if one.unsupported:
+        yield one.skipped(one.unsupported)
+        return
+    widest = _is_widest(one, cases)
+    fully = _runs_fully(declaration, one.case)
     for check in checks:
-        if check.errors or (check.reference and case.reference is None):
-            continue
-        if check.needs is not None and not check.needs(case.op):
-            continue
-        if check.applies(case.requires_grad, case.op.has_formula, fully, widest):
-            full = (*key, check.name)
-            yield full, Planned("-".join(filter(None, full)), case.op.name, case, check)
+        if not check.errors and check.can_run(one.case, fully, widest):
+            yield one.item(check)
+    if selects_body(settings.checks) and fully:
+        yield one.item(None)
 
 
-def _error_items(
-    planned: tuple[Key, Case, str | None], checks: Sequence[Check]
-) -> Iterator[tuple[Key, Planned]]:
+def _error_items(one: Placed, checks: Sequence[Check]) -> Iterator[tuple[Key, Planned]]:
     """The checks of one error sample."""
-    key, case, unsupported = planned
     mine = [check for check in checks if check.errors]
-    if unsupported and mine:
-        yield key, Planned("-".join(filter(None, key)), case.op.name, case, skip=unsupported)
+    if one.unsupported and mine:
+        yield one.skipped(one.unsupported)
         return
     for check in mine:
-        full = (*key, check.name)
-        yield full, Planned("-".join(filter(None, full)), case.op.name, case, check)
+        yield one.item(check)
 
 
 def _runs_fully(declaration: Declaration, case: Case) -> bool:
@@ -225,7 +168,7 @@ def _runs_fully(declaration: Declaration, case: Case) -> bool:
     return True in (declaration.requires_grad or ())
 
 
-def _is_widest(key: Key, case: Case, cases: Sequence[tuple[Key, Case, str | None]]) -> bool:
+def _is_widest(one: Placed, cases: Sequence[Placed]) -> bool:
     """Whether no other case differs from this one in nothing but a wider dtype of its kind."""
 
     def kind(dtype: torch.dtype) -> tuple[bool, bool]:
@@ -234,11 +177,12 @@ def _is_widest(key: Key, case: Case, cases: Sequence[tuple[Key, Case, str | None
     def width(dtype: torch.dtype) -> tuple[int, str]:
         return (dtype.itemsize, str(dtype))
 
-    mine = case.placement.dtype
+    mine = one.case.placement.dtype
+    key = one.key
     siblings = (
-        other.placement.dtype
-        for its_key, other, skipped in cases
-        if its_key[:2] == key[:2] and its_key[3:] == key[3:] and not skipped
+        other.case.placement.dtype
+        for other in cases
+        if other.key[:2] == key[:2] and other.key[3:] == key[3:] and not other.unsupported
     )
     return all(width(dtype) <= width(mine) for dtype in siblings if kind(dtype) == kind(mine))
 
@@ -262,40 +206,3 @@ def _dtypes(declaration: Declaration, settings: Settings) -> list[torch.dtype]:
     if not for_session:
         return list(declaration.dtypes)
     return [dtype for dtype in declaration.dtypes if dtype in for_session]
-
-
-def _case(
-    declaration: Declaration, settings: Settings, cell: Cell, sample: Sample, prefix: str
-) -> tuple[Key, Case, str | None]:
-    key: Key = (
-        prefix,
-        cell.device,
-        dtype_name(cell.dtype),
-        "withgrad" if cell.requires_grad else "nograd",
-        "" if cell.layout == "contiguous" else cell.layout,
-        *(f"{name}{value}" for name, value in cell.axes.items()),
-        cell.sample_id,
-    )
-    placement = Placement(
-        device=cell.device,
-        dtype=cell.dtype,
-        requires_grad=cell.requires_grad,
-        layout=cell.layout,
-        cast_real=cell.dtype if declaration.dtypes is not None else None,
-        own_grad=declaration.requires_grad is None,
-    )
-    off_device = "-".join(filter(None, (*key[:1], *key[2:])))
-    case = Case(
-        op=declaration.op,
-        sample=sample,
-        placement=placement,
-        id="-".join(filter(None, key)),
-        seed=seed_of(settings.seed, declaration.op.name, off_device),
-        tolerances=declaration.tolerances,
-        gradcheck=declaration.gradcheck,
-        backend=settings.backend,
-        sample_id=cell.sample_id,
-        axes=cell.axes,
-        reference=declaration.reference,
-    )
-    return key, case, skip_reason(declaration, cell)

@@ -5,7 +5,7 @@ xdist's workers send theirs to the controller, which prints them. Imports no tor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -37,6 +37,29 @@ class LeftOut:
             f"  {self.op} ({name}): {len(self.kept)} of {total} samples kept, not {ids}"
             + f" and {more} more" * (more > 0)
         )
+
+
+@dataclass(frozen=True)
+class NeighbourCount:
+    """How many neighbours the samples of one mark have on one device.
+
+    Args:
+        op: `namespace::name`.
+        where: file, line and name of what is marked.
+        tried: how many run.
+        apart: how many would run in a process of their own only.
+        left: how many the session's amount leaves out.
+    """
+
+    op: str
+    where: str
+    tried: int
+    apart: int
+    left: int
+
+
+# Takes in what there is to say of a mark.
+Tell = Callable[["LeftOut | NeighbourCount"], None]
 
 
 @dataclass(frozen=True)
@@ -81,16 +104,24 @@ class Notes:
 
     Args:
         left_out: by op and place of the mark, each mark being planned more than once.
+        neighbours: by op and place of the mark.
         shard: None without one.
         unwritten: files that could not be written, with the reason.
     """
 
     left_out: dict[tuple[str, str], LeftOut] = field(default_factory=dict)
+    neighbours: dict[tuple[str, str], NeighbourCount] = field(default_factory=dict)
     shard: ShardNote | None = None
     unwritten: dict[str, str] = field(default_factory=dict)
 
-    def leave_out(self, what: LeftOut) -> None:
-        """Note what was left out of a mark; several devices of one mark are one note."""
+    def mark(self, what: LeftOut | NeighbourCount) -> None:
+        """Note what there is to say of a mark; several devices of one mark are one note."""
+        if isinstance(what, NeighbourCount):
+            self.neighbours[what.op, what.where] = what
+        else:
+            self._leave_out(what)
+
+    def _leave_out(self, what: LeftOut) -> None:
         known = self.left_out.get((what.op, what.where), what)
         kept = tuple(dict.fromkeys((*known.kept, *what.kept)))
         left = tuple(dict.fromkeys((*known.left, *what.left)))
@@ -100,6 +131,7 @@ class Notes:
         """As plain lists and dicts, which travel from a worker."""
         return {
             "left_out": [asdict(one) for one in self.left_out.values()],
+            "neighbours": [asdict(one) for one in self.neighbours.values()],
             "shard": asdict(self.shard) if self.shard else None,
             "unwritten": dict(self.unwritten),
         }
@@ -107,7 +139,9 @@ class Notes:
     def take(self, plain: Mapping[str, Any]) -> None:
         """Take in what a worker sent; every worker sends the same of the collection."""
         for one in plain.get("left_out", ()):
-            self.leave_out(LeftOut(**one))
+            self.mark(LeftOut(**one))
+        for one in plain.get("neighbours", ()):
+            self.mark(NeighbourCount(**one))
         if plain.get("shard"):
             self.shard = ShardNote(**plain["shard"])
         self.unwritten.update(plain.get("unwritten", {}))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import hookspecs, workers
+from .child import is_child, isolate
 from .collection import CELL, items_of, plan_for
 from .marker import NAME
 from .records import carried_by
@@ -20,7 +21,7 @@ from .suggest import misspelt
 
 if TYPE_CHECKING:
     from .checks import Check
-    from .matrix import Planned
+    from .planned import Planned
 
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = Session(config)
     config.pluginmanager.register(session, "customop-session")
     session.validate_command_line()
+    if session.settings.isolate and not is_child(config):
+        isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
         _refuse_near_misses(session)
 
@@ -141,7 +144,7 @@ def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
         planned = plan_for(
-            metafunc, session.settings, registry, session.why_absent, session.notes.leave_out
+            metafunc, session.settings, registry, session.why_absent, session.notes.mark
         )
         hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
     params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
@@ -234,13 +237,17 @@ def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     planned = pyfuncitem.stash.get(PLANNED, None)
-    if planned is None or planned.is_body:
+    if planned is None:
+        return None
+    entering = pyfuncitem.config.stash[SESSION].entering
+    if planned.is_body:
+        entering("body")
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
     from .engine import run_check
 
-    result = run_check(planned.check, planned.case)
+    result = run_check(planned.check, planned.case, entering)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")
@@ -334,8 +341,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state.records or notes:
         from .report.terminal import summary_lines
 
+        counts = state.notes.neighbours.values()
         terminalreporter.section("customop")
-        for line in [*summary_lines(list(state.records.values())), *notes]:
+        for line in [*summary_lines(list(state.records.values()), counts), *notes]:
             terminalreporter.write_line(line)
         for path in state.settings.reports:
             if str(path) not in state.notes.unwritten:

@@ -16,6 +16,7 @@ from .files import write_whole
 from .findings import Finding
 from .literals import inputs_source
 
+CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # shows what the op itself does
 _SHORT = 40  # lines of a script that a failure's text shows
 
 

@@ -23,6 +23,7 @@ class CheckResult:
         op: `namespace::name`.
         check: `family.name`.
         case: the case's id.
+        change: what tells a neighbour from the sample that it stands beside; empty for an own case.
         outcome: `passed`, `failed`, `error` (the check itself broke) or `skipped`.
         finding: the code of the finding, or None.
         message: the finding in one line, or why the check was skipped.
@@ -47,6 +48,7 @@ class CheckResult:
     skip_code: str | None = None
     limit: bool = False
     arguments: tuple[str, ...] = ()
+    change: str = ""
     duration: float = 0.0
     place: dict[str, Any] = field(default_factory=dict)
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
@@ -112,6 +114,8 @@ _INDENT = " " * 7
 def _place(result: CheckResult) -> list[str]:
     lines = [_labelled("op", result.op), _labelled("check", result.check)]
     lines.append(_labelled("case", result.case))
+    if result.change:
+        lines.append(f"{_INDENT}a neighbour of the sample: {result.change}")
     lines += [f"{_INDENT}  {argument}" for argument in result.arguments]
     return lines
 

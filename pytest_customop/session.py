@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,13 +19,17 @@ from .shards import split
 
 if TYPE_CHECKING:
     from .checks import Registry
-    from .matrix import Planned
+    from .planned import Planned
     from .results import CheckResult
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
 ATTRIBUTE = "customop"
+
+
+def _unheard(phase: str) -> None:
+    del phase
 
 
 class Session:
@@ -38,6 +42,7 @@ class Session:
         self.unknown_checks: dict[str, str] = {}
         self.notes = Notes()
         self.workers = 0  # that the controller has started
+        self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}

@@ -5,6 +5,7 @@ Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 REPORTS = (".json",)
+AMOUNTS = ("off", "quick", "full")
 # What xdist's controller sends its workers.
 DURATIONS = "customop_durations"
 NUMBER = "customop_number"
@@ -51,12 +53,27 @@ OPTIONS = (
     Option("checks", "checks or families to run, comma-separated; -name removes (default: all)"),
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
+    Option("variants", "neighbours of samples: off, quick, full, or N a sample", "AMOUNT"),
     Option("max-samples", "at most so many samples of a mark, drawn by the seed", "N"),
     Option("shard", "run part i of n of the cases (1/3); other tests are in part 1", "I/N"),
     Option("durations", "balance shards by an earlier report; repeatable", "PATH", "append"),
     Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
     Option("repro-dir", "write a script for each failure into this folder", "DIR"),
     Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
+    Option(
+        "isolate", "run every item in a child process, which may crash or hang", "", "store_true"
+    ),
+    Option(
+        "timeout",
+        "seconds that an item may take (default: 300 with --customop-isolate); 0: any time",
+        "SECONDS",
+    ),
+    Option(
+        "memory",
+        "gigabytes that the child of --customop-isolate may hold (default: four fifths of what is free); "
+        "0: any number",
+        "GB",
+    ),
 )
 
 
@@ -71,6 +88,10 @@ class Settings:
         reports: files to write.
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
+        variants: how many neighbours of the samples are tried: `off`, `quick`, `full`, or a number.
+        isolate: whether items run in a child process.
+        timeout: seconds that an item may take; 0 for any time; None where nothing was asked for.
+        memory: gigabytes that the child process may hold; 0 for any number; None as above.
         max_samples: how many samples of a mark run at most; None for all.
         shard: the part of the cases that runs; None for all.
         durations: of each item in seconds, by node id, from earlier reports.
@@ -84,6 +105,10 @@ class Settings:
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
     repro_dir: Path | None = None
+    variants: str | int = "quick"
+    isolate: bool = False
+    timeout: float | None = None
+    memory: float | None = None
     max_samples: int | None = None
     shard: Shard | None = None
     durations: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -94,6 +119,7 @@ class Settings:
             "devices": ",".join(self.devices or ("cpu",)),
             "dtypes": ",".join(self.dtypes) if self.dtypes else "default",
             "checks": ",".join(self.checks) if self.checks else "all",
+            "variants": str(self.variants),
             "backend": self.backend,
             "seed": str(self.seed),
         }
@@ -112,6 +138,12 @@ class Settings:
             if value != getattr(default, name):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
                 found.append(f"--customop-{name}={text}")
+        if self.isolate:
+            found.append("--customop-isolate")
+        for name in ("timeout", "memory"):
+            value = getattr(self, name)
+            if value is not None:
+                found.append(f"--customop-{name}={value:g}")
         return found
 
 
@@ -161,6 +193,10 @@ def read_settings(config: pytest.Config) -> Settings:
         reports=_reports(config),
         require_devices=bool(_raw(config, "require_devices")),
         repro_dir=_folder(config, "repro_dir"),
+        variants=_variants(config),
+        isolate=bool(_raw(config, "isolate")),
+        timeout=_amount(config, "timeout", "seconds"),
+        memory=_amount(config, "memory", "gigabytes"),
         max_samples=_count(config, "max_samples"),
         shard=_shard(config),
         durations=_durations(config),
@@ -243,6 +279,34 @@ def _seed(config: pytest.Config) -> int:
         return int(text)
     except ValueError:
         raise pytest.UsageError(f"--customop-seed={text}: give a whole number") from None
+
+
+def _variants(config: pytest.Config) -> str | int:
+    text = _text(config, "variants") or "quick"
+    try:
+        return read_amount(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--customop-variants={text}: {error}") from None
+
+
+def read_amount(given: str | int) -> str | int:
+    """How many neighbours of a sample are tried; raises `ValueError` for what is no such amount."""
+    if given in AMOUNTS:
+        return given
+    if str(given).isdecimal():
+        return int(given) or "off"
+    raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of neighbours a sample")
+
+
+def _amount(config: pytest.Config, name: str, unit: str) -> float | None:
+    text = _text(config, name)
+    try:
+        amount = float(text) if text else None
+    except ValueError:
+        amount = math.nan
+    if amount is not None and not 0 <= amount < math.inf:
+        raise pytest.UsageError(f"--customop-{name}={text}: give a number of {unit}")
+    return amount
 
 
 def _count(config: pytest.Config, name: str) -> int | None:

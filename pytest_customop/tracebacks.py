@@ -79,6 +79,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield current
 
 
+def is_of_author(filename: str) -> bool:
+    """Whether a file is neither torch's, nor Python's, nor this package's."""
+    return not _hidden(filename)
+
+
 def _hidden(filename: str) -> bool:
     in_python = filename.startswith(_PYTHON) and "site-packages" not in filename
     generated = filename.startswith("<") or "torchinductor" in filename

@@ -16,6 +16,8 @@ NEAR_MISSES = {
     "--customop-checks=-opchek": "unknown check 'opchek'; did you mean 'opcheck'?",
     "--customop-devices=meta": "device 'meta' holds no values",
     "--customop-seed=many": "--customop-seed=many: give a whole number",
+    "--customop-timeout=soon": "--customop-timeout=soon: give a number of seconds",
+    "--customop-memory=-1": "--customop-memory=-1: give a number of gigabytes",
     "--customop-max-samples=0": "--customop-max-samples=0: give a whole number of 1 or more",
     "--customop-max-samples=some": "--customop-max-samples=some: give a whole number of 1 or more",
     "--customop-shard=3/2": "--customop-shard=3/2: give i/n with 1 <= i <= n, as 2/5",
@@ -212,7 +214,7 @@ def test_every_option_has_an_ini_twin(suite: Suite, configuration: str) -> None:
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "customop: devices=cpu dtypes=float64 checks=own backend=eager seed=3"
+            "customop: devices=cpu dtypes=float64 checks=own variants=off backend=eager seed=3"
             " max-samples=1 shard=1/1"
         ]
     )
@@ -267,7 +269,7 @@ def test_the_header_says_what_will_run(suite: Suite) -> None:
     suite.write("test_other.py", "def test_other(): ...\n")
     result = suite.run("--customop-seed=4", checks=None)
     result.stdout.fnmatch_lines(
-        ["customop: devices=cpu dtypes=default checks=all backend=inductor seed=4"]
+        ["customop: devices=cpu dtypes=default checks=all variants=off backend=inductor seed=4"]
     )
 
 

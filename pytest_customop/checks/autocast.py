@@ -207,5 +207,6 @@ CHECKS = [
         "compile.autocast",
         "under autocast, fake equals real and compiled equals eager, where autocast matters at all",
         check_autocast,
+        neighbours=("arguments",),
     )
 ]

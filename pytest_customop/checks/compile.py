@@ -24,6 +24,7 @@ from ..draw import Arguments
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..sizes import second_case, whole_numbers
 from ..values import is_plain
+from ..variants.neighbour import KINDS
 from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
 from .fake_scripts import traced
 from .registry import Check
@@ -209,11 +210,13 @@ CHECKS = [
         summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
         run=check_dynamic,
         repro=DYNAMIC,
+        neighbours=("layout", "dtype", "arguments"),
     ),
     Check(
         name="compile.static",
         summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
         run=check_static,
         repro=STATIC,
+        neighbours=KINDS,
     ),
 ]

@@ -201,5 +201,6 @@ CHECKS = [
         "fake.data_dependent",
         "sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
         check_data_dependent,
+        neighbours=("arguments",),
     )
 ]

@@ -175,5 +175,6 @@ CHECKS = [
         check_roundtrip,
         gradients=False,
         default=False,
+        neighbours=("arguments",),
     )
 ]

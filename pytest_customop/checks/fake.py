@@ -11,6 +11,7 @@ from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Compared, Reading, compare, table, worst
 from ..recorded import Call, backward_calls
 from ..tracebacks import error_line, traceback_text
+from ..variants.neighbour import KINDS
 from .fake_scripts import BACKWARD, FORWARD, traced
 from .fake_symbolic import symbolic
 from .registry import Check
@@ -111,17 +112,22 @@ CHECKS = [
         gradients=True,
         formula=True,
         repro=BACKWARD,
+        neighbours=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
+        quick=True,
     ),
     Check(
         "fake.forward",
         "the op returns what its fake kernel says: shape, strides, dtype, device, layout, memory",
         forward,
         repro=FORWARD,
+        neighbours=KINDS,
+        quick=True,
     ),
     Check(
         "fake.symbolic",
         "the fake kernel works at symbolic sizes, and turns none of them into a constant",
         symbolic,
         repro=FORWARD,
+        neighbours=("layout", "dtype", "arguments"),
     ),
 ]

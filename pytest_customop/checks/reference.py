@@ -292,11 +292,15 @@ CHECKS = [
         gradients=True,
         formula=True,
         reference=True,
+        neighbours=("layout", "shape", "arguments"),
+        quick=True,
     ),
     Check(
         "reference.values",
         "outputs and mutated arguments are those of the mark's reference",
         check_values,
         reference=True,
+        neighbours=("layout", "shape", "values", "arguments", "alias"),
+        quick=True,
     ),
 ]

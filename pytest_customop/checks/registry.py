@@ -9,12 +9,13 @@ not judge. It may call the op on `case.inputs()` as often as it likes; it may no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..case import Case
 from ..ops import Op
 from ..suggest import unknown
+from ..variants.neighbour import KINDS
 
 # The test's own assertions: selected like a check, run by pytest and not by the engine.
 BODY = "body"
@@ -39,6 +40,9 @@ class Check:
             nothing.
         reference: True: only where the mark gives a reference.
         errors: True: on the mark's error samples, and on nothing else; other checks never see these.
+        neighbours: the kinds of neighbours of the samples on which the check can tell something that
+            it does not tell on the samples themselves.
+        quick: whether it is cheap enough to run on neighbours where the session does not ask for all.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
             values at every call; they raise where the defect is, and end silently where it is not.
@@ -56,6 +60,8 @@ class Check:
     needs: Callable[[Op], bool] | None = None
     reference: bool = False
     errors: bool = False
+    neighbours: Collection[str] = ("shape", "arguments")
+    quick: bool = False
     repro: str = ""
 
     def __post_init__(self) -> None:
@@ -67,6 +73,9 @@ class Check:
             raise ValueError(f"check {self.name}: the summary is one line")
         if not callable(self.run):
             raise ValueError(f"check {self.name}: run is a function of one Case, not {self.run!r}")
+        for kind in self.neighbours:
+            if kind not in KINDS:
+                raise ValueError(f"check {self.name}: {unknown('kind of neighbours', kind, KINDS)}")
 
     @property
     def family(self) -> str:
@@ -89,6 +98,18 @@ class Check:
         if self.gradients is not None and self.gradients != requires_grad:
             return False
         return widest or not self.widest_dtype
+
+    def can_run(self, case: Case, fully: bool = True, widest: bool = True) -> bool:
+        """Whether the check could say anything on a case, as far as the collection can tell.
+
+        Args:
+            fully, widest: as in `applies`.
+        """
+        if self.reference and case.reference is None:
+            return False
+        if self.needs is not None and not self.needs(case.op):
+            return False
+        return self.applies(case.requires_grad, case.op.has_formula, fully, widest)
 
 
 class Registry:

@@ -255,10 +255,12 @@ CHECKS = [
         "state.globals",
         "global settings are after a call, a fake call and a backward what they were before",
         global_settings,
+        neighbours=("arguments",),
     ),
     Check(
         "state.rng",
         "random numbers are taken only by ops tagged so, and no stream is reseeded",
         rng,
+        neighbours=("arguments",),
     ),
 ]

@@ -15,8 +15,15 @@ CHECKS = [
         "values.aliasing",
         "outputs share no memory with arguments or each other, in any layout and dtype",
         aliasing,
+        neighbours=("shape", "values", "arguments"),
+        quick=True,
     ),
-    Check("values.defaults", "the kernels' own defaults are those of the schema", defaults),
+    Check(
+        "values.defaults",
+        "the kernels' own defaults are those of the schema",
+        defaults,
+        neighbours=(),
+    ),
     Check(
         "values.layouts",
         "the results do not depend on strides, offsets, padding, conjugate or negative bits",
@@ -26,6 +33,8 @@ CHECKS = [
         "values.mutation",
         "the op writes to what its schema declares and to nothing else, byte by byte",
         mutation,
+        neighbours=("shape", "values", "arguments"),
+        quick=True,
     ),
     Check(
         "values.repeat",
@@ -41,5 +50,6 @@ CHECKS = [
         "values.uninitialized",
         "the results do not depend on what fresh memory held",
         uninitialized,
+        quick=True,
     ),
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import backward, compile, eager, fake, gradcheck, more, opcheck, state, values
+from . import backward, compile, eager, fake, faults, gradcheck, more, opcheck, state, values
 from .entry import Explanation
 
-FAMILIES = (eager, opcheck, state, values, fake, backward, gradcheck, compile, more)
+FAMILIES = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)
 
 
 def _merged() -> dict[str, Explanation]:

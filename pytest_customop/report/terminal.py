@@ -6,16 +6,28 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..notes import NeighbourCount
+from .neighbours import is_neighbour, neighbour_lines
+
 _BAD = ("failed", "error", "xpassed")
 _SHORT = {"passed": "ok", "failed": "failed", "error": "error", "skipped": "skip"}
 Record = Mapping[str, Any]
 
 
-def summary_lines(records: Sequence[Record]) -> list[str]:
-    """The lines under the summary's heading; none where nothing ran."""
+def summary_lines(
+    records: Sequence[Record], neighbours: Iterable[NeighbourCount] = ()
+) -> list[str]:
+    """The lines under the summary's heading; none where nothing ran.
+
+    Args:
+        records: of the session.
+        neighbours: how many the samples of each mark have.
+    """
     if not records:
         return []
-    lines = [*_table(records), *_findings(records), *_unjudged(records)]
+    own = [record for record in records if not is_neighbour(record)]
+    lines = [*_table(own), *_findings(own), *_unjudged(own)] if own else []
+    lines += neighbour_lines(records, neighbours)
     if all(record["outcome"] == "skipped" for record in records):
         lines += ["", "Every customop item was skipped: nothing was checked."]
     return lines

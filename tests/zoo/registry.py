@@ -75,7 +75,7 @@ class Specimen:
 
     def check(self) -> list[CheckResult]:
         """What every check says."""
-        options = dict(self.options)
+        options = {"variants": False, **self.options}
         if self.also:
             by_default = [check.name for check in builtin_checks() if check.default]
             options["checks"] = [*by_default, *self.also]

@@ -1,0 +1,40 @@
+"""Items in a child process: a crash or a hang takes one item with it, and not the session."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+CHILD = "customop_child"  # in the config's workerinput
+
+
+def is_child(config: pytest.Config) -> bool:
+    """Whether this session is the child of another one."""
+    return CHILD in getattr(config, "workerinput", {})
+
+
+def isolate(config: pytest.Config, session: Session) -> None:
+    """Have a child run this session's items.
+
+    Raises:
+        pytest.UsageError: where that cannot be.
+    """
+    if os.name != "posix":
+        raise pytest.UsageError("--customop-isolate: needs Linux or macOS")
+    if config.getoption("usepdb", False):
+        raise pytest.UsageError("--customop-isolate: --pdb needs the process that runs the tests")
+    from .isolated import Isolation
+
+    config.pluginmanager.register(Isolation(config, session), "customop-isolation")
+
+
+def names_of(item: pytest.Item) -> tuple[str, ...]:
+    """The names of an item and of the classes around it, below its file."""
+    chain = item.listchain()
+    file = max(at for at, node in enumerate(chain) if isinstance(node, pytest.File))
+    return tuple(node.name for node in chain[file + 1 :])

@@ -1,0 +1,109 @@
+"""What the session and its child say to each other. Imports neither torch nor pytest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+# What the child is about to do; it says so before it does it, so that its death can be told.
+START, COLLECT, SETUP, TEARDOWN = "start", "collect", "setup", "teardown"
+DRAW, EAGER, CHECK, BODY = "draw", "eager", "check", "body"
+
+Names = tuple[str, ...]  # of an item's nodes below its file: class, function with its parameters
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first message: what the child's pytest session is made of.
+
+    Args:
+        args: of the session's own command line.
+        basetemp: the child's folder for temporary files; None: pytest's own choice.
+        workerinput: as of an xdist worker, because plugins ask for it.
+    """
+
+    args: tuple[str, ...]
+    basetemp: str | None
+    workerinput: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Ask for the items of a file. The answer is `Collected`."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """Ask for one item of a file that was collected. The last answer is `Done` or `Ended`."""
+
+    path: str
+    names: Names
+    nodeid: str
+    next_path: str | None = None
+    next_names: Names = ()
+
+
+@dataclass(frozen=True)
+class End:
+    """Ask the child to tear down what is set up, and to end."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The child's session has begun."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The answer to `Collect`; `error` says why there may be items missing."""
+
+    names: frozenset[Names]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What the child does next."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Stderr:
+    """Standard error is captured into a file; its descriptor follows."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report of pytest, made serializable."""
+
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Warned:
+    """The arguments of `pytest_warning_recorded`; a warning that cannot be sent as it is, as text."""
+
+    text: str
+    category: Any
+    filename: str
+    lineno: int
+    when: str
+    nodeid: str
+    location: tuple[str, int, str] | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The item has ended."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The item asked for the end of the session: by `pytest.exit`, or by KeyboardInterrupt."""
+
+    interrupt: bool
+    reason: str = ""
+    returncode: int | None = None

@@ -1,0 +1,60 @@
+"""The death of a child as the result of the item that it ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..findings import Finding
+from ..isolation import preserved_state
+from ..repro import CALL, reproduced_by
+from ..results import CheckResult
+from . import messages
+from .deaths import Died, shortened
+
+if TYPE_CHECKING:
+    from ..case import Case
+    from ..planned import Planned
+
+_WHERE = {
+    messages.START: "while it starts",
+    messages.COLLECT: "while it imports the test's file",
+    messages.SETUP: "in the set-up of the test",
+    messages.DRAW: "while its inputs are drawn",
+    messages.EAGER: "in a plain call",
+    messages.BODY: "in the test's own body",
+    messages.TEARDOWN: "in the teardown of the test",
+}
+
+
+def result_of(planned: Planned, death: Died) -> CheckResult:
+    """What came of the item that a child ran when it died."""
+    phase = death.phase
+    where = _WHERE.get(phase, f"under {planned.check_name}")
+    what = "the child process" if phase in (messages.START, messages.COLLECT) else planned.op
+    found = Finding(death.code, f"{what} {death.how} {where}", shortened(death.stderr), death.fix)
+    known = planned.record()
+    place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
+    case = planned.case
+    # What could not be drawn there is not drawn here.
+    drawn = case if phase in (messages.EAGER, messages.CHECK, messages.BODY) else None
+    lines = planned.check.repro if phase == messages.CHECK and planned.check else CALL
+    reproduce = reproduced_by(found, lines, drawn) if drawn and phase != messages.BODY else None
+    return CheckResult(
+        op=planned.op,
+        check=planned.check_name,
+        case=case.id if case else planned.id,
+        outcome="failed",
+        finding=found.code,
+        message=found.message,
+        fix=found.fix,
+        evidence=found.evidence,
+        arguments=_described(drawn) if drawn else (),
+        duration=death.seconds,
+        place=place,
+        reproduce=reproduce,
+    )
+
+
+def _described(case: Case) -> tuple[str, ...]:
+    with preserved_state():
+        return tuple(case.describe())

@@ -1,0 +1,51 @@
+"""Ops that take the process with them, or never return; found with `--customop-isolate`."""
+
+from __future__ import annotations
+
+from . import torch_docs
+from .entry import Explanation
+
+ENTRIES: dict[str, Explanation] = {
+    "crash": Explanation(
+        meaning=(
+            "The process that ran the op ended: by a signal (SIGSEGV, SIGABRT, ...), by a call of "
+            "exit, or because it took more memory than there is."
+        ),
+        fix=(
+            "SIGSEGV and SIGBUS: look for an index beyond the end, for strides that are taken to be "
+            "contiguous, for a pointer kept after its tensor is gone. SIGABRT: raise an exception, "
+            "with TORCH_CHECK in C++, instead of abort or assert. The stack above, if there is one, "
+            "ends where it happened."
+        ),
+        why=(
+            "Nothing can catch it: training ends without a checkpoint, a server takes every other "
+            "request down with it. Where the op reads or writes beyond its memory without crashing, "
+            "results are wrong."
+        ),
+        before=(
+            "const float* p = x.data_ptr<float>();\n"
+            "for (int64_t i = 0; i <= x.numel(); ++i) sum += p[i];"
+        ),
+        after=(
+            "auto dense = x.contiguous();\n"
+            "const float* p = dense.const_data_ptr<float>();\n"
+            "for (int64_t i = 0; i < dense.numel(); ++i) sum += p[i];"
+        ),
+        docs=(torch_docs.CUSTOM_OP,),
+    ),
+    "hang": Explanation(
+        meaning="The op, or a check of it, did not end in the time that --customop-timeout allows.",
+        fix=(
+            "The stack above says where it was. Look for a loop whose end depends on values (NaN, "
+            "zero, an empty tensor), for a lock that is taken twice, for a wait on a thread or "
+            "process that has ended. If it is only slow, use smaller samples or a larger "
+            "--customop-timeout."
+        ),
+        why="A job that hangs holds its machines until somebody looks.",
+        before="while abs(step) > eps:  # never false once step is NaN\n    step = step / 2 + noise",
+        after=(
+            "for _ in range(100):\n    if not abs(step) > eps:\n        break\n"
+            "    step = step / 2 + noise"
+        ),
+    ),
+}

@@ -1,0 +1,177 @@
+"""The neighbours of a mark's samples, made into items: which, beside which cases, with which checks.
+
+A neighbour stands beside one case a sample, that of the first dtype and layout, with gradients and
+without; what tells as much without gradients runs there only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .cells import skip_reason
+from .checks import Check
+from .marker import Declaration
+from .notes import NeighbourCount, Tell
+from .planned import Key, Placed, Planned, placed
+from .samples import MarkError
+from .settings import Settings
+from .variants.choice import chosen, signature
+from .variants.neighbour import APART, KINDS, Neighbour
+from .variants.risk import why_apart
+
+QUICK = 16  # neighbours of a sample that the quick set has at most
+
+
+def neighbours(
+    declaration: Declaration,
+    settings: Settings,
+    cases: Sequence[Placed],
+    checks: Sequence[Check],
+    prefix: str,
+    tell: Tell | None,
+) -> Iterator[tuple[Key, Planned]]:
+    """The items of the neighbours, as far as the mark and the session want them.
+
+    Args:
+        cases: every case of one device.
+        checks: those that run for the mark.
+        prefix: what stands for the op in the ids.
+        tell: called with how many there are, if there are any.
+    """
+    useful = [check for check in checks if _is_wanted(check, settings)]
+    if settings.variants == "off" or not declaration.variants or not useful:
+        return
+    plan = _Plan(declaration, settings, useful, prefix)
+    seen = {signature(one.case.sample) for one in cases}
+    for beside in _bases(declaration, cases):
+        yield from plan.beside(beside, set(seen))
+    if tell is not None and plan.names:
+        tell(plan.count())
+
+
+def _is_wanted(check: Check, settings: Settings) -> bool:
+    enough = check.quick or settings.variants == "full"
+    return enough and bool(check.neighbours) and not check.errors
+
+
+def _bases(declaration: Declaration, cases: Sequence[Placed]) -> Iterator[list[Placed]]:
+    """The cases beside which neighbours stand: with and without gradients, of each sample."""
+    own: dict[Any, dict[Any, list[Placed]]] = {}
+    for one in cases:
+        asked = True in (declaration.requires_grad or ())
+        without_formula = one.case.requires_grad and not one.case.op.has_formula and not asked
+        if not one.unsupported and not without_formula:
+            sample = (one.cell.sample_id, *one.cell.axes.items())
+            place = (one.cell.dtype, one.cell.layout)
+            own.setdefault(repr(sample), {}).setdefault(place, []).append(one)
+    for places in own.values():
+        yield next(iter(places.values()))
+
+
+class _Plan:
+    """The neighbours of one mark on one device, as they are planned."""
+
+    def __init__(
+        self, declaration: Declaration, settings: Settings, checks: Sequence[Check], prefix: str
+    ) -> None:
+        self._declaration = declaration
+        self._settings = settings
+        self._checks = checks
+        self._prefix = prefix
+        self._full = settings.variants == "full"
+        self._apart: dict[str, str | None] = {}
+        self.names: set[str] = set()
+        self._risky: set[str] = set()
+        self._left: set[str] = set()
+
+    def count(self) -> NeighbourCount:
+        """How many there are."""
+        op, where = self._declaration.op.name, self._declaration.where
+        tried = len(self.names - self._risky)
+        return NeighbourCount(op, where, tried, len(self._risky), len(self._left))
+
+    def beside(self, bases: Sequence[Placed], seen: set[Any]) -> Iterator[tuple[Key, Planned]]:
+        """The items beside the cases of one sample, which differ in requires_grad only."""
+        both = len(bases) > 1
+        for base in bases:
+            found = list(self._chosen(base, set(seen)))
+            most = self._most()
+            self._left |= {one.sample.id or "" for one in found[most:]}
+            for neighbour in found[:most]:
+                yield from self._items(base, neighbour, both)
+
+    def _most(self) -> int | None:
+        amount = self._settings.variants
+        return amount if isinstance(amount, int) else None if amount == "full" else QUICK
+
+    def _chosen(self, base: Placed, seen: set[Any]) -> Iterator[Neighbour]:
+        kinds = self._declaration.variants
+        declared = self._declaration.dtypes or self._settings.dtypes
+        return chosen(
+            self._declaration.op,
+            base.case.sample,
+            base.case.placement,
+            kinds=KINDS if callable(kinds) else kinds,
+            declared_dtypes=declared is not None,
+            full=self._full or isinstance(self._settings.variants, int),
+            seed=self._settings.seed,
+            seen=seen,
+        )
+
+    def _items(
+        self, base: Placed, neighbour: Neighbour, both: bool
+    ) -> Iterator[tuple[Key, Planned]]:
+        sample = neighbour.sample
+        cell = replace(base.cell, sample_id=sample.id or "")
+        checks = [one for one in self._checks if _tells(one, base, neighbour, both)]
+        if not checks or skip_reason(self._declaration, cell):
+            return
+        here = placed(self._declaration, self._settings, cell, sample, self._prefix)
+        here = replace(here, case=replace(here.case, beside=base.case, change=neighbour.words))
+        self.names.add(here.cell.sample_id)
+        reason = _unsupported(self._declaration, neighbour)
+        if reason:
+            yield here.skipped(reason)
+            return
+        risk = self._why_apart(cell.device) if neighbour.reads_beyond else None
+        if risk and not self._settings.isolate:
+            self._risky.add(here.cell.sample_id)
+            yield here.skipped(f"{risk}: {APART}")
+            return
+        for check in checks:
+            yield here.item(check)
+
+    def _why_apart(self, device: str) -> str | None:
+        if device not in self._apart:
+            self._apart[device] = why_apart(self._declaration.op, device)
+        return self._apart[device]
+
+
+def _tells(check: Check, base: Placed, neighbour: Neighbour, both: bool) -> bool:
+    """Whether a check tells something on a neighbour, on the one of its two cases that is asked."""
+    if neighbour.kind not in check.neighbours or not check.can_run(base.case):
+        return False
+    with_gradients = base.case.requires_grad
+    if neighbour.kind == "gradients":
+        return with_gradients
+    return check.gradients is True or not with_gradients or not both
+
+
+def _unsupported(declaration: Declaration, neighbour: Neighbour) -> str | None:
+    """Why the mark's predicate leaves a neighbour out, or None."""
+    if not callable(declaration.variants):
+        return None
+    try:
+        reason = declaration.variants(neighbour)
+    except Exception as error:
+        raise MarkError(
+            f"customop_cases at {declaration.where}: variants raised {type(error).__name__}: {error}"
+        ) from error
+    if reason is None or (isinstance(reason, str) and reason.strip()):
+        return reason
+    raise MarkError(
+        f"customop_cases at {declaration.where}: variants returned {reason!r}: "
+        "return the reason as a string, or None"
+    )

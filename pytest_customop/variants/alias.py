@@ -1,0 +1,19 @@
+"""Neighbours that give one tensor twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from ..inputs import SameAs
+from .described import Described
+from .neighbour import Step
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """Each pair of arguments of one shape and dtype; none that the op writes to."""
+    whole = [each for each in given.tensors if not each.mutated and "[" not in each.path]
+    for one, other in combinations(whole, 2):
+        if (one.shape, one.dtype) == (other.shape, other.dtype):
+            words = f"{other.path} is the very tensor given as {one.path}"
+            yield Step(f"{other.path}.is.{one.path}", words, {other.path: SameAs(one.path)}, 7)

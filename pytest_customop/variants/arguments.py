@@ -1,0 +1,92 @@
+"""Neighbours in the plain arguments: flags, dims, optional ones, dtypes, lists, defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .described import Described
+from .neighbour import Step
+
+_DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """One argument at a time, in the order of the schema."""
+    dims = max((len(each.shape) for each in given.tensors), default=0)
+    for argument in given.op.arguments:
+        name = argument.name
+        if name in given.op.mutated:
+            continue
+        optional = str(argument.type).startswith("Optional[")
+        if name not in given.given:
+            yield from _absent(given, argument, optional)
+            continue
+        value = given.given[name]
+        yield from _changed(name, value, dims)
+        if optional and value is not None:
+            yield _step(name, "absent", f"{name} None", None, 4)
+        if argument.has_default_value() and not _same(value, argument.default_value):
+            words = f"{name} not given, its default {argument.default_value!r}"
+            yield Step(f"{name}.default", words, {}, 4, True, (name,))
+
+
+def _step(name: str, step: str, words: str, value: Any, rank: int) -> Step:
+    return Step(f"{name}.{step}", words, {name: value}, rank, reads_beyond=True)
+
+
+def _changed(name: str, value: Any, dims: int) -> Iterator[Step]:
+    if isinstance(value, bool):
+        yield _step(name, str(not value).lower(), f"{name}={not value}", not value, 0)
+    elif isinstance(value, int) and _DIM.search(name):
+        yield from _other_dims(name, value, dims)
+    elif isinstance(value, torch.dtype) and value.is_floating_point:
+        other = torch.float32 if value == torch.float64 else torch.float64
+        word = str(other).removeprefix("torch.")
+        yield _step(name, word, f"{name}={other}", other, 3)
+    elif isinstance(value, (list, tuple)) and len(value) > 1:
+        yield _step(name, "single", f"{name} with its first element only", value[:1], 7)
+
+
+def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
+    if not -dims <= value < dims:
+        return
+    other = value - dims if value >= 0 else value + dims
+    if other != value:
+        yield _step(
+            name, "negated", f"{name}={other}, the same dim counted the other way", other, 0
+        )
+    for wanted in (0, dims - 1):
+        if wanted not in (value, other):
+            yield _step(name, str(wanted), f"{name}={wanted}", wanted, 5)
+
+
+def _absent(given: Described, argument: Any, optional: bool) -> Iterator[Step]:
+    """An argument that the sample leaves to its default."""
+    name, default = argument.name, argument.default_value
+    if isinstance(default, bool):
+        yield _step(name, str(not default).lower(), f"{name}={not default}", not default, 1)
+    elif isinstance(default, int) and _DIM.search(name):
+        dims = max((len(each.shape) for each in given.tensors), default=0)
+        yield from _other_dims(name, default, dims)
+    elif optional and default is None:
+        yield from _given_now(given, name, str(argument.type))
+
+
+def _given_now(given: Described, name: str, kind: str) -> Iterator[Step]:
+    if kind == "Optional[bool]":
+        yield _step(name, "true", f"{name}=True", True, 6)
+    elif kind == "Optional[Tensor]" and given.tensors:
+        like = given.tensors[0]
+        if like.resizable:
+            yield _step(name, "given", f"{name} given, as {like.path}", like.resized(like.shape), 9)
+
+
+def _same(value: Any, default: Any) -> bool:
+    plain = (bool, int, float, str, type(None))
+    if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
+        return list(value) == list(default)
+    return not isinstance(value, plain) or (isinstance(default, plain) and value == default)

@@ -1,0 +1,58 @@
+"""Neighbours of other dtypes: all arguments in another, or one argument alone promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from .described import Described
+from .neighbour import Step
+
+_WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float64,
+    torch.float64: torch.float32,
+    torch.complex64: torch.complex128,
+    torch.complex128: torch.complex64,
+    torch.int32: torch.int64,
+    torch.int64: torch.int32,
+}
+_HALF = torch.bfloat16
+
+
+def steps(given: Described, declared: bool) -> Iterator[Step]:
+    """Every floating-point tensor in another dtype, then each tensor alone.
+
+    Args:
+        declared: whether the mark or the session says which dtypes the op supports; only one
+            argument of another dtype is a step then.
+    """
+    floats = [each for each in given.tensors if each.floating]
+    if floats and not declared:
+        for dtype, rank in ((_WIDER.get(floats[0].dtype), 2), (_HALF, 9)):
+            if dtype is not None and any(each.dtype != dtype for each in floats):
+                changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
+                name = _name(dtype)
+                narrower = dtype.itemsize < floats[0].dtype.itemsize
+                yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=narrower)
+    if len(given.tensors) < 2:
+        return
+    for each in given.tensors:
+        wider = _WIDER.get(each.dtype)
+        if wider is not None:
+            changes = {each.path: replace(each.spec, dtype=wider)}
+            name = _name(wider)
+            yield Step(
+                f"{each.path}.{name}",
+                f"{each.path} of {name}, the others of their own dtype",
+                changes,
+                6 if each.floating else 13,
+                reads_beyond=wider.itemsize < each.dtype.itemsize,
+            )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

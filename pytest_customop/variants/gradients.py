@@ -1,0 +1,27 @@
+"""Neighbours in requires_grad: each subset of the inputs that can require gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from .described import Described
+from .neighbour import Step
+
+_ALL_SUBSETS = 3  # of more inputs, only single ones and all but one
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """Each non-empty subset that is not all of them."""
+    able = [each for each in given.tensors if each.wants_grad]
+    for count in range(1, len(able)):
+        if len(able) > _ALL_SUBSETS and count not in (1, len(able) - 1):
+            continue
+        for some in combinations(able, count):
+            names = [each.path for each in some]
+            changes = {
+                each.path: replace(each.spec, requires_grad=each.path in names) for each in able
+            }
+            words = f"only {' and '.join(names)} requires gradients"
+            yield Step("grad." + ".".join(names), words, changes, 6 if count == 1 else 11)

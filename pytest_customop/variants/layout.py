@@ -1,0 +1,40 @@
+"""Neighbours in memory: the same values, laid out differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..layouts import LAYOUTS, changes
+from .described import Described, TensorArgument
+from .neighbour import Step
+
+_FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """Every tensor in each layout, then each tensor alone."""
+    for layout in (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST)):
+        movable = [each for each in given.tensors if _moves(each, layout)]
+        alone = len(movable) > 1 or len(given.tensors) > 1
+        if len(movable) > 1 or not alone:
+            rank = _FIRST.index(layout) if layout in _FIRST else 10
+            yield _step(layout, layout, layout, movable, rank)
+        for each in movable if alone else ():
+            rank = 3 if layout == "transposed" else 12
+            yield _step(f"{each.path}.{layout}", f"{each.path} {layout}", layout, [each], rank)
+
+
+def _moves(each: TensorArgument, layout: str) -> bool:
+    return (
+        each.spec.layout in (None, "contiguous")
+        and changes(layout, each.shape)
+        and not (each.mutated and layout == "expanded")
+    )
+
+
+def _step(name: str, words: str, layout: Any, movable: list[TensorArgument], rank: int) -> Step:
+    moved = {each.path: replace(each.spec, layout=layout) for each in movable}
+    # An expanded tensor has fewer elements in memory than its sizes say.
+    return Step(name, f"{words} in memory", moved, rank, reads_beyond=layout == "expanded")

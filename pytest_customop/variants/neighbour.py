@@ -1,0 +1,67 @@
+"""What a neighbour is, and the kinds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..inputs import Sample
+
+KINDS = ("layout", "shape", "dtype", "values", "special", "arguments", "gradients", "alias")
+# Between a sample's id and the step: `wide~empty0`.
+SEPARATOR = "~"
+# How the message of one begins that the op refuses, and ends if its fake kernel does not.
+REJECTED = "rejected"
+ACCEPTED_BY_FAKE = "; its fake kernel accepts it"
+# What would run one that could read out of bounds.
+APART = "--customop-isolate runs them"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One small change of a sample.
+
+    Args:
+        name: the step in a test id: `empty0`, `x.transposed`.
+        words: what was changed, for a message.
+        changes: argument path -> what stands there instead.
+        rank: the likelier a step is to find something, the smaller; from 10 on, only the full set of
+            neighbours has it.
+        reads_beyond: whether a kernel that trusts its arguments could read or write outside of their
+            memory.
+        dropped: arguments that are not given.
+    """
+
+    name: str
+    words: str
+    changes: Mapping[str, Any]
+    rank: int
+    reads_beyond: bool = False
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A sample one step away from an author's own.
+
+    Args:
+        kind: one of `KINDS`.
+        step: the name of the step, as in the id.
+        words: what was changed.
+        sample: the changed sample; its id is the author's, `~`, and the step.
+        reads_beyond: whether a kernel that trusts its arguments could read outside of them.
+    """
+
+    kind: str
+    step: str
+    words: str
+    sample: Sample
+    reads_beyond: bool = False
+
+    def __repr__(self) -> str:
+        return f"<neighbour {self.sample.id}: {self.words}>"
+
+
+# (neighbour) -> the reason why the op does not support it, or None
+Predicate = Callable[[Neighbour], "str | None"]

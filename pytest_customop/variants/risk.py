@@ -1,0 +1,76 @@
+"""Whether arguments that an op does not expect could take the process down with them."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..ops import Op
+
+# A Python kernel that uses one of these hands addresses to code that may trust them.
+_FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})
+_DEPTH = 4  # functions that call functions
+
+
+def why_apart(op: Op, device: str) -> str | None:
+    """Why a neighbour that could lead outside of its memory is not run in this process; or None.
+
+    A kernel written in Python reaches memory through torch or numpy, which look at every position; on
+    the CPU an error of theirs is an exception.
+    """
+    kind = torch.device(device).type
+    if kind != "cpu":
+        return f"on {kind} a read out of bounds would be the end of this process"
+    if not compat.kernel_in_python(op.overload, kind):
+        return "the kernel is compiled code, which could read out of bounds"
+    for _, function in compat.python_kernels(op.overload):
+        foreign = _foreign(function)
+        if foreign:
+            return f"the kernel uses {foreign}, which could read out of bounds"
+    return None
+
+
+def _foreign(function: Any) -> str | None:
+    """What of `_FOREIGN` a function, or one that it calls, refers to."""
+    return next((name for name in _referred(function, _DEPTH, set()) if name in _FOREIGN), None)
+
+
+def _referred(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
+    """The top-level modules of everything that a function refers to."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType) or depth == 0 or id(code) in seen:
+        return
+    seen.add(id(code))
+    known = {**function.__globals__, **_closed_over(function)}
+    for name in _names(code):
+        yield name.partition(".")[0]
+        value = known.get(name)
+        for module in (getattr(value, "__module__", None), type(value).__module__):
+            yield str(module).partition(".")[0]
+        if isinstance(value, types.ModuleType):
+            yield value.__name__.partition(".")[0]
+        yield from _referred(value, depth - 1, seen)
+
+
+def _closed_over(function: Any) -> dict[str, Any]:
+    names = function.__code__.co_freevars
+    found = {}
+    for name, cell in zip(names, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    return found
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names in a function's code, and in those of the functions inside of it."""
+    yield from code.co_names
+    yield from code.co_freevars
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

@@ -1,0 +1,170 @@
+"""Neighbours of other sizes: empty, 1, odd, doubled, all distinct, a batch more, broadcast.
+
+Sizes that are equal in the example may be tied to each other, so they change together first, and
+apart then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+
+from .described import Described, TensorArgument
+from .neighbour import Step
+
+_ELEMENTS = 2**22  # no neighbour is larger, or four times larger than the sample
+_Sizes = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One dim of one tensor."""
+
+    tensor: TensorArgument
+    dim: int
+
+    @property
+    def size(self) -> int:
+        return self.tensor.shape[self.dim]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.tensor.path, self.dim
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """Every step; those that would be too large are left out."""
+    tensors = [each for each in given.tensors if each.resizable]
+    places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
+    fixed = {size for each in given.tensors if not each.resizable for size in each.shape}
+    free = [place for place in places if place.size not in fixed]
+    if not free:
+        return
+    groups = _tied(free)
+    first = given.tensors[0].path
+    yield from _together(given, groups)
+    yield from _distinct(given, tensors, free)
+    for group in groups:
+        yield from _group(given, group, _name(group[0], first), apart=False)
+    yield from _batched(given, tensors)
+    for group in groups:
+        if len(group) > 1:
+            for place in group:
+                yield from _group(given, [place], _name(place, ""), apart=True)
+
+
+def _tied(places: Sequence[_Place]) -> list[list[_Place]]:
+    """Places of one size, in the order of their first."""
+    order = [*dict.fromkeys(place.size for place in places)]
+    by_size = sorted(places, key=lambda place: order.index(place.size))
+    return [[*group] for _, group in groupby(by_size, key=lambda place: place.size)]
+
+
+def _name(place: _Place, first: str) -> str:
+    path, dim = place.key
+    return f"{'' if path == first else f'{path}.'}{{}}{dim}"
+
+
+def _together(given: Described, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
+    larger = [group for group in groups if group[0].size > 1]
+    taken: set[int] = set()
+    odd: dict[tuple[str, int], int] = {}
+    for group in larger:
+        size = _odd(group[0].size, taken)
+        taken.add(size)
+        odd |= {place.key: size for place in group}
+    yield from _resized(given, odd, "odd", "every size odd", 1)
+    doubled = {place.key: 2 * place.size for group in larger for place in group}
+    yield from _resized(given, doubled, "doubled", "every size doubled", 11)
+
+
+def _odd(size: int, taken: set[int]) -> int:
+    """The next odd size above: no divisor of the old one, no multiple of a vector's width."""
+    odd = size + 1 + size % 2
+    while odd in taken:
+        odd += 2
+    return odd
+
+
+def _distinct(
+    given: Described, tensors: Sequence[TensorArgument], free: Sequence[_Place]
+) -> Iterator[Step]:
+    """No two dims of a tensor of one size: tensors alike by position, or as factors of a product."""
+    square = [each for each in tensors if len(set(each.shape)) < len(each.shape)]
+    square = [each for each in square if max(each.shape) > 1]
+    if not square:
+        return
+    allowed = {place.key for place in free if place.size > 1}
+    by_position, by_product = {}, {}
+    for index, each in enumerate(tensors):
+        dims = len(each.shape)
+        for dim, size in enumerate(each.shape):
+            if (each.path, dim) in allowed:
+                from_end = dims - dim
+                by_position[each.path, dim] = size + 2 * (from_end - 1)
+                by_product[each.path, dim] = size + 2 * (index + dim)
+    yield from _resized(given, by_position, "distinct", "the sizes of each tensor distinct", 2)
+    if len(tensors) > 1:
+        words = "the sizes distinct, as of factors of a product"
+        yield from _resized(given, by_product, "distinct_product", words, 4, apart=True)
+
+
+def _group(given: Described, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
+    size = group[0].size
+    whose = f"dim {group[0].dim} of {group[0].tensor.path}"
+    whose += " and what equals it" if len(group) > 1 else ""
+    sizes: list[tuple[str, Callable[[int], int], str, int]] = [
+        ("empty", lambda size: 0, "empty along", 0 if group[0].dim == 0 else 7),
+        ("one", lambda size: 1, "size 1 at", 3 if group[0].dim == 0 else 8),
+    ]
+    if apart:
+        # From here on the op has to broadcast, or to refuse.
+        sizes = [
+            ("one", lambda size: 1, "size 1 at", 6),
+            ("odd", lambda size: _odd(size, set()), "odd", 13),
+        ]
+    for step, change, words, rank in sizes:
+        changed = change(size)
+        if changed != size:
+            resized = {place.key: changed for place in group}
+            yield from _resized(
+                given, resized, name.format(step), f"{words} {whose}", rank, apart=apart
+            )
+
+
+def _batched(given: Described, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
+    """A leading dim more: of every tensor, then of each alone."""
+    if len(tensors) == len(given.tensors):
+        yield _with_batch(tensors, "batch", "a leading dim more", 5)
+    if len(given.tensors) > 1:
+        for each in tensors:
+            yield _with_batch(
+                [each], f"{each.path}.batch", f"a leading dim more of {each.path}", 14
+            )
+
+
+def _with_batch(tensors: Sequence[TensorArgument], name: str, words: str, rank: int) -> Step:
+    changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
+    return Step(name, words, changes, rank)
+
+
+def _resized(
+    given: Described, sizes: _Sizes, name: str, words: str, rank: int, apart: bool = False
+) -> Iterator[Step]:
+    changes = {}
+    elements = 0
+    for each in given.tensors:
+        shape = tuple(sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape))
+        elements += prod(shape)
+        if shape != each.shape:
+            changes[each.path] = each.resized(shape)
+    before = sum(prod(each.shape) for each in given.tensors)
+    if changes and elements <= max(4 * before, _ELEMENTS):
+        shrinks = any(
+            prod(changes[each.path].shape) < prod(each.shape)
+            for each in given.tensors
+            if each.path in changes
+        )
+        yield Step(name, words, changes, rank, reads_beyond=apart or shrinks)

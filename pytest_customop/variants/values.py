@@ -1,0 +1,86 @@
+"""Neighbours of other values: zeros, negatives, the extremes of whole numbers; large, not finite.
+
+A range that the author gave is kept to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .described import Described, TensorArgument
+from .neighbour import Step
+
+_LARGE = 1e4
+_DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9
+
+
+def steps(given: Described) -> Iterator[Step]:
+    """The floating-point tensors together, then whole numbers and booleans one by one."""
+    yield from _together(given, "zeros", "every value 0", 1, fill=0)
+    yield from _together(given, "negative", "every value negative", 10, low=-_DRAWN, high=-0.5)
+    for each in given.tensors:
+        if not each.floating:
+            yield from _whole(each)
+
+
+def special(given: Described) -> Iterator[Step]:
+    """Values that arithmetic treats in its own way: large, NaN, infinite."""
+    yield from _together(given, "nan", "every value NaN", 11, fill=float("nan"))
+    yield from _together(given, "large", "large values", 12, low=_LARGE, high=2 * _LARGE)
+    yield from _together(given, "inf", "every value infinite", 14, fill=float("inf"))
+
+
+def _together(given: Described, name: str, words: str, rank: int, **to: Any) -> Iterator[Step]:
+    """All floating-point tensors, where the author's ranges let all of them be so."""
+    floats = [each for each in given.tensors if each.floating]
+    if floats and all(_allows(each, to) for each in floats):
+        changes = {
+            each.path: replace(each.spec, **{"low": None, "high": None, **to}) for each in floats
+        }
+        # A kernel that makes positions of values would look for them anywhere.
+        yield Step(name, words, changes, rank, reads_beyond=name != "zeros")
+
+
+def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
+    """Whether the range that the author gave contains the values."""
+    low, high = each.spec.low, each.spec.high
+    if each.spec.fill is not None or each.spec.values is not None:
+        return False
+    if low is None and high is None:
+        return True
+    if "fill" in wanted:
+        return wanted["fill"] == 0 and (low is None or low <= 0) and (high is None or high > 0)
+    return (low is None or low <= wanted["low"]) and (high is None or high >= wanted["high"])
+
+
+def _whole(each: TensorArgument) -> Iterator[Step]:
+    size = each.spec.shape
+    seen = _range(each)
+    if seen is None or 0 in size:
+        return
+    low, high = seen
+    for name, words, rank, fill in (
+        ("lowest", "every value the lowest seen", 8, low),
+        ("highest", "every value the highest seen", 8, high),
+    ):
+        spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
+        yield Step(f"{each.path}.{name}", f"{each.path}: {words}", {each.path: spec}, rank)
+
+
+def _range(each: TensorArgument) -> tuple[int, int] | None:
+    """The lowest and the highest value that the tensor may have in the sample."""
+    spec = each.spec
+    if spec.values is not None:
+        listed = torch.as_tensor(spec.values)
+        return (int(listed.min()), int(listed.max())) if listed.numel() else None
+    if spec.fill is not None:
+        return None
+    if each.dtype == torch.bool:
+        return 0, 1
+    low = spec.low if spec.low is not None else 0 if each.dtype == torch.uint8 else -_DRAWN
+    high = spec.high if spec.high is not None else _DRAWN + 1
+    return int(low), int(high) - 1
