@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def _customop_cell(request: pytest.FixtureRequest) -> Planned:
-    return request.param  # type: ignore[no-any-return]
+    planned: Planned = request.param
+    if planned.case is not None:
+        device = planned.case.placement.device
+        request.config.stash[SESSION].use_own_device(request, device)
+    return planned
 
 
 @pytest.fixture
@@ -41,6 +45,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
+    from .devices import own_devices
     from .engine import run_declaration
     from .handles import ConformanceError
     from .marker import declare_call
@@ -55,7 +60,8 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
         declaration = declare_call(
             {"op": op, "samples": [Sample(args, kwargs)], "variants": False}, "customop_check"
         )
-        found = run_declaration(declaration, session.settings, item.ihook)
+        with own_devices(session.settings.devices or (), session.worker):
+            found = run_declaration(declaration, session.settings, item.ihook)
         results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]
         for number, one in enumerate(bad):
@@ -68,11 +74,16 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture
 def customop_device(request: pytest.FixtureRequest) -> str:
-    """Each device of `--customop-devices` in turn; absent ones are skipped with the reason."""
+    """Each device of `--customop-devices` in turn; absent ones are skipped with the reason.
+
+    Under xdist, with several devices of a type, the current one is the worker's own.
+    """
+    session = request.config.stash[SESSION]
     device: str = request.param
-    absent = request.config.stash[SESSION].why_absent(device)
+    absent = session.why_absent(device)
     if absent:
         pytest.fail(f"{absent} (--customop-require-devices)", pytrace=False)
+    session.use_own_device(request, device)
     return device
 
 

@@ -5,6 +5,7 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import pytest
 
 from .collection import case_of
 from .notes import Notes
-from .settings import Settings, on_command_line, read_settings, validate
+from .settings import NUMBER, Settings, on_command_line, read_settings, validate
 from .shards import split
 
 if TYPE_CHECKING:
@@ -73,6 +74,22 @@ class Session:
         if device not in self._absent:
             self._absent[device] = why_absent(device, self.config.hook)
         return self._absent[device]
+
+    @property
+    def worker(self) -> int | None:
+        """The number of this worker among xdist's, from 0; None outside of one."""
+        number: int | None = getattr(self.config, "workerinput", {}).get(NUMBER)
+        return number
+
+    def use_own_device(self, request: pytest.FixtureRequest, device: str) -> None:
+        """Let `cuda` mean this worker's own device until the test that requests this has ended."""
+        if self.worker is None or device == "cpu":
+            return
+        from .devices import own_devices
+
+        own = contextlib.ExitStack()
+        own.enter_context(own_devices([device], self.worker))
+        request.addfinalizer(own.close)
 
     def registry(self, hook: Any) -> Registry:
         """The checks that a node sees: the package's, and those of plugins and of its conftests."""
