@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch._dynamo
 from stopwatch import Stopwatch
-from torch.testing._internal import custom_op_db  # noqa: F401 -- neither side pays for imports
+from torch.testing._internal import custom_op_db  # noqa: F401 -- no side pays for this import
 
 CHECKS = "opcheck,compile.static,gradcheck.backward"
 

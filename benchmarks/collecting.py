@@ -2,8 +2,8 @@
 
     python benchmarks/collecting.py [runs]
 
-What is timed is the collection alone: torch is imported before it, on both sides. Then the peak memory of collecting described tensors of 64 MB each against
-tensors of 64 bytes: nothing is allocated for them.
+What is timed is the collection alone: torch is imported before it, on both sides. Then the peak memory
+of collecting described tensors of 64 MB each against tensors of 64 bytes: nothing is allocated.
 """
 
 from __future__ import annotations
