@@ -14,7 +14,7 @@ from .tracebacks import is_of_author
 
 if TYPE_CHECKING:
     from .child.deaths import Died
-    from .matrix import Planned
+    from .planned import Planned
     from .results import CheckResult
 
 _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be registered
