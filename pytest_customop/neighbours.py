@@ -21,7 +21,7 @@ from .variants.choice import chosen, signature
 from .variants.neighbour import APART, KINDS, Neighbour
 from .variants.risk import why_apart
 
-QUICK = 16  # neighbours of a sample that the quick set has at most
+QUICK = 24  # neighbours of a sample that the quick set has at most
 
 
 def neighbours(
