@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..session import PLANNED, Session
-from . import messages
+from . import is_isolated, messages
 from .deaths import Died
 from .log import Log
-from .warm import NotThere, WarmChild, is_isolated
+from .warm import NotThere, WarmChild
 
 if TYPE_CHECKING:
     from ..planned import Planned

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ..settings import Settings
-from . import limits, messages, names_of
+from . import is_isolated, limits, messages, names_of
 from .deaths import Died
 from .messages import Collect, Collected, Phase, Run, Start
 from .process import Child
@@ -134,14 +134,6 @@ class WarmChild:
         if self._child is not None:
             self._child.kill()
             self._child = None
-
-
-def is_isolated(item: pytest.Item) -> bool:
-    """Whether an item is one that the child runs."""
-    from ..session import PLANNED
-
-    planned = item.stash.get(PLANNED, None)
-    return planned is not None and planned.case is not None and planned.skip is None
 
 
 def _workerinput(config: pytest.Config) -> dict[str, Any]:
