@@ -8,18 +8,19 @@ from collections.abc import Iterator
 
 import torch
 
-from . import ambient, streams
+from . import ambient, process, streams
 
 
 @contextlib.contextmanager
 def preserved_state() -> Iterator[None]:
-    """Put back what the block changes: random streams, and the settings that `ambient` lists.
+    """Put back what the block changes: random streams, what `ambient` lists, and `process`.
 
     Gradients are on inside, whatever they were outside.
     """
     with (
         streams.kept(),
         ambient.kept(),
+        process.kept(),
         warnings.catch_warnings(),
         torch.inference_mode(False),
         torch.enable_grad(),
