@@ -22,6 +22,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 __all__ = [
+    "TRACE_LOGGER",
     "OpOverload",
     "OpOverloadPacket",
     "compile_session",
@@ -443,6 +444,10 @@ def _compiler_state() -> Callable[[], None]:
             pgo._CODE_STATE = pgo._INIT_CODE_STATE = None
 
     return restore
+
+
+# The logger of torch's trace of compilations (TORCH_TRACE). 2.4 to 2.15.
+TRACE_LOGGER = "torch.__trace"
 
 
 def refusing_recompiles() -> Any:
