@@ -66,8 +66,12 @@ def _nothing(record: logging.LogRecord) -> bool:
 
 
 def _torch_handlers() -> list[logging.Handler]:
+    """Those that print. Not those of the trace: they go to a file, if they were asked for, and
+    otherwise take themselves off at the first record, which spares torch to write down all it does.
+    """
     every = logging.root.manager.loggerDict.items()
-    loggers = [one for name, one in every if name == "torch" or name.startswith("torch.")]
+    named = [(name, one) for name, one in every if name == "torch" or name.startswith("torch.")]
+    loggers = [one for name, one in named if name != compat.TRACE_LOGGER]
     return [
         handler for one in loggers if isinstance(one, logging.Logger) for handler in one.handlers
     ]

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
     "layouts=('contiguous',), axes=None, skip_if=None, checks=None, tolerances=None, "
-    "gradcheck=None, reference=None, errors=(), variants=None, id=None): check a PyTorch custom operator on these "
-    "samples, spread over devices, dtypes, requires_grad and layouts; every check on every case is "
-    "an item. "
-    "Use pytest_customop.customop_cases(...), which is typed."
+    "gradcheck=None, reference=None, errors=(), variants=None, id=None): check a PyTorch custom "
+    "operator on these samples, spread over devices, dtypes, requires_grad and layouts; every check "
+    "on every case is an item. Use pytest_customop.customop_cases(...), which is typed."
 )
 pytest_plugins = ("pytest_customop.fixtures",)
 NOTHING = "not-selected"
