@@ -147,7 +147,7 @@ def _batched(given: Described, tensors: Sequence[TensorArgument]) -> Iterator[St
 
 def _with_batch(tensors: Sequence[TensorArgument], name: str, words: str, rank: int) -> Step:
     changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
-    return Step(name, words, changes, rank)
+    return Step(name, words, changes, rank, reads_beyond=True)
 
 
 def _resized(
