@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from . import precision
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -113,43 +115,6 @@ def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), warn_only
 
 
-def _precision() -> str | None:
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:  # torch 2.9 and later, where backends have precisions of their own
-        return None
-
-
-def _set_precision(value: str | None) -> None:
-    if value is not None:
-        torch.set_float32_matmul_precision(value)
-
-
-_PRECISE: tuple[Any, ...] = tuple(
-    module
-    for module in (
-        torch.backends,
-        torch.backends.cuda.matmul,
-        torch.backends.cudnn,
-        getattr(torch.backends.cudnn, "conv", None),
-        torch.backends.mkldnn,
-        getattr(torch.backends.mkldnn, "matmul", None),
-        getattr(torch.backends.mkldnn, "conv", None),
-    )
-    if hasattr(module, "fp32_precision")
-)
-
-
-def _precisions() -> list[str]:
-    return [module.fp32_precision for module in _PRECISE]
-
-
-def _set_precisions(value: list[str]) -> None:
-    for module, precision in zip(_PRECISE, value, strict=True):
-        if module.fp32_precision != precision:
-            module.fp32_precision = precision
-
-
 def _set_grad(value: bool) -> None:
     torch.set_grad_enabled(value)
 
@@ -204,6 +169,13 @@ def _autocast(device: str) -> Setting:
     )
 
 
+_BY_BACKEND = Setting(
+    "torch.backends.*.fp32_precision",
+    precision.by_backend,
+    precision.set_by_backend,
+    None,  # turning the precision of float32 products turns them
+    "(torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)",
+)
 ENVIRONMENT = "the environment's variables"
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -265,18 +237,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "the precision of float32 products",
-        _precision,
-        _set_precision,
+        precision.of_all,
+        precision.set_for_all,
         lambda value: value and ("high" if value == "highest" else "highest"),
         "torch.get_float32_matmul_precision()",
     ),
-    Setting(  # after the one above, which sets these too
-        "torch.backends.*.fp32_precision",
-        _precisions,
-        _set_precisions,
-        None,
-        "(torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)",
-    ),
+    *((_BY_BACKEND,) if precision.MODULES else ()),  # after the one above, which sets these too
     _flag(
         "flushing of denormal numbers",
         _flushes,

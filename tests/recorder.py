@@ -110,6 +110,11 @@ def signals():
     return {one.name: str(signal.getsignal(one)).partition(" at 0x")[0] for one in signal.Signals}
 
 
+def ask(module, name, *args):
+    """What a function says that not every torch has."""
+    return str(getattr(module, name)(*args)) if hasattr(module, name) else "unknown"
+
+
 def torch_settings():
     """Those of torch."""
     backends = torch.backends
@@ -135,13 +140,13 @@ def torch_settings():
         "anomaly": [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()],
         "warn always": torch.is_warn_always_enabled(),
         "print": str(torch._tensor_str.PRINT_OPTS),
-        "dispatch modes": torch._C._len_torch_dispatch_stack(),
-        "function modes": torch._C._len_torch_function_stack(),
-        "saved tensors hooks": str(torch._C._autograd._top_saved_tensors_default_hooks(True)),
-        "functorch": str(torch._C._functorch.peek_interpreter_stack()),
-        "multithreading": torch._C._is_multithreading_enabled(),
-        "view replay": torch._C._is_view_replay_enabled(),
-        "tracing": str(torch._C._get_tracing_state()),
+        "dispatch modes": ask(torch._C, "_len_torch_dispatch_stack"),
+        "function modes": ask(torch._C, "_len_torch_function_stack"),
+        "saved tensors hooks": ask(torch._C._autograd, "_top_saved_tensors_default_hooks", True),
+        "functorch": ask(torch._C._functorch, "peek_interpreter_stack"),
+        "multithreading": ask(torch._C, "_is_multithreading_enabled"),
+        "view replay": ask(torch._C, "_is_view_replay_enabled"),
+        "tracing": ask(torch._C, "_get_tracing_state"),
         "cuda": torch.cuda.is_initialized(),
         "memory": torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0,
     }
