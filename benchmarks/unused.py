@@ -3,38 +3,33 @@
     python benchmarks/unused.py [runs]
 
 Runs `pytest` on one empty test in a fresh folder, by turns with the plugin and with `-p no:customop`,
-and prints the medians and their ratio.
+prints the medians and their ratio, and fails if torch was imported.
 """
 
 from __future__ import annotations
 
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
+from paired import by_turns, environment, folder, run, told, whole
 
-def seconds(folder: Path, *options: str) -> float:
-    """The wall time of one session."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    start = time.perf_counter()
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return time.perf_counter() - start
+EMPTY = "def test_nothing(): ...\n"
+NO_TORCH = "import sys\n\ndef test_no_torch():\n    assert 'torch' not in sys.modules\n"
+WITH = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+WITHOUT = (*WITH, "-p", "no:customop")
 
 
 def main(runs: int = 20) -> None:
     """Measure by turns and print."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "test_nothing.py").write_text("def test_nothing(): ...\n")
-        seconds(folder), seconds(folder, "-p", "no:customop")  # warm the disk's cache
-        pairs = [(seconds(folder), seconds(folder, "-p", "no:customop")) for _ in range(runs)]
-    with_plugin, without = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"with the plugin    {with_plugin * 1e3:7.1f} ms (median of {runs})")
-    print(f"without            {without * 1e3:7.1f} ms")
-    print(f"ratio {with_plugin / without:.3f}, difference {(with_plugin - without) * 1e3:.1f} ms")
+    with folder() as name:
+        here = Path(name)
+        env = environment(here)
+        (here / "test_it.py").write_text(NO_TORCH)
+        assert "1 passed" in run(WITH, here, env)
+        (here / "test_it.py").write_text(EMPTY)
+        run(WITH, here, env), run(WITHOUT, here, env)  # byte code, and the disk's cache
+        pairs = by_turns(runs, lambda: whole(WITH, here, env), lambda: whole(WITHOUT, here, env))
+    told("with the plugin", pairs[0], "without", pairs[1])
 
 
 if __name__ == "__main__":

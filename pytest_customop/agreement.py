@@ -15,7 +15,7 @@ from .draw import base_name
 from .findings import CheckFailed, Finding, fail, skip
 from .promises import Promises
 from .rounding import within_rounding
-from .tracebacks import error_line, traceback_text
+from .tracebacks import error_line, message_of, traceback_text
 from .values import difference, is_plain
 
 _T = TypeVar("_T")
@@ -103,7 +103,7 @@ class CompiledRaises(Exception):
     """The compiler, or the code that it made, raised `error`."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__(message_of(error))
         self.error = error
 
 

@@ -17,6 +17,7 @@ from . import streams
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .ops import Op
+from .tracebacks import of_the_op
 from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
@@ -34,7 +35,7 @@ class Run:
 
     arguments: Arguments
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def outputs(self) -> list[tuple[str, torch.Tensor]]:
@@ -128,7 +129,9 @@ class Case:
         streams.seed(self.seed)
         try:
             return Run(arguments, arguments.call())
-        except Exception as error:  # whatever an op raises is a result here
+        except BaseException as error:  # whatever an op raises is a result here
+            if not of_the_op(error):
+                raise
             return Run(arguments, error=error)
 
     @functools.cached_property

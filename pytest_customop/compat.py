@@ -23,6 +23,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 __all__ = [
+    "TRACE_LOGGER",
     "OpOverload",
     "OpOverloadPacket",
     "compile_session",
@@ -510,6 +511,10 @@ def _override(config: Any, values: dict[str, Any]) -> None:
                 config._is_dirty = True
             else:
                 setattr(config, name, value)
+
+
+# The logger of torch's trace of compilations (TORCH_TRACE). 2.4 to 2.15.
+TRACE_LOGGER = "torch.__trace"
 
 
 def refusing_recompiles() -> Any:

@@ -16,7 +16,7 @@ from .case import Case
 from .faking import fake_run
 from .findings import CheckFailed, CheckSkipped, fail, skip
 from .promises import Promises
-from .tracebacks import error_line, traceback_text
+from .tracebacks import error_line, message_of, traceback_text
 from .values import is_plain, kind_of
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
@@ -66,8 +66,12 @@ def _nothing(record: logging.LogRecord) -> bool:
 
 
 def _torch_handlers() -> list[logging.Handler]:
+    """Those that print. Not those of the trace: they go to a file, if they were asked for, and
+    otherwise take themselves off at the first record, which spares torch to write down all it does.
+    """
     every = logging.root.manager.loggerDict.items()
-    loggers = [one for name, one in every if name == "torch" or name.startswith("torch.")]
+    named = [(name, one) for name, one in every if name == "torch" or name.startswith("torch.")]
+    loggers = [one for name, one in named if name != compat.TRACE_LOGGER]
     return [
         handler for one in loggers if isinstance(one, logging.Logger) for handler in one.handlers
     ]
@@ -266,7 +270,7 @@ def _needs_data(error: Exception) -> bool:
 def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> CheckFailed | None:
     if not kinds & {"Unsupported", "UserError", "GuardOnDataDependentSymNode"}:
         return None
-    text = _trimmed(str(error))
+    text = _trimmed(message_of(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = next((line for line in lines if not line.endswith("raised:")), text)
     explained = re.search(r"Explanation: *(\S.*)", text)
@@ -306,7 +310,7 @@ def _trimmed(text: str) -> str:
 
 def _user_line(error: Exception) -> str | None:
     """The last line of the author's code that the compiler was at."""
-    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', str(error))
+    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
     own = str(compat.__file__).rpartition("compat")[0]
     for filename, line, function in reversed(found):
         if not filename.startswith((own, str(torch.__file__).rpartition("__init__")[0])):

@@ -8,8 +8,7 @@ fake kernel promised. Generated consumers are arithmetic in code that the backen
 from __future__ import annotations
 
 import functools
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,7 @@ from . import compat, streams
 from .case import Case
 from .draw import Arguments, base_name
 from .promises import data_dependent
+from .straight import HELPERS, Straight, consumer, returned_tensors
 from .values import is_plain, output_leaves
 
 Function = Callable[[list[torch.Tensor]], Any]
@@ -97,34 +97,31 @@ class Surrounded:
 
     @functools.cached_property
     def function(self) -> Function:
-        """The function, with a code object of its own: compilers keep their caches by it.
+        """The function.
 
         It reads its arguments before the op and after it: a compiler takes the two for one unless
         the op declares that it writes.
         """
-        drawn = self.case.inputs()
-        counter = iter(range(len(drawn.tensors())))
-        args = _template(drawn.args, counter)
-        kwargs = {name: _template(value, counter) for name, value in drawn.kwargs.items()}
+        drawn, plan = self.case.inputs(), self.plan
         produced = _producible(drawn) if self.form.producers else frozenset()
-        outputs, before, after = self.plan.outputs, self.plan.before, self.plan.after
-        overload = self.case.op.overload
         produce, consume = opaque_ops()
-
-        def surrounded(tensors: list[torch.Tensor]) -> Any:
-            used = [
-                produce(tensor) if index in produced else tensor
-                for index, tensor in enumerate(tensors)
-            ]
-            first = [_consume(kind, used[index], consume) for index, kind in before]
-            named = {name: _build(node, used) for name, node in kwargs.items()}
-            result = overload(*_build(args, used), **named)
-            read = _tensors_of(result)
-            consumed = [_consume(kind, read[index], consume) for index, kind in outputs]
-            last = [_consume(kind, used[index], consume) for index, kind in after]
-            return result, consumed, first + last
-
-        return _with_own_code(surrounded)
+        code = Straight(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
+        used = [f"used_{index}" for index in range(len(drawn.tensors()))]
+        for index, name in enumerate(used):
+            given = f"tensors[{index}]"
+            code.line(f"{name} = produce({given})" if index in produced else f"{name} = {given}")
+        before = [f"before_{place}" for place in range(len(plan.before))]
+        for name, (index, kind) in zip(before, plan.before, strict=True):
+            code.line(f"{name} = {consumer(kind, used[index])}")
+        code.line(f"result = {code.call(drawn, used)}")
+        returned = returned_tensors(self.case.op, self.case.eager.result)
+        if returned is None:
+            code.line("returned = tensors_of(result)")
+            returned = [f"returned[{index}]" for index in range(len(self.case.eager.outputs))]
+        consumed = [consumer(kind, returned[index]) for index, kind in plan.outputs]
+        after = [consumer(kind, used[index]) for index, kind in plan.after]
+        code.line(f"return result, [{', '.join(consumed)}], [{', '.join([*before, *after])}]")
+        return code.function("surrounded")
 
     @functools.cached_property
     def plan(self) -> _Plan:
@@ -172,65 +169,11 @@ class Surrounded:
         consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
         consumed += [*plan.before, *plan.after]
         produce, consume = opaque_ops()
-
-        def surroundings(tensors: list[torch.Tensor]) -> Any:
-            handed = [produce(tensors[index]) for index in produced]
-            return handed, [_consume(kind, tensors[index], consume) for index, kind in consumed]
-
-        return _with_own_code(surroundings), tensors
-
-
-def _with_own_code(function: Any) -> types.FunctionType:
-    return types.FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-
-
-# What is traced: nothing but what every tracer takes.
-
-
-def _build(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    kind, payload = node
-    if kind == "tensor":
-        return tensors[payload]
-    if kind == "list":
-        return [_build(one, tensors) for one in payload]
-    return payload
-
-
-def _tensors_of(result: Any) -> list[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        return [result]
-    found = []
-    if isinstance(result, (list, tuple)):
-        for one in result:
-            found += _tensors_of(one)
-    return found
-
-
-def _consume(kind: str, tensor: torch.Tensor, consume: Any) -> torch.Tensor:
-    value = tensor.detach()  # gradients come in through the op's own outputs
-    if kind == "double":
-        return value * 2
-    if kind == "invert":
-        return torch.bitwise_not(value)
-    return consume(value.unsqueeze(0))  # type: ignore[no-any-return]
-
-
-# What decides, before tracing.
-
-
-def _template(value: Any, counter: Iterator[int]) -> Any:
-    """An argument in which tensors are numbers: `_build` turns it back."""
-    if isinstance(value, torch.Tensor):
-        return ("tensor", next(counter))
-    if isinstance(value, (list, tuple)):
-        return ("list", tuple(_template(one, counter) for one in value))
-    return ("plain", value)
+        code = Straight(produce=produce, consume=consume, **HELPERS)
+        handed = ", ".join(f"produce(tensors[{index}])" for index in produced)
+        read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
+        code.line(f"return [{handed}], [{read}]")
+        return code.function("surroundings"), tensors
 
 
 def _written(arguments: Arguments) -> list[int]:

@@ -27,7 +27,7 @@ from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
 from .settings import Settings, read_amount
-from .tracebacks import error_line, first_line, traceback_text
+from .tracebacks import error_line, first_line, of_the_op, traceback_text
 
 
 class BuiltinChecks:
@@ -141,7 +141,9 @@ def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[
         cause = mistake.__cause__
         evidence = traceback_text(cause) if cause is not None else ""
         return {"outcome": "error", "message": str(mistake), "evidence": evidence}
-    except Exception as error:
+    except BaseException as error:
+        if not of_the_op(error):
+            raise
         return {
             "outcome": "error",
             "message": f"the check broke: {error_line(error)}",
@@ -185,7 +187,7 @@ def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
     }
 
 
-def _eager_failure(case: Case, error: Exception) -> dict[str, Any]:
+def _eager_failure(case: Case, error: BaseException) -> dict[str, Any]:
     if case.requires_grad and not case.op.has_formula and _works_without_gradients(case):
         return {
             "outcome": "skipped",

@@ -34,7 +34,9 @@ class FakeRun:
     @property
     def error(self) -> Exception | None:
         """What the call raised."""
-        return self.run.error
+        error = self.run.error
+        assert error is None or isinstance(error, Exception)  # `fake_run` keeps nothing else
+        return error
 
     def bindings(self, real: Arguments) -> dict[Any, int] | None:
         """What the symbols of the arguments stand for if these real ones are meant.

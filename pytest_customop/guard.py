@@ -31,11 +31,14 @@ class Overrun(BaseException):
 
 
 @contextlib.contextmanager
-def guarded(seconds: float = SECONDS) -> Iterator[None]:
+def guarded(seconds: float | None = None) -> Iterator[None]:
     """End the block if it takes too long, or more than half of the memory that is free.
 
     Only Python code can be ended so, in the main thread, where there is SIGALRM and nobody else uses
     it. Elsewhere the block runs as it would without.
+
+    Args:
+        seconds: that it may take; None: `SECONDS`.
 
     Raises:
         Overrun: `hang` or `crash`.
@@ -43,6 +46,7 @@ def guarded(seconds: float = SECONDS) -> Iterator[None]:
     if not _possible():
         yield
         return
+    seconds = SECONDS if seconds is None else seconds
     room = _free() / 2
     end, limit = time.monotonic() + seconds, _resident() + room
 

@@ -21,7 +21,7 @@ from .variants.choice import chosen, signature
 from .variants.neighbour import APART, KINDS, Neighbour
 from .variants.risk import why_apart
 
-QUICK = 16  # neighbours of a sample that the quick set has at most
+QUICK = 24  # neighbours of a sample that the quick set has at most
 
 
 def neighbours(
@@ -80,7 +80,6 @@ class _Plan:
         self._settings = settings
         self._checks = checks
         self._prefix = prefix
-        self._full = settings.variants == "full"
         self._apart: dict[str, str | None] = {}
         self.names: set[str] = set()
         self._risky: set[str] = set()
@@ -96,15 +95,18 @@ class _Plan:
         """The items beside the cases of one sample, which differ in requires_grad only."""
         both = len(bases) > 1
         for base in bases:
-            found = list(self._chosen(base, set(seen)))
-            most = self._most()
-            self._left |= {one.sample.id or "" for one in found[most:]}
-            for neighbour in found[:most]:
+            every = list(self._chosen(base, set(seen)))
+            taken = self._taken(every)
+            for neighbour in taken:
                 yield from self._items(base, neighbour, both)
+            here = {one.sample.id for one in taken}
+            self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
 
-    def _most(self) -> int | None:
+    def _taken(self, every: list[Neighbour]) -> list[Neighbour]:
         amount = self._settings.variants
-        return amount if isinstance(amount, int) else None if amount == "full" else QUICK
+        if isinstance(amount, int):
+            return every[:amount]
+        return every if amount == "full" else [one for one in every if one.likely][:QUICK]
 
     def _chosen(self, base: Placed, seen: set[Any]) -> Iterator[Neighbour]:
         kinds = self._declaration.variants
@@ -115,7 +117,6 @@ class _Plan:
             base.case.placement,
             kinds=KINDS if callable(kinds) else kinds,
             declared_dtypes=declared is not None,
-            full=self._full or isinstance(self._settings.variants, int),
             seed=self._settings.seed,
             seen=seen,
         )

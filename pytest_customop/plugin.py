@@ -18,6 +18,7 @@ from .samples import MarkError
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
 from .suggest import misspelt
+from .timeouts import limit, refuse_without_timer, run_in_time
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
     "layouts=('contiguous',), axes=None, skip_if=None, checks=None, tolerances=None, "
-    "gradcheck=None, reference=None, errors=(), id=None): check a PyTorch custom operator on these "
-    "samples, spread over devices, dtypes, requires_grad and layouts; every check on every case is "
-    "an item. "
-    "Use pytest_customop.customop_cases(...), which is typed."
+    "gradcheck=None, reference=None, errors=(), variants=None, id=None): check a PyTorch custom "
+    "operator on these samples, spread over devices, dtypes, requires_grad and layouts; every check "
+    "on every case is an item. Use pytest_customop.customop_cases(...), which is typed."
 )
 pytest_plugins = ("pytest_customop.fixtures",)
 NOTHING = "not-selected"
@@ -48,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = Session(config)
     config.pluginmanager.register(session, "customop-session")
     session.validate_command_line()
+    refuse_without_timer(config, session)
     if session.settings.isolate and not is_child(config):
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
@@ -202,6 +203,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     planned: Any = callspec.params.get(CELL) if callspec is not None else None
     if planned is not None:
         item.stash[PLANNED] = planned
+        limit(item, item.config.stash[SESSION])
 
 
 @pytest.hookimpl(trylast=True)
@@ -245,9 +247,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
-    from .engine import run_check
-
-    result = run_check(planned.check, planned.case, entering)
+    result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")

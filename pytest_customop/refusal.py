@@ -51,7 +51,7 @@ def _ask(case: Case) -> _Answer | None:
             if error is None:
                 return _backward(case)
     except Overrun as overrun:
-        text = f"{case.op.name} with {case.change} did not come back: {overrun}"
+        text = f"{case.op.name} did not come back: {overrun} ({case.change})"
         return _Answer(text, overrun.code, traceback_text(overrun))
     text = f"{case.op.name} raises {error_line(error)}"
     return _Answer(text + (ACCEPTED_BY_FAKE if _fake_accepts(case) else ""))

@@ -19,6 +19,7 @@ from .shards import split
 
 if TYPE_CHECKING:
     from .checks import Registry
+    from .child.deaths import Died
     from .planned import Planned
     from .results import CheckResult
 
@@ -43,6 +44,7 @@ class Session:
         self.notes = Notes()
         self.workers = 0  # that the controller has started
         self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
+        self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
         self.told_by_workers: set[str] = set()  # the same, from xdist's workers
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}
@@ -182,7 +184,8 @@ class Session:
 
 
 def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
-    return {**record, "outcome": outcome, "message": last_words(report)}
+    message = record["message"] if record["finding"] else last_words(report)
+    return {**record, "outcome": outcome, "message": message}
 
 
 def last_words(report: pytest.TestReport) -> str:

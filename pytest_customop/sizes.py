@@ -13,6 +13,7 @@ import torch
 from .case import Case
 from .findings import skip
 from .inputs import Sample
+from .tracebacks import error_line
 
 # Only growing: ops that do not check their arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (
@@ -258,9 +259,8 @@ def _replaced(value: Any, changes: Mapping[int, int]) -> Any:
     return value
 
 
-def _refusal(case: Case, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [""])[0].strip()
+def _refusal(case: Case, error: BaseException) -> str:
     shapes = ", ".join(
         f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
     )
-    return f"{shapes} raises {type(error).__name__}: {first}"
+    return f"{shapes} raises {error_line(error)}"

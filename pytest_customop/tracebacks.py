@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import signal
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,11 +41,30 @@ def error_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
+def message_of(error: BaseException) -> str:
+    """The exception's text, also of one that cannot tell it."""
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"<its __str__ raises {type(broken).__name__}>"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of its message, cut where it is too long for a message of ours."""
-    lines = str(error).strip().splitlines()
+    lines = message_of(error).strip().splitlines()
     first = lines[0].strip() if lines else ""
     return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
+
+
+def of_the_op(error: BaseException) -> bool:
+    """Whether an exception that leaves an op is the op's own doing.
+
+    SystemExit is. KeyboardInterrupt is where SIGINT is ignored, so that Ctrl-C cannot be meant. Other
+    exceptions below BaseException are how pytest ends a test.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return isinstance(error, (Exception, SystemExit))
 
 
 def raised_at(error: BaseException) -> str:

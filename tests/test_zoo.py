@@ -4,15 +4,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-import torch
-import torch._dynamo
 from kit import Suite
+from verdicts import assert_scripts_fail, codes
 
-from pytest_customop import CheckResult
 from pytest_customop.checks import builtin_checks
-from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CATALOGUE
-from pytest_customop.isolation import preserved_state
 from tests.zoo import Specimen, specimens
 from tests.zoo.registry import TORCH
 
@@ -60,62 +56,38 @@ for check, name in {planted!r}.items():
 """
 
 
-def _codes(results: list[CheckResult], outcomes: tuple[str, ...]) -> set[tuple[str, str]]:
-    return {
-        (one.check, one.finding or one.skip_code or one.message)
-        for one in results
-        if one.outcome in outcomes
-    }
-
-
 @pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
 def test_specimen(specimen: Specimen, tmp_path: Path) -> None:
     results = specimen.check()
     told = "\n\n".join(str(one) for one in results if one.outcome in ("failed", "error"))
-    assert _codes(results, ("failed", "error")) == specimen.findings(), told
+    assert codes(results, ("failed", "error")) == specimen.findings(), told
     limits = [one for one in results if one.limit]
-    assert _codes(limits, ("skipped",)) == specimen.limits()
+    assert codes(limits, ("skipped",)) == specimen.limits()
     passed = {
         one.check for one in results if one.outcome in ("passed", "skipped") and not one.limit
     }
     for name in specimen.twin_of:
         fell = {check for check, _ in ZOO[name].findings()}
         assert fell <= passed, f"of the checks that fail on {name}, these did not pass here"
-    _assert_scripts_fail(results, tmp_path / "script.py")
-
-
-def _assert_scripts_fail(results: list[CheckResult], path: Path) -> None:
-    """What a failure gives to show it without pytest shows it: one script a check and code."""
-    failed = {(one.check, one.finding): one for one in results if one.outcome == "failed"}
-    shown = {one.check for one in failed.values() if one.reproduce is not None}
-    told_above = {check for check, code in failed if code == "eager-raises"}
-    assert {check for check, _ in failed} <= shown | told_above
-    for told, one in failed.items():
-        script = one.script()
-        if script is None:
-            continue
-        script.write(path)
-        with preserved_state(), quiet(), pytest.raises(Exception):  # noqa: B017, PT011, PT012 -- whatever torch raises
-            exec(compile(script.text, path, "exec"), {"__file__": str(path)})
-            pytest.fail(f"{told} is not shown by\n{script.text}")
-        torch._dynamo.reset()
+    assert_scripts_fail(results, tmp_path / "script.py")
 
 
 def test_every_check_and_every_code_has_a_broken_op() -> None:
-    checks, codes = set(), set()
+    checks, found = set(), set()
     for one in BROKEN.values():
         checks |= {check for check, _ in one.every_finding()}
-        codes |= {code for _, code in one.every_finding()}
+        found |= {code for _, code in one.every_finding()}
     assert checks == CHECKS | NOT_HERE
-    assert codes | set(ELSEWHERE) == set(CATALOGUE)
+    assert found | set(ELSEWHERE) == set(CATALOGUE)
     for code, name in ELSEWHERE.items():
         assert f'"{code}"' in Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def test_every_broken_op_has_a_correct_twin() -> None:
     twins = {name for one in ZOO.values() for name in one.twin_of}
-    assert twins == set(BROKEN)
-    assert not [one.name for one in BROKEN.values() if one.twin_of]
+    broken = {name for name, one in ZOO.items() if one.broken}
+    assert twins == broken
+    assert not [name for name in broken if ZOO[name].twin_of]
 
 
 def test_every_check_sees_what_no_other_sees() -> None:

@@ -1,13 +1,19 @@
-"""What a check says of one case, for the tests of the checks themselves."""
+"""What checks say of a case or an op, for the tests of the checks themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 import pytest
+import torch
+import torch._dynamo
 
+from pytest_customop import CheckResult
 from pytest_customop.case import Case
+from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
+from pytest_customop.isolation import preserved_state
 
 
 def finding(check: Callable[[Case], None], case: Case) -> Finding:
@@ -24,3 +30,29 @@ def skipped(check: Callable[[Case], None], case: Case) -> CheckSkipped:
     with pytest.raises(CheckSkipped) as caught:
         check(case)
     return caught.value
+
+
+def codes(results: Sequence[CheckResult], outcomes: Collection[str]) -> set[tuple[str, str]]:
+    """The (check, code) pairs of the results with one of these outcomes."""
+    return {
+        (one.check, one.finding or one.skip_code or one.message)
+        for one in results
+        if one.outcome in outcomes
+    }
+
+
+def assert_scripts_fail(results: Sequence[CheckResult], path: Path) -> None:
+    """What a failure gives to show it without pytest shows it: one script a check and code."""
+    failed = {(one.check, one.finding): one for one in results if one.outcome == "failed"}
+    shown = {one.check for one in failed.values() if one.reproduce is not None}
+    told_above = {check for check, code in failed if code == "eager-raises"}
+    assert {check for check, _ in failed} <= shown | told_above
+    for told, one in failed.items():
+        script = one.script()
+        if script is None:
+            continue
+        script.write(path)
+        with preserved_state(), quiet(), pytest.raises(Exception):  # noqa: B017, PT011, PT012 -- whatever torch raises
+            exec(compile(script.text, path, "exec"), {"__file__": str(path)})
+            pytest.fail(f"{told} is not shown by\n{script.text}")
+        torch._dynamo.reset()

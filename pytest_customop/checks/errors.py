@@ -12,7 +12,7 @@ from ..case import Case
 from ..faking import fake_run
 from ..findings import fail, skip
 from ..inputs import ErrorSample
-from ..tracebacks import error_line, raised_by_author, traceback_text
+from ..tracebacks import error_line, message_of, raised_by_author, traceback_text
 from ..values import describe, summary
 from .registry import Check
 
@@ -85,8 +85,8 @@ def _words(expected: ErrorSample) -> str:
     return names if expected.match is None else f"{names} matching {expected.match!r}"
 
 
-def _is_expected(expected: ErrorSample, error: Exception) -> bool:
-    said = expected.match is None or re.search(expected.match, str(error)) is not None
+def _is_expected(expected: ErrorSample, error: BaseException) -> bool:
+    said = expected.match is None or re.search(expected.match, message_of(error)) is not None
     return said and isinstance(error, _types(expected))
 
 

@@ -188,7 +188,7 @@ def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSki
         except Exception:
             pass
         else:
-            return _no_float64(f"the backward raises {type(error).__name__}: {error}")
+            return _no_float64(f"the backward raises {error_line(error)}")
     return fail(
         "backward-raises",
         f"the backward raises {error_line(error)}",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..session import PLANNED
+
 if TYPE_CHECKING:
     from ..session import Session
 
@@ -31,6 +33,12 @@ def isolate(config: pytest.Config, session: Session) -> None:
     from .isolated import Isolation
 
     config.pluginmanager.register(Isolation(config, session), "customop-isolation")
+
+
+def is_isolated(item: pytest.Item) -> bool:
+    """Whether an item is one that a child runs: a check or a body on a case."""
+    planned = item.stash.get(PLANNED, None)
+    return planned is not None and planned.case is not None and planned.skip is None
 
 
 def names_of(item: pytest.Item) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..session import PLANNED, Session
-from . import messages
+from . import is_isolated, messages
 from .deaths import Died
 from .log import Log
-from .warm import NotThere, WarmChild, is_isolated
+from .warm import NotThere, WarmChild
 
 if TYPE_CHECKING:
     from ..planned import Planned
@@ -97,12 +97,12 @@ class Isolation:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """End the child, before reports are written."""
-        self._child.end()
+        """The child ends while this process writes reports."""
+        self._child.finish()
 
     def pytest_unconfigure(self) -> None:
         """However the session ended, no child outlives it."""
-        self._child.kill()
+        self._child.end()
 
 
 def _result_of(planned: Planned, death: Died) -> CheckResult:

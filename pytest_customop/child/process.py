@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from . import deaths, limits
-from .messages import End, Ready, Start, Stderr
+from .messages import Done, End, Ready, Start, Stderr
 
 # The child's sys.path first: the package may be found only by way of it.
 _BOOT = (
@@ -157,12 +157,20 @@ class Child:
             part.decode(errors="replace").strip() for part in (captured, self._tail()) if part
         )
 
-    def end(self) -> None:
-        """Let it tear down what is set up and end; kill it if that takes long."""
+    def finish(self) -> None:
+        """Ask it to tear down what is set up, and to end; does not wait."""
         with contextlib.suppress(OSError):
             self._connection.send(End())
+
+    def end(self) -> None:
+        """Wait until it has; what is left of it then is killed."""
+        try:
+            while not isinstance(self.receive(limits.STARTING), Done):
+                pass
+        except deaths.Died:
+            return
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_DYING)
+            self._process.wait(_DYING)  # a thread that an op has started may never end
         self.kill()
 
     def kill(self) -> None:

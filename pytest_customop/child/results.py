@@ -48,6 +48,7 @@ def result_of(planned: Planned, death: Died) -> CheckResult:
         message=found.message,
         fix=found.fix,
         evidence=found.evidence,
+        change=case.change if case else "",
         arguments=_described(drawn) if drawn else (),
         duration=death.seconds,
         place=place,

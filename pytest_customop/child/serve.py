@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from ..session import SESSION
-from . import CHILD, messages, names_of
+from . import CHILD, is_isolated, messages, names_of
 from .messages import Collect, Collected, Names, Run
 
 
@@ -46,6 +46,17 @@ def _end_with(descriptor: int) -> None:
     poll.register(descriptor, 0)  # nothing but the hang-up
     poll.poll()
     os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _warm_up() -> None:
+    """Load what the first item would load, in the time that is not counted as its own."""
+    import torch
+
+    from ..isolation import preserved_state
+
+    torch.compiler.list_backends()  # loads dynamo, as the first call of a custom op does
+    with preserved_state():
+        pass
 
 
 class Serving:
@@ -107,6 +118,12 @@ class Serving:
                     self._run(session, asked)
         return True
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Everything is torn down; what follows is the end of the process."""
+        with contextlib.suppress(OSError):
+            self._send(messages.Done())
+
     def _send(self, message: object) -> None:
         self._connection.send(message)
 
@@ -120,6 +137,8 @@ class Serving:
         except Exception as error:
             self._errors.append(str(error))
         self._items[path] = {names_of(item): item for item in self._collected}
+        if any(is_isolated(item) for item in self._collected):
+            _warm_up()
         names = frozenset(self._items[path])
         self._send(Collected(names, "\n".join(self._errors) or None))
 

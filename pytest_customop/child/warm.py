@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ..settings import Settings
-from . import limits, messages, names_of
+from . import is_isolated, limits, messages, names_of
 from .deaths import Died
 from .messages import Collect, Collected, Phase, Run, Start
 from .process import Child
@@ -118,8 +118,13 @@ class WarmChild:
         self._collected = {}
         return death
 
+    def finish(self) -> None:
+        """Let the child tear down what is set up, and end; does not wait for it."""
+        if self._child is not None:
+            self._child.finish()
+
     def end(self) -> None:
-        """Let the child tear down what is set up, and end."""
+        """Wait for the end of a child that was told to; it is dead afterwards."""
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -128,15 +133,7 @@ class WarmChild:
         """Kill the child at once."""
         if self._child is not None:
             self._child.kill()
-            self._lost(Died("crash", "was killed"), "")
-
-
-def is_isolated(item: pytest.Item) -> bool:
-    """Whether an item is one that the child runs."""
-    from ..session import PLANNED
-
-    planned = item.stash.get(PLANNED, None)
-    return planned is not None and planned.case is not None and planned.skip is None
+            self._child = None
 
 
 def _workerinput(config: pytest.Config) -> dict[str, Any]:

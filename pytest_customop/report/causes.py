@@ -2,7 +2,7 @@
 
 Findings of one case belong together if they have one code, or if the catalogue says that one follows
 from the other; the same finding of the same check, in the same words, on another case of the test is
-a repetition.
+a repetition, and among neighbours of the samples in any words.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from ..findings import CATALOGUE
+from .neighbours import is_neighbour
 
 Record = Mapping[str, Any]
 
@@ -47,11 +48,16 @@ def causes(records: Iterable[Record]) -> dict[int, int]:
         root = next((one for one in by_case[case] if _follows(record, found[one])), None)
         if root is None:
             by_case[case].append(at)
-            words = (record["check"], record["finding"], record["message"])
-            root = first.setdefault((*case[:2], *words), at)
+            root = first.setdefault((*case[:2], *_words(record)), at)
         if root != at:
             result[at] = result.get(root, root)
     return result
+
+
+def _words(record: Record) -> tuple[Any, ...]:
+    """What a finding repeats if another case has the same: of neighbours, its check and code."""
+    told = (record["check"], record["finding"])
+    return (*told, "neighbours") if is_neighbour(record) else (*told, record["message"])
 
 
 def _rank(record: Record) -> tuple[Any, ...]:

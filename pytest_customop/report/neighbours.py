@@ -48,7 +48,8 @@ def _told(records: Sequence[Record], left: int) -> str:
         for one in ("failed", "error", "xfailed", "xpassed")
         if outcomes[one]
     ]
-    parts.append(", ".join([*bad, f"{outcomes['passed']} ok"]))
+    if bad or outcomes["passed"]:
+        parts.append(", ".join([*bad, f"{outcomes['passed']} ok"]))
     if apart:
         parts.append(f"{len(apart)} not run, they could read out of bounds ({APART})")
     if left:

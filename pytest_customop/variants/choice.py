@@ -35,7 +35,6 @@ def chosen(
     *,
     kinds: Collection[str],
     declared_dtypes: bool,
-    full: bool,
     seed: int,
     seen: set[Any],
 ) -> Iterator[Neighbour]:
@@ -45,14 +44,12 @@ def chosen(
         where: the case that they stand beside.
         kinds: of `KINDS`.
         declared_dtypes: whether the mark or the session says which dtypes the op supports.
-        full: also the steps that seldom find anything.
         seed: orders the steps that are equally likely to find something.
         seen: the signatures of what is tried already; the neighbours' are added.
     """
     given = Described(op, sample, where)
     seen.add(signature(sample))
     found = [(step, kind) for kind in kinds for step in _steps(given, kind, declared_dtypes)]
-    found = [(step, kind) for step, kind in found if full or step.rank < ONLY_FULL]
     found.sort(key=lambda one: (one[0].rank, seed_of(seed, op.name, one[0].name)))
     for step, kind in found:
         changed = given.changed(step)
@@ -60,7 +57,8 @@ def chosen(
         if mark not in seen:
             seen.add(mark)
             named = replace(changed, id=f"{sample.id}{SEPARATOR}{step.name}")
-            yield Neighbour(kind, step.name, step.words, named, step.reads_beyond)
+            likely = step.rank < ONLY_FULL
+            yield Neighbour(kind, step.name, step.words, named, step.reads_beyond, likely)
 
 
 def _steps(given: Described, kind: str, declared_dtypes: bool) -> Iterable[Step]:

@@ -51,6 +51,7 @@ class Neighbour:
         words: what was changed.
         sample: the changed sample; its id is the author's, `~`, and the step.
         reads_beyond: whether a kernel that trusts its arguments could read outside of them.
+        likely: whether the quick set may have it.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Neighbour:
     words: str
     sample: Sample
     reads_beyond: bool = False
+    likely: bool = True
 
     def __repr__(self) -> str:
         return f"<neighbour {self.sample.id}: {self.words}>"

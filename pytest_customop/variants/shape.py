@@ -114,7 +114,7 @@ def _distinct(
 def _group(given: Described, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
-    whose += " and what equals it" if len(group) > 1 else ""
+    whose += " and of all sizes equal to it" if len(group) > 1 else ""
     sizes: list[tuple[str, Callable[[int], int], str, int]] = [
         ("empty", lambda size: 0, "empty along", 0 if group[0].dim == 0 else 7),
         ("one", lambda size: 1, "size 1 at", 3 if group[0].dim == 0 else 8),
@@ -147,7 +147,7 @@ def _batched(given: Described, tensors: Sequence[TensorArgument]) -> Iterator[St
 
 def _with_batch(tensors: Sequence[TensorArgument], name: str, words: str, rank: int) -> Step:
     changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
-    return Step(name, words, changes, rank)
+    return Step(name, words, changes, rank, reads_beyond=True)
 
 
 def _resized(

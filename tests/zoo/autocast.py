@@ -24,8 +24,8 @@ def _product(name, kernel):
 
 @specimen(PAIR, expected={"compile.autocast": "autocast-fake-mismatch"})
 def autocast_inside():
-    """Returns bfloat16 under autocast, because matmul does; the fake kernel says float32."""
-    return _product("autocast_inside", torch.matmul)
+    """Returns bfloat16 under autocast, because mm does; the fake kernel says float32."""
+    return _product("autocast_inside", torch.mm)
 
 
 @specimen(PAIR, twin_of="autocast_inside")
@@ -34,7 +34,7 @@ def autocast_off_inside():
 
     def kernel(a, b):
         with torch.autocast(a.device.type, enabled=False):
-            return a @ b
+            return torch.mm(a, b)
 
     return _product("autocast_off_inside", kernel)
 
@@ -42,7 +42,7 @@ def autocast_off_inside():
 @specimen(PAIR)
 def casts_back():
     """Correct: returns the dtype it was given; under autocast with the precision of bfloat16."""
-    return _product("casts_back", lambda a, b: (a @ b).to(a.dtype))
+    return _product("casts_back", lambda a, b: torch.mm(a, b).to(a.dtype))
 
 
 def _square(name, in_half):

@@ -44,9 +44,12 @@ def _dropout(name, draw):
 
     library.impl(name, dropout, "CPU")
     library.impl(name, lambda x: _Masked.apply(x, name), "Autograd")
-    torch.library.register_fake(
-        f"zoo::{name}", lambda x: (torch.empty_like(x), torch.empty_like(x)), lib=library
-    )
+
+    def fake(x):
+        mask = x.new_empty(x.shape)
+        return x * mask, mask
+
+    torch.library.register_fake(f"zoo::{name}", fake, lib=library)
     return getattr(torch.ops.zoo, name).default
 
 

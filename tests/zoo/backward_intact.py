@@ -134,7 +134,7 @@ def _with_workspace(name, copy):
     spaces = {}
 
     def kernel(x, grad):
-        key = (x.shape, x.dtype)
+        key = (x.shape, x.stride(), x.dtype)
         space = spaces.setdefault(key, torch.empty_like(x))
         torch.mul(x.cos(), grad, out=space)
         return space.clone() if copy else space

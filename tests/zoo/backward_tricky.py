@@ -19,14 +19,14 @@ ONCE = {"gradcheck.double": "no-second-order"}
 NO_FLOAT64 = {"gradcheck.backward": "no-float64", "gradcheck.double": "no-float64"}
 
 
-def _op(name, kernel, backward):
+def _op(name, kernel, backward, fake=torch.empty_like):
     """An op of one tensor; `backward(x, grad)` is its formula."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def op(x: Tensor) -> Tensor:
         return kernel(x)
 
-    op.register_fake(lambda x: torch.empty_like(x))
+    op.register_fake(lambda x: fake(x))
     op.register_autograd(
         lambda ctx, grad: backward(*ctx.saved_tensors, grad),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
@@ -34,13 +34,13 @@ def _op(name, kernel, backward):
     return op
 
 
-def _single(name, kernel, backward):
+def _single(name, kernel, backward, fake=torch.empty_like):
     def refusing(x):
         if x.dtype != torch.float32:
             raise TypeError("float32 only")
         return kernel(x)
 
-    return _op(name, refusing, backward)
+    return _op(name, refusing, backward, fake)
 
 
 @specimen((MATRIX,), (tensor(3, 40, 40),), skips=NO_FLOAT64)
@@ -64,7 +64,12 @@ def softmax_in_single_precision():
         y = x.softmax(-1)
         return y * (grad - (y * grad).sum(-1, keepdim=True))
 
-    return _single("softmax_in_single_precision", lambda x: x.softmax(-1), backward)
+    return _single(
+        "softmax_in_single_precision",
+        lambda x: x.contiguous().softmax(-1),
+        backward,
+        lambda x: x.new_empty(x.shape),
+    )
 
 
 @specimen((MATRIX, tensor(3)))
@@ -88,7 +93,7 @@ def input_without_a_gradient():
     def scale(x: Tensor, by: Tensor) -> Tensor:
         return x * by
 
-    scale.register_fake(lambda x, by: torch.empty_like(x))
+    scale.register_fake(lambda x, by: x * by)
     scale.register_autograd(
         lambda ctx, grad: (grad * ctx.saved_tensors[0], None),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
@@ -161,7 +166,7 @@ def square_or_product():
     def product(x: Tensor, y: Optional[Tensor]) -> Tensor:
         return x * (x if y is None else y)
 
-    product.register_fake(lambda x, y: torch.empty_like(x))
+    product.register_fake(lambda x, y: x * (x if y is None else y))
 
     def setup(ctx, inputs, output):
         ctx.save_for_backward(*inputs)

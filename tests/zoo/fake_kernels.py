@@ -63,7 +63,7 @@ def fake_reads_values():
 
     @repeat.register_fake
     def _(x, times):
-        return x.new_empty(x.shape[0] * int(times.numpy().sum()), x.shape[1])
+        return x.new_empty(x.shape[0] * int(times.numpy().sum()), *x.shape[1:])
 
     return repeat
 
@@ -81,7 +81,7 @@ def fake_leaves_values_alone():
 
     @repeat.register_fake
     def _(x, times):
-        return x.new_empty(torch.library.get_ctx().new_dynamic_size(), x.shape[1])
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size(), *x.shape[1:])
 
     return repeat
 
@@ -89,6 +89,8 @@ def fake_leaves_values_alone():
 def _column_sums(name, fake):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def column_sums(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
         return x.sum(0)
 
     column_sums.register_fake(fake)

@@ -75,7 +75,9 @@ def complex_with_keywords():
     def conjugate(x: Tensor, w: Optional[Tensor] = None, *, scale: float = 1.0) -> Tensor:
         return (x.conj() if w is None else (x * w).conj()).resolve_conj() * scale
 
-    conjugate.register_fake(lambda x, w=None, *, scale=1.0: torch.empty_like(x))
+    @conjugate.register_fake
+    def _(x, w=None, *, scale=1.0):
+        return torch.empty_like(x if w is None else x * w)
 
     def setup(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*[one for one in inputs if one is not None])
@@ -102,6 +104,8 @@ def integers_before_floats():
 
     @torch.library.custom_op("zoo::integers_before_floats", mutates_args=())
     def largest(x: Tensor) -> Tuple[Tensor, Tensor]:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
         values, indices = x.max(1)
         return indices, values
 

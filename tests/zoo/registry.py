@@ -46,12 +46,19 @@ class Specimen:
         make: registers the op and returns it; use `op()`, which does so once.
         samples: as `check_op` takes them.
         expected: check -> the code that it reports on at least one case; a tuple where cases differ.
-            Checks that are not named pass or are skipped. Empty for a correct op.
+            Checks that are not named pass or are skipped. Empty for a correct op, and for one whose
+            samples do not show what is wrong with it.
         skips: check -> the code with which it says that it could not judge.
         twin_of: the broken specimens that this one does right.
         options: what else the mark has to say.
         backend: of `compile.*`.
         also: checks that run beside the default ones, because they run only when asked for by name.
+        near: the same as `expected` for the neighbours of the samples, of an op whose samples show
+            nothing.
+        steps: steps to neighbours that show it; there may be others.
+        amount: of neighbours, as in `--customop-variants`, the least that has those steps.
+        plain: the samples of the author who writes a single simple example; None derives it from
+            the first sample (`tests.zoo.plain`).
     """
 
     name: str
@@ -63,6 +70,15 @@ class Specimen:
     options: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "inductor"
     also: tuple[str, ...] = ()
+    near: Codes = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+    amount: str = "quick"
+    plain: Optional[Sequence[Any]] = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether anything is wrong with it."""
+        return bool(self.expected or self.near)
 
     @property
     def about(self) -> str:
@@ -81,6 +97,16 @@ class Specimen:
             options["checks"] = [*by_default, *self.also]
         return check_op(self.op(), self.samples, backend=self.backend, **options)
 
+    def beside(self, amount: str, checks: Optional[Sequence[str]] = None) -> list[CheckResult]:
+        """What the checks say about the samples and about their neighbours.
+
+        Args:
+            amount: of neighbours.
+            checks: which ones; None for the default ones.
+        """
+        options = {**self.options, "checks": checks} if checks else dict(self.options)
+        return check_op(self.op(), self.samples, backend=self.backend, amount=amount, **options)
+
     def findings(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected on the torch that runs."""
         return _pairs(self.expected)
@@ -88,6 +114,10 @@ class Specimen:
     def every_finding(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected on any torch."""
         return _pairs(self.expected, everywhere=True)
+
+    def neighbours_show(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs expected of the neighbours, on the torch that runs."""
+        return _pairs(self.near)
 
     def limits(self) -> set[tuple[str, str]]:
         """The (check, skip code) pairs expected on the torch that runs."""
@@ -118,13 +148,17 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
 
     Args:
         samples: of the specimen.
-        declared: `expected`, `skips`, `twin_of`, `backend`, `also`; everything else goes into the
-            mark.
+        declared: `expected`, `skips`, `twin_of`, `backend`, `also`, `near`, `steps`, `amount`,
+            `plain`; everything else goes into the mark.
     """
-    fields = ("expected", "skips", "twin_of", "backend", "also")
+    fields = (
+        *("expected", "skips", "twin_of", "backend", "also"),
+        *("near", "steps", "amount", "plain"),
+    )
     own = {key: declared.pop(key) for key in fields if key in declared}
-    if isinstance(own.get("twin_of"), str):
-        own["twin_of"] = (own["twin_of"],)
+    for key in ("twin_of", "steps"):
+        if isinstance(own.get(key), str):
+            own[key] = (own[key],)
 
     def declare(make: Callable[[], Any]) -> Callable[[], Any]:
         name = make.__name__

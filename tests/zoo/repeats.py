@@ -55,10 +55,16 @@ def noise_declared():
     return torch.ops.zoo.noise_declared.default
 
 
+def _refuse_other_dtypes(x):
+    if x.dtype != torch.float32:
+        raise TypeError("float32 only")
+
+
 def _in_workspaces(name, count):
     spaces = [torch.empty(64) for _ in range(count)]
 
     def kernel(x):
+        _refuse_other_dtypes(x)
         spaces.append(spaces.pop(0))
         return torch.mul(x, 2, out=spaces[0][: x.numel()].view(x.shape))
 
@@ -83,6 +89,7 @@ def output_copied_from_a_workspace():
     space = torch.empty(64)
 
     def kernel(x):
+        _refuse_other_dtypes(x)
         return torch.mul(x, 2, out=space[: x.numel()].view(x.shape)).clone()
 
     return op("output_copied_from_a_workspace", kernel)
@@ -145,7 +152,7 @@ def written_where_nan():
     """Writes NaN where the input is NaN; its scratch memory is never read unwritten."""
 
     def kernel(x):
-        scratch = torch.empty(x.numel() + 5)
+        scratch = torch.empty(x.numel() + 5, dtype=x.dtype)
         scratch[: x.numel()] = x.flatten()
         return (scratch[: x.numel()] * 2).view(x.shape)
 
@@ -157,7 +164,7 @@ def _weighted(name, weigh):
     def one(a: Tensor, b: Tensor) -> Tensor:
         return weigh(a, b)
 
-    one.register_fake(lambda a, b: a.new_empty(a.shape))
+    one.register_fake(lambda a, b: a * 1.0 + b * 3.0)
     return one
 
 
@@ -186,12 +193,12 @@ def random_with_a_generator():
 
     def kernel(x, *, generator=None):
         own = torch.Generator().manual_seed(3) if generator is None else generator
-        return x + torch.rand(x.shape, generator=own)
+        return x + torch.rand(x.shape, dtype=x.dtype, generator=own)
 
     lib.impl("random_with_a_generator", torch.no_grad()(kernel), "CPU")
     torch.library.register_fake(
         "zoo::random_with_a_generator",
-        lambda x, *, generator=None: x.new_empty(x.shape),
+        lambda x, *, generator=None: x + x.new_empty(x.shape),
         lib=lib,
     )
     return torch.ops.zoo.random_with_a_generator.default

@@ -11,7 +11,9 @@ from .registry import specimen
 def _double(name, fake):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def double(x: Tensor) -> Tensor:
-        return x * 2
+        if x.dim() != 2 or x.shape[1] == 0:
+            raise ValueError("a matrix with columns, please")
+        return x.contiguous() * 2
 
     double.register_fake(fake)
     return double
@@ -62,7 +64,7 @@ def _halved(name, whole):
     def half(x: Tensor) -> Tensor:
         return x[: whole(x.shape[0]) // 2].clone(memory_format=torch.contiguous_format)
 
-    half.register_fake(lambda x: x.new_empty(whole(x.shape[0]) // 2, x.shape[1]))
+    half.register_fake(lambda x: x.new_empty(whole(x.shape[0]) // 2, *x.shape[1:]))
     return half
 
 

@@ -128,6 +128,8 @@ def quantises_to_eight_bits():
 
     @torch.library.custom_op("zoo::quantises_to_eight_bits", mutates_args=())
     def quantise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
         scale = x.abs().amax(1, keepdim=True) / 127
         whole = (x / scale).round().to(torch.int8)
         return (x / scale).to(torch.float8_e4m3fn), whole, scale
@@ -143,10 +145,16 @@ def quantises_to_eight_bits():
 @specimen((torch.eye(3).to_sparse(), tensor(3, 3)), skips=SPARSE)
 def sparse_argument():
     """Correct: adds a sparse matrix to a dense one."""
+
+    def kernel(a, b):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise ValueError("matrices of one shape and dtype, please")
+        return b + a.to_dense()
+
     return defined(
         "sparse_argument",
         "(Tensor a, Tensor b) -> Tensor",
-        lambda a, b: a.to_dense() + b,
+        kernel,
         lambda a, b: torch.empty_like(b),
         key="CompositeExplicitAutograd",
     )
@@ -189,6 +197,8 @@ def outputs_of_every_kind():
 
     @torch.library.custom_op("zoo::outputs_of_every_kind", mutates_args=())
     def every(x: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
         return x.argmax(1), x * 2, x > 0, x.dim()
 
     @every.register_fake

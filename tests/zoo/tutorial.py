@@ -71,6 +71,8 @@ def _cutout(name, backward_op):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def cutout(image: Tensor, box: Sequence[int]) -> Tensor:
         top, left, bottom, right = box
+        if image.dim() != 3 or bottom > image.shape[1] or right > image.shape[2]:
+            raise ValueError("the box must lie inside of one image")
         return image[:, top:bottom, left:right].clone(memory_format=torch.contiguous_format)
 
     @cutout.register_fake

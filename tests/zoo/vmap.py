@@ -19,6 +19,8 @@ def _weighted(name, rule):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def weighted(x: Tensor, w: Tensor) -> Tensor:
+        if (x.shape[-1:], x.dtype) != (w.shape, w.dtype):
+            raise ValueError("one weight an element of a row, please, and of one dtype")
         return (x * w).sum(-1)
 
     weighted.register_fake(lambda x, w: x.new_empty(x.shape[:-1]))

@@ -22,7 +22,7 @@ def op(name, kernel):
     def one(x: Tensor) -> Tensor:
         return kernel(x)
 
-    one.register_fake(lambda x: x.new_empty(x.shape))
+    one.register_fake(lambda x: torch.empty_like(x))
     return one
 
 
@@ -84,7 +84,7 @@ def _flagged(name, kernel):
     def one(x: Tensor, reuse: bool = False) -> Tensor:
         return kernel(x, reuse)
 
-    one.register_fake(lambda x, reuse=False: x.new_empty(x.shape))
+    one.register_fake(lambda x, reuse=False: torch.empty_like(x))
     return one
 
 
@@ -109,7 +109,7 @@ def _in_a_list(name, prepare):
 
     @total.register_fake
     def _(xs, bias=None):
-        return [x.new_empty(x.shape) for x in ([*xs] if bias is None else [*xs, bias])]
+        return [torch.empty_like(x) for x in ([*xs] if bias is None else [*xs, bias])]
 
     return total
 
@@ -226,7 +226,10 @@ def updates_in_training():
             mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
         return x - mean
 
-    center.register_fake(lambda x, mean, training: torch.empty_like(x))
+    @center.register_fake
+    def _(x, mean, training):
+        return x - (x.mean(0) if mean is None else mean)
+
     return center
 
 

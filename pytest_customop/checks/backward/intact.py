@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...case import Case
 from ...findings import fail, skip
-from ...tracebacks import error_line
+from ...tracebacks import error_line, message_of
 from ...values import Copier, difference, is_plain
 from ..registry import Check
 from .scripts import INTACT
@@ -119,7 +119,7 @@ def _again(graph: Graph, weights: list[Tensor]) -> Gradients:
     try:
         return graph.vjp(graph.given(weights))
     except Exception as error:
-        if _WRITTEN in str(error):
+        if _WRITTEN in message_of(error):
             raise fail(
                 "backward-mutates",
                 f"the backward writes to a tensor that it saved: run again, it raises {error_line(error)}",

@@ -1,0 +1,116 @@
+"""What the benchmarks share: sessions in a process of their own, runs by turns, medians and ratios.
+
+Every measurement is two numbers: wall time, and the CPU time of the process and its children, which
+says more where other programs run on the machine as well.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+
+# A conftest that prints how long one phase of a pytest session took, torch imported before it.
+TIMED = """
+import time
+
+import pytest
+import torch
+
+
+@pytest.hookimpl(wrapper=True)
+def {hook}():
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = yield
+    print("took", time.perf_counter() - wall, time.process_time() - cpu)
+    return result
+"""
+
+
+class Took(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    cpu: float
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a measured process: byte code and compiled code are kept, in `folder`.
+
+    This repository comes first on the path, so that its state is what is measured.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    kept["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    paths = [str(HERE.parent), str(HERE), *filter(None, [kept.get("PYTHONPATH")])]
+    kept["PYTHONPATH"] = os.pathsep.join(paths)
+    return kept
+
+
+def run(command: Sequence[str], cwd: Path, env: dict[str, str]) -> str:
+    """Run a command of this Python and return what it printed.
+
+    Raises:
+        RuntimeError: if it fails, with what it printed.
+    """
+    whole = [sys.executable, *command]
+    done = subprocess.run(whole, cwd=cwd, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def whole(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:
+    """What a command of this Python takes from its start to its end."""
+    wall, cpu = time.perf_counter(), _cpu_of_children()
+    run(command, cwd, env)
+    return Took(time.perf_counter() - wall, _cpu_of_children() - cpu)
+
+
+def _cpu_of_children() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def phase(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:
+    """What the phase takes that a conftest with `TIMED` prints."""
+    wall, cpu = run(command, cwd, env).rpartition("took ")[2].split()[:2]
+    return Took(float(wall), float(cpu))
+
+
+def by_turns(
+    runs: int, one: Callable[[], Took], other: Callable[[], Took]
+) -> tuple[list[Took], list[Took]]:
+    """Call two measurements by turns; every second pair in the other order."""
+    found: tuple[list[Took], list[Took]] = ([], [])
+    for turn in range(runs):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            found[side].append((one, other)[side]())
+    return found
+
+
+def told(name: str, ones: Sequence[Took], other: str, others: Sequence[Took]) -> Took:
+    """Print both medians, their ratio and their difference; return the difference."""
+    differences = []
+    print(
+        f"{'':6}{name:>16} {other:>16} {'ratio':>8} {'difference':>16}   (medians of {len(ones)})"
+    )
+    for label, at in (("wall", 0), ("CPU", 1)):
+        mine, theirs = (statistics.median(each[at] for each in side) for side in (ones, others))
+        differences.append(mine - theirs)
+        columns = (f"{each * 1e3:13.1f} ms" for each in (mine, theirs))
+        print(f"{label:6}{' '.join(columns)} {mine / theirs:8.3f} {differences[-1] * 1e3:13.1f} ms")
+    return Took(*differences)
+
+
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """A fresh folder, removed in the end."""
+    return tempfile.TemporaryDirectory(prefix="customop-benchmark-")

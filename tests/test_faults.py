@@ -1,0 +1,261 @@
+"""Ops that take the process with them or never return, in a child process: each is a finding."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from kit import HEAD, Suite, summary_of
+
+FAULTS = (
+    HEAD
+    + """
+import ctypes
+import os
+import signal
+import time
+
+def op(name, does):
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        does(x)
+        return x.clone()
+
+    made = torch.library.custom_op("NS::" + name, kernel, mutates_args=())
+    made.register_fake(torch.empty_like)
+    return made
+
+def stuck(x):
+    while True:
+        ctypes.PyDLL(None).sleep(1000)
+
+def busy(x):
+    while True:
+        pass
+
+def greedy(x):
+    kept = []
+    while True:
+        kept.append(torch.ones(2**24))
+"""
+)
+EXITS = "ends the process with exit code"
+KILLED = "dies of SIGKILL (which the system sends where memory runs out)"
+ENDINGS = {
+    "segfaults": ("lambda x: ctypes.string_at(0)", "crash", "dies of SIGSEGV"),
+    "aborts": ("lambda x: os.abort()", "crash", "dies of SIGABRT"),
+    "leaves": ("lambda x: os._exit(3)", "crash", f"{EXITS} 3"),
+    "leaves_well": ("lambda x: os._exit(0)", "crash", f"{EXITS} 0"),
+    "exits_in_c": ("lambda x: ctypes.CDLL(None).exit(4)", "crash", f"{EXITS} 4"),
+    "killed": ("lambda x: os.kill(os.getpid(), signal.SIGKILL)", "crash", KILLED),
+    "sleeps": ("lambda x: time.sleep(1e9)", "hang", "does not end within 3 s"),
+    "loops": ("busy", "hang", "does not end within 3 s"),
+    "waits_in_c": ("stuck", "hang", "does not end within 3 s"),
+}
+LIVES = """
+lives = op("lives", lambda x: None)
+
+@customop_cases(lives, [(tensor(3),)])
+def test_lives(): ...
+"""
+# A check that fails in its own call of the op, and not in the plain one before it.
+OF_THE_BACKWARD = """
+def backward(case):
+    run = case.run(case.inputs())
+    torch.autograd.grad(run.outputs[0][1].sum(), run.arguments.differentiable()[0][1])
+
+LINES = "args, kwargs = inputs()\\nop(*args, **kwargs).sum().backward()"
+
+def pytest_customop_register_checks():
+    return [
+        Check("own.passes", "a check that passes", lambda case: None),
+        Check("own.backward", "calls the backward", backward, gradients=True, repro=LINES),
+    ]
+"""
+DIES_BACKWARD = """
+dies = op("dies", lambda x: None)
+dies.register_autograd(lambda ctx, grad: os.abort())
+
+@customop_cases(dies, [(tensor(3),)])
+def test_dies(): ...
+"""
+
+
+def _marked(name: str, does: str) -> str:
+    return f"""
+{name} = op({name!r}, {does})
+
+@customop_cases({name}, [(tensor(3),)])
+def test_{name}(): ...
+"""
+
+
+def _failures(suite: Suite) -> dict[str, tuple[str, str]]:
+    """By op, finding and message of what failed; an op's failures say the same."""
+    found = {}
+    for one in suite.results():
+        if one["outcome"] == "failed":
+            told = (one["finding"], one["message"])
+            assert found.setdefault(one["op"].partition("::")[2], told) == told
+    return found
+
+
+def test_every_end_of_the_process_is_a_finding(suite: Suite) -> None:
+    tests = "".join(_marked(name, does) for name, (does, _, _) in ENDINGS.items())
+    suite.test(tests + LIVES, ops=FAULTS)
+    result = suite.run(
+        "--customop-timeout=3", "--customop-isolate", "--customop-report=report.json"
+    )
+    result.assert_outcomes(failed=len(ENDINGS), passed=1)
+    assert _failures(suite) == {
+        name: (code, f"{suite.ns}::{name} {how} in a plain call")
+        for name, (_, code, how) in ENDINGS.items()
+    }
+    text = result.stdout.str()
+    assert text.count("Fatal Python error: Segmentation fault") == 1
+    assert text.count("Fatal Python error: Aborted") == 1
+    for line in ("ctypes.string_at(0)", "ctypes.PyDLL(None).sleep(1000)", "time.sleep(1e9)"):
+        shown = f"line {suite.line_of(line)} in "
+        assert shown in text, shown
+    for inside in ("pytest_customop/", "pluggy/", "_pytest/", "During handling"):
+        assert inside not in text
+
+
+def test_an_op_that_takes_more_memory_than_it_may(suite: Suite) -> None:
+    # The second one asks for 8 GB and touches none of it: that takes no memory.
+    tests = _marked("fills", "greedy") + _marked("reserves", "lambda x: torch.empty(2**31)")
+    suite.test(tests, ops=FAULTS)
+    given = ("--customop-memory=1", "--customop-isolate", "--customop-report=report.json")
+    suite.run(*given).assert_outcomes(failed=1, passed=1)
+    told = f"{suite.ns}::fills takes more than 1 GB of memory in a plain call"
+    assert _failures(suite) == {"fills": ("crash", told)}
+
+
+def test_under_xdist_every_worker_has_a_child_of_its_own(suite: Suite) -> None:
+    tests = "".join(_marked(name, ENDINGS[name][0]) for name in ("segfaults", "leaves"))
+    suite.test(tests + LIVES, ops=FAULTS)
+    result = suite.run_apart("-n", "2", "--customop-isolate", "--customop-report=report.json")
+    result.assert_outcomes(failed=2, passed=1)
+    assert _failures(suite) == {
+        name: ("crash", f"{suite.ns}::{name} {ENDINGS[name][2]} in a plain call")
+        for name in ("segfaults", "leaves")
+    }
+    assert "crashed while running" not in result.stdout.str()
+
+
+def test_after_a_deadly_plain_call_no_other_check_starts_a_child(suite: Suite) -> None:
+    suite.write("starts", "")
+    dies = "lambda x: (open('starts', 'a').write('x'), os.abort())"
+    suite.test(_marked("dies", dies), ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json", checks="fake,state")
+    failed = [one for one in suite.results() if one["outcome"] == "failed"]
+    assert len(failed) > 3
+    assert _failures(suite) == {
+        "dies": ("crash", f"{suite.ns}::dies dies of SIGABRT in a plain call")
+    }
+    assert (suite.path / "starts").read_text() == "x"
+    assert result.stdout.str().count("Fatal Python error") == 1
+    assert result.stdout.str().count("the same is told in full at") == len(failed) - 1
+
+
+def test_a_backward_that_dies_fails_the_check_that_calls_it(suite: Suite) -> None:
+    suite.write("conftest.py", HEAD + OF_THE_BACKWARD)
+    suite.test(DIES_BACKWARD, ops=FAULTS)
+    given = ("--customop-isolate", "--customop-report=report.json", "--customop-repro-dir=scripts")
+    suite.run(*given).assert_outcomes(failed=1, passed=2)
+    told = f"{suite.ns}::dies dies of SIGABRT under own.backward"
+    assert _failures(suite) == {"dies": ("crash", told)}
+    (script,) = (suite.path / "scripts").iterdir()
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert ended.returncode == -6, ended.stderr
+
+
+def test_a_mark_that_expects_failure_expects_a_crash_too(suite: Suite) -> None:
+    source = _marked("dies", "lambda x: os.abort()").replace(
+        "@customop_cases", "@pytest.mark.xfail(reason='known')\n@customop_cases"
+    )
+    suite.test(source, ops=FAULTS)
+    result = suite.run("--customop-isolate", "-rx", "--customop-report=report.json")
+    result.assert_outcomes(xfailed=1)
+    assert [(one["outcome"], one["finding"]) for one in suite.results()] == [("xfailed", "crash")]
+
+
+@pytest.mark.parametrize("at", ["set-up", "teardown"])
+def test_a_crash_outside_of_the_checks_is_told_too(suite: Suite, at: str) -> None:
+    source = """
+@pytest.fixture(autouse=True)
+def around():
+    if AT == "set-up":
+        os.abort()
+    yield
+    os.abort()
+"""
+    suite.test(f"AT = {at!r}\n{source}{LIVES}", ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json")
+    (one,) = suite.results()
+    told = f"{suite.ns}::lives dies of SIGABRT in the {at} of the test"
+    assert (one["finding"], one["message"]) == ("crash", told)
+    assert one["outcome"] == ("failed" if at == "set-up" else "error")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_body_that_dies(suite: Suite) -> None:
+    body = LIVES.replace("test_lives(): ...", "test_lives(customop_case):\n    os.abort()")
+    suite.test(body, ops=FAULTS)
+    suite.run("--customop-isolate", "--customop-report=report.json", checks="own,body")
+    told = {
+        one["check"]: (one["outcome"], one["finding"], one["message"]) for one in suite.results()
+    }
+    assert told == {
+        "body": ("failed", "crash", f"{suite.ns}::lives dies of SIGABRT in the test's own body"),
+        "own.passes": ("passed", None, ""),
+    }
+
+
+SECOND_IMPORT = """
+import os, pathlib
+
+imports = pathlib.Path(__file__).with_name("imports")
+imports.write_text(imports.read_text() + "x" if imports.exists() else "x")
+if len(imports.read_text()) > 1:
+    os.abort()
+"""
+
+
+def test_a_file_that_cannot_be_imported_in_the_child(suite: Suite) -> None:
+    suite.test(SECOND_IMPORT + LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
+    suite.test(LIVES.replace("lives", "other"), name="test_other.py", ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json")
+    result.assert_outcomes(failed=2, passed=1)
+    told = ("crash", "the child process dies of SIGABRT while it imports the test's file")
+    assert _failures(suite) == {"lives": told, "breathes": told}
+    assert (suite.path / "imports").read_text() == "xx"
+    assert summary_of(result)
+
+
+def test_a_child_that_cannot_start_is_started_once(suite: Suite) -> None:
+    conftest = suite.path / "conftest.py"
+    suite.write("conftest.py", SECOND_IMPORT + conftest.read_text())
+    suite.test(LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
+    suite.run("--customop-isolate", "--customop-report=report.json").assert_outcomes(failed=2)
+    told = ("crash", "the child process dies of SIGABRT while it starts")
+    assert _failures(suite) == {"lives": told, "breathes": told}
+    assert (suite.path / "imports").read_text() == "xx"
+
+
+def test_ids_that_are_not_the_same_in_the_child(suite: Suite) -> None:
+    sample = "Sample((tensor(3),), id=str(os.getpid()))"
+    suite.test(LIVES.replace("(tensor(3),)", sample), ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json")
+    (one,) = suite.results()
+    assert one["outcome"] == "error"
+    assert "ids must be the same whenever the file is collected" in one["message"]
+    result.assert_outcomes(failed=1)
+
+
+def test_a_file_that_only_the_child_refuses(suite: Suite) -> None:
+    suite.test(SECOND_IMPORT.replace("os.abort()", "raise ValueError('twice')") + LIVES, ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the child process cannot collect *test_it.py", "*twice*"])
+    assert [one["outcome"] for one in suite.results()] == ["error"]

@@ -1,0 +1,273 @@
+"""The neighbours of samples in a suite: their items, what the mark and the session say of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from kit import Suite, assert_one_error
+
+OPS = """
+import torch
+from pytest_customop import customop_cases, tensor
+
+@torch.library.custom_op("NS::square", mutates_args=())
+def square(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() != 2:
+        raise ValueError(f"two dims, not {x.dim()}")
+    return torch.empty_like(x).copy_(x * x)
+
+@square.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+@torch.library.custom_op("NS::rows", mutates_args=())
+def rows(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return x.sum(dim)
+
+@rows.register_fake
+def _(x, dim):
+    return x.new_empty(x.shape[:dim] + x.shape[dim + 1:])
+
+@torch.library.custom_op("NS::wrong", mutates_args=())
+def wrong(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@wrong.register_fake
+def _(x):
+    return x.new_empty(3)
+
+@torch.library.custom_op("NS::foreign", mutates_args=())
+def foreign(x: torch.Tensor) -> torch.Tensor:
+    import ctypes
+    return x.clone()
+
+@foreign.register_fake
+def _(x):
+    return torch.empty_like(x)
+"""
+FORWARD = "fake.forward"
+
+
+def run(suite: Suite, source: str, *args: str, amount: str = "quick", apart: bool = False) -> Any:
+    suite.test(source, ops=OPS)
+    start = suite.run_apart if apart else suite.run
+    words = (f"--customop-variants={amount}", "--customop-report=report.json", *args)
+    return start(*words, checks=FORWARD)
+
+
+def near(suite: Suite) -> dict[str, dict[str, Any]]:
+    """The results of the neighbours, by step."""
+    found = [one for one in suite.results() if "~" in one["sample"]]
+    return {one["sample"].partition("~")[2]: one for one in found}
+
+
+SQUARE = '@customop_cases("NS::square", [(tensor(4, 4),)]{more})\ndef test(): ...\n'
+ROWS = '@customop_cases("NS::rows", [(tensor(4, 6), 1)]{more})\ndef test(): ...\n'
+
+
+def test_a_neighbour_is_an_item_of_its_own(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""), "-v")
+    found = near(suite)
+    assert found["dim.negated"]["outcome"] == "failed"
+    assert found["dim.negated"]["finding"] == "fake-shape-mismatch"
+    assert found["odd"]["outcome"] == "passed"
+    result.stdout.fnmatch_lines(
+        ["*test_it.py::test[[]cpu-float32-nograd-0~dim.negated-fake.forward[]] FAILED*"]
+    )
+
+
+def test_a_failure_says_what_was_changed_and_how_to_run_it_again(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""))
+    result.stdout.fnmatch_lines(
+        [
+            "case   cpu-float32-nograd-0~dim.negated",
+            "       a neighbour of the sample: dim=-1, the same dim counted the other way",
+            "rerun  pytest *0~dim.negated-fake.forward[]]*",
+        ]
+    )
+
+
+def test_the_amount_is_in_the_command_where_it_matters(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""), amount="full")
+    result.stdout.fnmatch_lines(["rerun  pytest *0~dim.negated*--customop-variants=full"])
+
+
+def test_the_summary_keeps_neighbours_apart(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""))
+    result.stdout.fnmatch_lines(
+        [
+            "op*fake",
+            f"{suite.ns}::rows  1 ok",
+            "",
+            "Neighbours of the samples:",
+            f"  {suite.ns}::rows: * tried*1 failed, * ok*",
+            "    fake-shape-mismatch  fake.forward: 0~dim.negated",
+        ]
+    )
+    assert "Findings:" not in result.stdout.str()
+
+
+def test_what_the_op_refuses_is_no_failure(suite: Suite) -> None:
+    result = run(suite, SQUARE.format(more=""))
+    batch = near(suite)["batch"]
+    assert batch["outcome"] == "skipped"
+    assert batch["message"].startswith("rejected: ")
+    assert "ValueError: two dims, not 3" in batch["message"]
+    assert batch["message"].endswith("; its fake kernel accepts it")
+    result.stdout.fnmatch_lines(
+        [f"  {suite.ns}::square: * tried, 1 of them refused by the op (its fake kernel takes 1 *"]
+    )
+    assert result.ret == 0
+    assert "Not judged" not in result.stdout.str()
+
+
+def test_a_defect_of_the_sample_is_told_there_only(suite: Suite) -> None:
+    run(suite, '@customop_cases("NS::wrong", [(tensor(4, 6),)])\ndef test(): ...\n')
+    own = [one for one in suite.results() if "~" not in one["sample"]]
+    assert [one["outcome"] for one in own] == ["failed"]
+    outcomes = {one["outcome"] for one in near(suite).values()}
+    assert outcomes == {"skipped"}
+    assert all(one["message"].startswith("as-sample: ") for one in near(suite).values())
+
+
+def test_what_could_read_out_of_bounds_is_not_run_here(suite: Suite) -> None:
+    source = '@customop_cases("NS::foreign", [(tensor(4, 6),)])\ndef test(): ...\n'
+    result = run(suite, source)
+    found = near(suite)
+    assert found["empty0"]["outcome"] == "skipped"
+    assert "the kernel uses ctypes" in found["empty0"]["message"]
+    assert found["odd"]["outcome"] == "passed"
+    result.stdout.fnmatch_lines(["*not run, they could read out of bounds (--customop-isolate*"])
+
+
+@pytest.mark.parametrize("more", ["", ", requires_grad=False"])
+def test_off_derives_none(suite: Suite, more: str) -> None:
+    run(suite, ROWS.format(more=more), amount="off")
+    assert near(suite) == {}
+    assert len(suite.results()) == 1
+
+
+def test_false_in_the_mark_derives_none(suite: Suite) -> None:
+    run(suite, ROWS.format(more=", variants=False"), amount="full")
+    assert near(suite) == {}
+
+
+def test_kinds_in_the_mark(suite: Suite) -> None:
+    run(suite, ROWS.format(more=', variants=["layout", "shape"]'), amount="full")
+    assert {"transposed", "odd"} <= {*near(suite)}
+    assert {"dim.negated", "zeros", "float64"}.isdisjoint(near(suite))
+
+
+def test_a_predicate_with_a_reason(suite: Suite) -> None:
+    source = (
+        "def unfit(near):\n    return 'dims count from 0' if near.step == 'dim.negated' else None\n"
+    )
+    run(suite, source + ROWS.format(more=", variants=unfit"))
+    one = near(suite)["dim.negated"]
+    assert (one["outcome"], one["message"]) == ("skipped", "dims count from 0")
+
+
+def test_a_number_caps_them_and_the_summary_says_so(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""), amount="3")
+    assert len(near(suite)) == 3
+    result.stdout.fnmatch_lines(["*::rows: 3 tried; * left out (--customop-variants=full)"])
+
+
+def test_full_has_more_than_quick(suite: Suite) -> None:
+    run(suite, ROWS.format(more=""))
+    quick = {*near(suite)}
+    run(suite, ROWS.format(more=""), amount="full")
+    full = {*near(suite)}
+    assert quick < full
+    assert {"nan", "doubled"} <= full - quick
+
+
+def test_the_body_runs_on_the_samples_only(suite: Suite) -> None:
+    source = (
+        '@customop_cases("NS::rows", [(tensor(4, 6), 1)])\n'
+        "def test(customop_case):\n    assert customop_case.sample_id == '0'\n"
+    )
+    result = run(suite, source, "--customop-checks=fake.forward,body")
+    bodies = [one for one in suite.results() if one["check"] == "body"]
+    assert [one["sample"] for one in bodies] == ["0"]
+    assert near(suite)
+    del result
+
+
+def test_an_own_sample_is_no_neighbour_of_another(suite: Suite) -> None:
+    source = (
+        '@customop_cases("NS::rows", [(tensor(4, 6), 1), (tensor(4, 6), -1)])\ndef test(): ...\n'
+    )
+    run(suite, source)
+    assert "dim.negated" not in near(suite)
+    assert {one["sample"] for one in suite.results() if one["outcome"] == "failed"} == {"1"}
+
+
+def test_each_sample_has_its_own(suite: Suite) -> None:
+    source = (
+        '@customop_cases("NS::square", [Sample((tensor(4, 4),), id="even"), (tensor(7, 9),)])\n'
+        "def test(): ...\n"
+    )
+    suite.write("conftest.py", "")
+    run(suite, "from pytest_customop import Sample\n" + source)
+    beside = defaultdict(set)
+    for one in suite.results():
+        name, _, step = one["sample"].partition("~")
+        beside[name].add(step)
+    assert {"", "odd", "empty0"} <= beside["even"]
+    assert {"", "odd", "empty0"} <= beside["1"]
+
+
+def test_a_cell_that_the_mark_leaves_out_has_none(suite: Suite) -> None:
+    more = ", requires_grad=False, skip_if=lambda cell: 'no' if cell.sample_id.startswith('0') else None"
+    run(suite, ROWS.format(more=more))
+    assert [one["outcome"] for one in suite.results()] == ["skipped"]
+    assert near(suite) == {}
+
+
+def test_the_same_under_xdist(suite: Suite) -> None:
+    run(suite, ROWS.format(more="") + SQUARE.format(more="").replace("def test(", "def test_b("))
+    here = {(one["nodeid"], one["outcome"], one["message"]) for one in suite.results()}
+    result = run(
+        suite,
+        ROWS.format(more="") + SQUARE.format(more="").replace("def test(", "def test_b("),
+        "-n",
+        "2",
+        amount="quick",
+        apart=True,
+    )
+    there = {(one["nodeid"], one["outcome"], one["message"]) for one in suite.results()}
+    assert here == there
+    result.stdout.fnmatch_lines(["*::rows: * tried*left out (--customop-variants=full)"])
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (', variants="shapes"', "unknown kind of variants 'shapes'; did you mean 'shape'?"),
+        (", variants=3", "variants is 3: give a list of names"),
+        (", variants=lambda near: True", "variants returned True: return the reason as a string"),
+        (", variants=lambda near: 1 / 0", "variants raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_wrong_use_is_one_error(suite: Suite, more: str, told: str) -> None:
+    result = run(suite, ROWS.format(more=more))
+    line = assert_one_error(result, told)
+    assert "test_it.py" in line
+
+
+@pytest.mark.parametrize("given", ["some", "-1", "1.5"])
+def test_a_wrong_amount_is_a_usage_error(suite: Suite, given: str) -> None:
+    result = run(suite, ROWS.format(more=""), amount=given)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(
+        [f"*--customop-variants={given}: give off, quick, full, or a number of neighbours a sample"]
+    )
+
+
+def test_an_own_id_has_no_tilde(suite: Suite) -> None:
+    mark = '@customop_cases("NS::rows", [Sample((tensor(4, 6), 1), id="a~b")])'
+    source = f"from pytest_customop import Sample\n{mark}\ndef test(): ...\n"
+    assert_one_error(run(suite, source), "'~' stands between a sample and its neighbours")

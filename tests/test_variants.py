@@ -1,0 +1,298 @@
+"""The neighbours that are derived from one sample: which, in which order, and what is left alone."""
+
+from typing import Any, List, Optional
+
+import pytest
+import torch
+
+from pytest_customop import Sample, tensor
+from pytest_customop.draw import Placement, draw
+from pytest_customop.inputs import SameAs
+from pytest_customop.ops import Op, resolve
+from pytest_customop.variants.choice import chosen, signature
+from pytest_customop.variants.neighbour import KINDS, Neighbour
+from pytest_customop.variants.risk import why_apart
+
+FLOAT = Placement("cpu", torch.float32, True, "contiguous")
+
+
+@torch.library.custom_op("t_variants::mix", mutates_args=())
+def mix(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    dim: int,
+    flag: bool,
+    bias: Optional[torch.Tensor] = None,
+    dtype: Optional[torch.dtype] = None,
+    scale: float = 1.0,
+) -> torch.Tensor:
+    return x * w
+
+
+@torch.library.custom_op("t_variants::pick", mutates_args=())
+def pick(xs: List[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
+    return xs[0][index]
+
+
+@torch.library.custom_op("t_variants::put", mutates_args=("x",))
+def put(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.copy_(y)
+
+
+MIX, PICK, PUT = (resolve(op) for op in (mix, pick, put))
+
+
+def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Neighbour]:
+    """The neighbours by the names of their steps, in order."""
+    options: dict[str, Any] = {
+        "kinds": KINDS,
+        "declared_dtypes": False,
+        "seed": 0,
+        "seen": set(),
+    }
+    found = chosen(op, sample, where, **{**options, **given})
+    return {one.step: one for one in found}
+
+
+def shapes(op: Op, one: Neighbour, where: Placement = FLOAT) -> list[tuple[int, ...]]:
+    return [tuple(each.shape) for _, each in draw(op, one.sample, where, 0).tensors()]
+
+
+SQUARE = Sample((tensor(4, 4), tensor(4, 4), 1, False), id="a")
+
+
+def test_every_kind_has_its_steps() -> None:
+    steps: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for one in near(MIX, SQUARE).values():
+        steps[one.kind].append(one.step)
+        assert one.sample.id == f"a~{one.step}"
+    assert {kind: sorted(names) for kind, names in steps.items()} == {
+        "layout": sorted(
+            [
+                *("transposed", "offset", "strided", "expanded", "row_padded"),
+                *(
+                    f"{name}.{layout}"
+                    for name in "xw"
+                    for layout in ("transposed", "offset", "strided", "expanded", "row_padded")
+                ),
+            ]
+        ),
+        "shape": sorted(
+            [
+                *("odd", "doubled", "distinct", "distinct_product", "empty0", "one0"),
+                *("batch", "x.batch", "w.batch"),
+                *("x.one0", "x.one1", "w.one0", "w.one1"),
+                *("x.odd0", "x.odd1", "w.odd0", "w.odd1"),
+            ]
+        ),
+        "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
+        "values": ["negative", "zeros"],
+        "special": ["inf", "large", "nan"],
+        "arguments": ["bias.given", "dim.0", "dim.negated", "flag.true"],
+        "gradients": ["grad.w", "grad.x"],
+        "alias": ["w.is.x"],
+    }
+
+
+def test_sizes_that_are_equal_change_together_first() -> None:
+    found = near(MIX, SQUARE, kinds=["shape"])
+    assert shapes(MIX, found["odd"]) == [(5, 5), (5, 5)]
+    assert shapes(MIX, found["doubled"]) == [(8, 8), (8, 8)]
+    assert shapes(MIX, found["empty0"]) == [(0, 0), (0, 0)]
+    assert shapes(MIX, found["one0"]) == [(1, 1), (1, 1)]
+    assert shapes(MIX, found["batch"]) == [(2, 4, 4), (2, 4, 4)]
+    assert shapes(MIX, found["w.one1"]) == [(4, 4), (4, 1)]
+    assert shapes(MIX, found["x.odd0"]) == [(5, 4), (4, 4)]
+    assert [*found].index("odd") < [*found].index("w.one1")
+
+
+def test_a_square_example_becomes_distinct() -> None:
+    found = near(MIX, SQUARE, kinds=["shape"])
+    assert shapes(MIX, found["distinct"]) == [(6, 4), (6, 4)]
+    (rows, inner), (inner_too, columns) = shapes(MIX, found["distinct_product"])
+    assert inner == inner_too
+    assert len({rows, inner, columns}) == 3
+
+
+def test_different_sizes_change_apart() -> None:
+    given = Sample((tensor(4, 6), tensor(6), 1, False), id="a")
+    found = near(MIX, given, kinds=["shape"])
+    assert shapes(MIX, found["empty0"]) == [(0, 6), (6,)]
+    assert shapes(MIX, found["empty1"]) == [(4, 0), (0,)]
+    assert shapes(MIX, found["odd"]) == [(5, 7), (7,)]
+    assert shapes(MIX, found["x.one1"]) == [(4, 1), (6,)]
+    assert "distinct" not in found
+
+
+def test_positions_keep_their_sizes_and_their_range() -> None:
+    index = tensor(values=[0, 2, 1])
+    given = Sample(([tensor(5, 4)], index), id="a")
+    found = near(PICK, given)
+    assert {"index.odd0", "index.empty0", "index.one0", "index.batch"}.isdisjoint(found)
+    for step, value in (("index.lowest", 0), ("index.highest", 2)):
+        drawn = draw(PICK, found[step].sample, FLOAT, 0)
+        assert drawn.args[1].tolist() == [value] * 3
+        assert drawn.args[1].dtype == torch.int64
+    assert shapes(PICK, found["odd"]) == [(7, 5), (3,)]
+
+
+def test_a_size_that_fixed_positions_have_stays() -> None:
+    given = Sample(([tensor(3, 4)], tensor(values=[0, 2, 1])), id="a")
+    assert shapes(PICK, near(PICK, given)["odd"]) == [(3, 5), (3,)]
+
+
+def test_a_range_is_kept_to() -> None:
+    given = Sample((tensor(4, low=0.5, high=1), tensor(4, low=0.5, high=1), 0, False), id="a")
+    found = near(MIX, given)
+    assert not {"zeros", "negative", "large", "nan", "inf"} & {*found}
+    for step in ("odd", "empty0", "transposed"):
+        if step in found:
+            x = draw(MIX, found[step].sample, FLOAT, 0).args[0].detach()
+            assert bool(((x >= 0.5) & (x < 1)).all())
+
+
+def test_a_dim_is_counted_the_other_way() -> None:
+    dims = {
+        step: one.sample.args[2] for step, one in near(MIX, SQUARE, kinds=["arguments"]).items()
+    }
+    assert dims["dim.negated"] == -1
+    assert dims["dim.0"] == 0
+
+
+def test_an_argument_at_its_default_is_left_out() -> None:
+    given = Sample(
+        (tensor(4), tensor(4), 0, True, tensor(4), torch.float32), {"scale": 2.0}, id="a"
+    )
+    found = near(MIX, given, kinds=["arguments"])
+    assert found["scale.default"].sample.kwargs == {}
+    assert found["bias.absent"].sample.args[4] is None
+    assert found["dtype.float64"].sample.args[5] is torch.float64
+    assert found["flag.false"].sample.args[3] is False
+
+
+def test_what_follows_a_left_out_argument_is_given_by_name() -> None:
+    @torch.library.custom_op("t_variants::numbers", mutates_args=())
+    def numbers(x: torch.Tensor, n: int = 1, m: int = 2) -> torch.Tensor:
+        return x * n * m
+
+    found = near(resolve(numbers), Sample((tensor(4), 5, 6), id="a"), kinds=["arguments"])
+    assert len(found["n.default"].sample.args) == 1
+    assert found["n.default"].sample.kwargs == {"m": 6}
+    assert found["m.default"].sample.args[1:] == (5,)
+
+
+def test_a_list_of_several_becomes_one_of_one() -> None:
+    given = Sample(([tensor(4), tensor(4)], tensor(values=[0])), id="a")
+    one = near(PICK, given, kinds=["arguments"])["xs.single"]
+    assert len(one.sample.args[0]) == 1
+
+
+def test_elements_of_a_list_change_one_by_one() -> None:
+    given = Sample(([tensor(4, 4), tensor(4, 4)], tensor(values=[0])), id="a")
+    moved = near(PICK, given, kinds=["layout"])["xs[1].transposed"]
+    first, second = draw(PICK, moved.sample, FLOAT, 0).args[0]
+    assert first.is_contiguous()
+    assert not second.is_contiguous()
+
+
+def test_what_the_op_writes_to_is_neither_expanded_nor_given_twice() -> None:
+    found = near(PUT, Sample((tensor(4, 4), tensor(4, 4)), id="a"))
+    assert {"y.expanded", "x.transposed"} <= {*found}
+    assert not {"x.expanded", "y.is.x", "grad.x"} & {*found}
+
+
+def test_the_same_tensor_is_given_twice() -> None:
+    one = near(MIX, SQUARE, kinds=["alias"])["w.is.x"]
+    assert isinstance(one.sample.args[1], SameAs)
+    drawn = draw(MIX, one.sample, FLOAT, 0)
+    assert drawn.args[0] is drawn.args[1]
+    copy = drawn.copy()
+    assert copy.args[0] is copy.args[1]
+    assert copy.args[0] is not drawn.args[0]
+
+
+def test_declared_dtypes_leave_only_mixed_ones() -> None:
+    found = near(MIX, SQUARE, kinds=["dtype"], declared_dtypes=True)
+    assert {*found} == {"x.float64", "w.float64"}
+
+
+def test_a_real_tensor_keeps_its_values_where_its_size_stays() -> None:
+    x = torch.arange(16.0).reshape(4, 4).requires_grad_()
+    given = Sample((x, torch.ones(4, 4), 0, False), id="a")
+    found = near(MIX, given)
+    moved = draw(MIX, found["transposed"].sample, FLOAT, 0).args[0]
+    assert torch.equal(moved.detach(), x.detach())
+    assert moved.stride() == (1, 4)
+    assert moved.requires_grad
+    odd = draw(MIX, found["odd"].sample, FLOAT, 0).args[0].detach()
+    assert odd.shape == (5, 5)
+    assert 0 <= float(odd.min()) <= float(odd.max()) <= 15
+    assert x.is_contiguous()
+    assert {"grad.x", "grad.w"}.isdisjoint(found)  # only x came so
+
+
+def test_nothing_is_larger_than_the_example_allows() -> None:
+    given = Sample((tensor(2048, 2048), tensor(2048, 2048), 0, False), id="a")
+    for one in near(MIX, given, kinds=["shape"]).values():
+        elements = sum(spec.shape[0] * spec.shape[-1] for spec in one.sample.specs())
+        assert elements <= 4 * 2 * 2048 * 2048
+
+
+def test_what_is_tried_already_is_not_tried_again() -> None:
+    seen = {signature(Sample((tensor(5, 5), tensor(5, 5), 1, False)))}
+    assert "odd" not in near(MIX, SQUARE, seen=seen)
+    found = near(MIX, SQUARE)
+    assert len({signature(one.sample) for one in found.values()}) == len(found)
+
+
+def test_the_order_is_that_of_likelihood_then_of_the_seed() -> None:
+    first, again = near(MIX, SQUARE), near(MIX, SQUARE)
+    assert [*first] == [*again]
+    other = near(MIX, SQUARE, seed=1)
+    assert {*first} == {*other}
+    assert [*first] != [*other]
+    likely = {"transposed", "empty0", "dim.negated"}
+    assert likely <= {*[*first][:6]}
+    assert likely <= {*[*other][:6]}
+
+
+def test_the_quick_set_begins_the_full_one() -> None:
+    likely = [one.likely for one in near(MIX, SQUARE).values()]
+    assert likely == sorted(likely, reverse=True)
+    assert 10 < sum(likely) < len(likely)
+
+
+def test_an_op_without_tensors_has_few() -> None:
+    @torch.library.custom_op("t_variants::no_tensors", mutates_args=())
+    def no_tensors(n: int, wide: bool = False) -> torch.Tensor:
+        return torch.zeros(n)
+
+    assert [*near(resolve(no_tensors), Sample((3,), id="a"))] == ["wide.true"]
+
+
+# Which ones could take the process down
+
+
+def _foreign(x: torch.Tensor) -> torch.Tensor:
+    import ctypes
+
+    return x.clone() if ctypes else x
+
+
+def _hidden(x: torch.Tensor) -> torch.Tensor:
+    return _foreign(x)
+
+
+@pytest.mark.parametrize(("kernel", "told"), [(_foreign, "ctypes"), (_hidden, "ctypes")])
+def test_a_kernel_that_hands_out_addresses_runs_apart(kernel: Any, told: str) -> None:
+    op = torch.library.custom_op(f"t_variants::{kernel.__name__}", mutates_args=())(kernel)
+    assert told in (why_apart(resolve(op), "cpu") or "")
+
+
+def test_a_kernel_in_python_runs_here() -> None:
+    assert why_apart(MIX, "cpu") is None
+    assert "cuda" in (why_apart(MIX, "cuda") or "")
+
+
+def test_a_kernel_in_compiled_code_runs_apart() -> None:
+    assert "compiled code" in (why_apart(resolve("aten::mul.Tensor"), "cpu") or "")

@@ -1,0 +1,215 @@
+"""Ops that are right for the example, and wrong beside it with another flag, dim, dtype or option."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from pytest_customop import Sample, tensor
+
+from .memory import library_op
+from .neighbours import DTYPE, MATRIX, RAISES, SHAPE, VECTOR, specimen
+
+ALIAS = {"values.aliasing": "undeclared-alias", "fake.forward": "fake-alias-mismatch"}
+
+
+def _sums(name, fake):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+        return x.sum(dim, keepdim=keepdim).contiguous()
+
+    sums.register_fake(fake)
+    return sums
+
+
+def _summed(x, dim, keepdim=False):
+    """What the fake kernel should say; `dim` counted from the front."""
+    return x.new_empty(x.shape[:dim] + (1,) * keepdim + x.shape[dim + 1 :])
+
+
+@specimen((MATRIX, 1, False), near=SHAPE, steps="keepdim.true")
+def fake_ignores_a_flag():
+    """The fake kernel drops the dim, also where a flag says that it is kept."""
+    return _sums("fake_ignores_a_flag", lambda x, dim, keepdim=False: _summed(x, dim % x.dim()))
+
+
+@specimen((MATRIX, 1, False), near=SHAPE, steps="dim.negated")
+def fake_takes_no_negative_dim():
+    """The fake kernel takes every dim as counted from the front."""
+    return _sums("fake_takes_no_negative_dim", _summed)
+
+
+@specimen((MATRIX, 1, False), near=SHAPE, steps="dim.0")
+def fake_drops_the_last_dim():
+    """The fake kernel drops the last dim, whichever is summed."""
+    return _sums(
+        "fake_drops_the_last_dim",
+        lambda x, dim, keepdim=False: _summed(x, x.dim() - 1, keepdim),
+    )
+
+
+@specimen(
+    (MATRIX, 1, False),
+    twin_of=("fake_ignores_a_flag", "fake_takes_no_negative_dim", "fake_drops_the_last_dim"),
+)
+def fake_drops_any_dim():
+    """Both kernels take any dim, counted from either end, and the flag."""
+    return _sums(
+        "fake_drops_any_dim", lambda x, dim, keepdim=False: _summed(x, dim % x.dim(), keepdim)
+    )
+
+
+def _converted(name, dtype_of):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def converted(x: Tensor, dtype: torch.dtype) -> Tensor:
+        return x.to(dtype, copy=True)
+
+    converted.register_fake(lambda x, dtype: torch.empty_like(x, dtype=dtype_of(x, dtype)))
+    return converted
+
+
+@specimen((MATRIX, torch.bfloat16), near=DTYPE, steps="dtype.float64")
+def fake_converts_to_half():
+    """The fake kernel says bfloat16, whichever dtype is asked for."""
+    return _converted("fake_converts_to_half", lambda x, dtype: torch.bfloat16)
+
+
+@specimen((MATRIX, torch.bfloat16), twin_of="fake_converts_to_half")
+def fake_converts_as_asked():
+    """Both kernels convert to the dtype that is asked for."""
+    return _converted("fake_converts_as_asked", lambda x, dtype: dtype)
+
+
+def _rows(name, count):
+    """The rows that are asked for, or all."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rows(x: Tensor, index: Optional[Tensor] = None) -> Tensor:
+        if x.dim() != 2 or (index is not None and index.dim() != 1):
+            raise ValueError("a matrix and a list of rows, please")
+        kept = x if index is None else x.index_select(0, index)
+        return kept.clone(memory_format=torch.contiguous_format)
+
+    rows.register_fake(lambda x, index=None: x.new_empty(count(x, index), x.shape[1]))
+    return rows
+
+
+SOME = (MATRIX, tensor(values=[2, 0, 1]))
+
+
+@specimen(SOME, near=RAISES, steps="index.absent")
+def fake_needs_an_option():
+    """The fake kernel asks an optional tensor for its size, and None has none."""
+    return _rows("fake_needs_an_option", lambda x, index: index.shape[0])
+
+
+@specimen(SOME, twin_of="fake_needs_an_option")
+def fake_needs_no_option():
+    """Both kernels do without the optional tensor."""
+    count = lambda x, index: x.shape[0] if index is None else index.shape[0]  # noqa: E731
+    return _rows("fake_needs_no_option", count)
+
+
+def _clipped(name, kernel):
+    """A clamp that also says, in a tensor that may be given, what it clamped."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def clipped(x: Tensor, bound: Optional[Tensor] = None) -> Tensor:
+        if bound is not None and (bound.shape, bound.dtype) != (x.shape, x.dtype):
+            raise ValueError("a bound for each element, please")
+        return x.clamp(-1, 1) if bound is None else x.clamp(max=kernel(bound)).clone()
+
+    clipped.register_fake(lambda x, bound=None: torch.empty_like(x))
+    return clipped
+
+
+@specimen((MATRIX,), near={"values.mutation": "undeclared-mutation"}, steps="bound.given")
+def writes_to_an_option():
+    """Takes the magnitudes of an optional tensor in place."""
+    return _clipped("writes_to_an_option", lambda bound: bound.abs_().add_(0.5))
+
+
+@specimen((MATRIX,), twin_of="writes_to_an_option")
+def leaves_an_option_alone():
+    """Takes the magnitudes of an optional tensor in memory of its own."""
+    return _clipped("leaves_an_option_alone", lambda bound: bound.abs().add_(0.5))
+
+
+def _joined(name, shortcut):
+    """One tensor after the other; `shortcut(x)` where there is one only."""
+
+    def kernel(xs):
+        return shortcut(xs[0]) if len(xs) == 1 else torch.cat(xs)
+
+    return library_op(name, "(Tensor[] xs) -> Tensor", kernel, torch.cat)
+
+
+@specimen(([VECTOR, VECTOR],), near=ALIAS, steps="xs.single")
+def joins_one_to_itself():
+    """Returns the very tensor where a list has one element."""
+    return _joined("joins_one_to_itself", lambda x: x)
+
+
+@specimen(([VECTOR, VECTOR],), twin_of="joins_one_to_itself")
+def joins_one_to_a_copy():
+    """Returns a copy where a list has one element."""
+    copy = lambda x: x.clone(memory_format=torch.contiguous_format)  # noqa: E731
+    return _joined("joins_one_to_a_copy", copy)
+
+
+def _power(name, first):
+    """A whole power by multiplication; `first(x)` is the first power."""
+
+    def kernel(x, *, exponent=1):
+        y = first(x)
+        for _ in range(exponent - 1):
+            y = y * x
+        return y
+
+    schema = "(Tensor x, *, int exponent=1) -> Tensor"
+    return library_op(name, schema, kernel, lambda x, *, exponent=1: torch.empty_like(x))
+
+
+@specimen(Sample((MATRIX,), {"exponent": 3}), near=ALIAS, steps="exponent.default")
+def first_power_is_the_input():
+    """Returns the input for an exponent of one, which is the default."""
+    return _power("first_power_is_the_input", lambda x: x)
+
+
+@specimen(Sample((MATRIX,), {"exponent": 3}), twin_of="first_power_is_the_input")
+def first_power_is_a_copy():
+    """Starts from a copy."""
+    return _power("first_power_is_a_copy", torch.clone)
+
+
+def _signed(name, factor):
+    """A sine, or its negative; `factor(negate)` is what its backward multiplies by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def signed(x: Tensor, negate: bool) -> Tensor:
+        return -x.sin() if negate else x.sin()
+
+    signed.register_fake(lambda x, negate: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        x, ctx.negate = inputs
+        ctx.save_for_backward(x)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x.cos() * factor(ctx.negate), None
+
+    signed.register_autograd(backward, setup_context=setup)
+    return signed
+
+
+@specimen((MATRIX, False), near={"gradcheck.backward": "gradient-mismatch"}, steps="negate.true")
+def backward_ignores_a_flag():
+    """The backward is that of the flag's one value."""
+    return _signed("backward_ignores_a_flag", lambda negate: 1)
+
+
+@specimen((MATRIX, False), twin_of="backward_ignores_a_flag")
+def backward_minds_a_flag():
+    """The backward looks at the flag."""
+    return _signed("backward_minds_a_flag", lambda negate: -1 if negate else 1)

@@ -1,0 +1,284 @@
+"""Ops whose results, writes or gradients are right for the example, and wrong beside it."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .memory import library_op
+from .neighbours import MATRIX, specimen
+
+REFERENCE = {"reference.values": "reference-mismatch"}
+
+
+def _tiles(name, end):
+    """Doubles its rows two by two, up to `end(rows)`; the others stay zeros."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def tiles(x: Tensor) -> Tensor:
+        out = x.new_zeros(x.shape)
+        for start in range(0, end(x.shape[0]), 2):
+            out[start : start + 2] = x[start : start + 2] * 2
+        return out
+
+    tiles.register_fake(lambda x: x.new_empty(x.shape))
+    return tiles
+
+
+DOUBLE = {"reference": lambda x: x * 2}
+
+
+@specimen((MATRIX,), **DOUBLE, near=REFERENCE, steps="odd")
+def forgets_the_last_row():
+    """Works in tiles of two rows, and forgets the last of an odd number."""
+    return _tiles("forgets_the_last_row", lambda rows: rows - rows % 2)
+
+
+@specimen((MATRIX,), **DOUBLE, twin_of="forgets_the_last_row")
+def minds_the_last_row():
+    """The last tile may have one row."""
+    return _tiles("minds_the_last_row", lambda rows: rows)
+
+
+def _blocks(name, most):
+    """Doubles at most `most` elements."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def blocks(x: Tensor) -> Tensor:
+        out = x.new_zeros(x.numel())
+        out[:most] = x.flatten()[:most] * 2
+        return out.view(x.shape)
+
+    blocks.register_fake(lambda x: x.new_empty(x.shape))
+    return blocks
+
+
+@specimen((MATRIX,), **DOUBLE, near=REFERENCE, steps="doubled", amount="full")
+def one_block_only():
+    """Has one block of 64 elements, and forgets what does not fit."""
+    return _blocks("one_block_only", 64)
+
+
+@specimen((MATRIX,), **DOUBLE, twin_of="one_block_only")
+def as_many_blocks_as_needed():
+    """Has as many blocks as there are."""
+    return _blocks("as_many_blocks_as_needed", None)
+
+
+def _by_hand(name, stride):
+    """Doubles what it finds in memory, at rows `stride(rows, columns)` apart."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def by_hand(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.numel():
+            raise ValueError("a matrix with elements, please")
+        rows, columns = x.shape
+        place = torch.arange(rows)[:, None] * stride(rows, columns) + torch.arange(columns)
+        return x.flatten()[place % x.numel()] * 2
+
+    by_hand.register_fake(lambda x: x.new_empty(x.shape))
+    return by_hand
+
+
+@specimen((tensor(4, 4),), **DOUBLE, near=REFERENCE, steps="distinct")
+def strides_of_the_other_dim():
+    """Takes rows to be as far apart as there are rows, which is true for the square example."""
+    return _by_hand("strides_of_the_other_dim", lambda rows, columns: rows)
+
+
+@specimen((tensor(4, 4),), **DOUBLE, twin_of="strides_of_the_other_dim")
+def strides_of_the_right_dim():
+    """Takes rows to be as far apart as there are columns."""
+    return _by_hand("strides_of_the_right_dim", lambda rows, columns: columns)
+
+
+def _added_up(name, accumulate):
+    """Rows added up into places that an index tensor names."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def added_up(x: Tensor, index: Tensor) -> Tensor:
+        return torch.zeros_like(x).index_put_((index,), x, accumulate=accumulate)
+
+    added_up.register_fake(lambda x, index: torch.empty_like(x))
+    return added_up
+
+
+PLACES = (MATRIX, tensor(values=[2, 0, 1, 3]))
+INDEX_ADD = {"reference": lambda x, index: torch.zeros_like(x).index_add(0, index, x)}
+
+
+@specimen(PLACES, **INDEX_ADD, near=REFERENCE, steps=("index.lowest", "index.highest"))
+def keeps_the_last_of_equals():
+    """Overwrites where two rows have one place, which no two of the example have."""
+    return _added_up("keeps_the_last_of_equals", accumulate=False)
+
+
+@specimen(PLACES, **INDEX_ADD, twin_of="keeps_the_last_of_equals")
+def adds_up_equals():
+    """Adds up where rows have one place."""
+    return _added_up("adds_up_equals", accumulate=True)
+
+
+def _totals(name, first):
+    """Adds up rows into `first(x)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def totals(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        out = first(x)
+        for index in range(x.shape[0]):
+            torch.add(out, x[index], out=out) if index else out.copy_(x[0])
+        return out
+
+    totals.register_fake(lambda x: x.new_empty(x.shape[1]))
+    return totals
+
+
+@specimen((MATRIX,), near={"values.uninitialized": "uninitialized-output"}, steps="empty0")
+def unwritten_without_rows():
+    """Writes its output with the first row, and never if there is none."""
+    return _totals("unwritten_without_rows", lambda x: x.new_empty(x.shape[1]))
+
+
+@specimen((MATRIX,), twin_of="unwritten_without_rows")
+def zeros_without_rows():
+    """Starts from zeros."""
+    return _totals("zeros_without_rows", lambda x: x.new_zeros(x.shape[1]))
+
+
+def _relu(name, unchanged):
+    """A relu; `unchanged(x)` where there is nothing to cut off."""
+    return library_op(
+        name,
+        "(Tensor x) -> Tensor",
+        lambda x: x.relu() if bool((x < 0).any()) else unchanged(x),
+        lambda x: torch.empty_like(x),
+    )
+
+
+@specimen(
+    (MATRIX,),
+    near={"values.aliasing": "undeclared-alias", "fake.forward": "fake-alias-mismatch"},
+    steps="zeros",
+)
+def returns_what_needs_no_work():
+    """Returns the input itself where no element is negative."""
+    return _relu("returns_what_needs_no_work", lambda x: x)
+
+
+@specimen((MATRIX,), twin_of="returns_what_needs_no_work")
+def copies_what_needs_no_work():
+    """Returns a copy where no element is negative."""
+    return _relu("copies_what_needs_no_work", torch.clone)
+
+
+def _scaled(name, flat):
+    """Divides by the largest magnitude of each matrix; `flat(x)` is a batch of them as rows."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor) -> Tensor:
+        if x.dim() < 3:
+            return x.contiguous() * 2
+        return flat(x).mul_(2).view(x.shape).clone()
+
+    scaled.register_fake(lambda x: x.new_empty(x.shape))
+    return scaled
+
+
+@specimen((MATRIX,), near={"values.mutation": "undeclared-mutation"}, steps="batch")
+def writes_to_a_batch():
+    """Works in place on a view of its input where there is a batch of matrices."""
+    return _scaled("writes_to_a_batch", lambda x: x.reshape(x.shape[0], -1))
+
+
+@specimen((MATRIX,), twin_of="writes_to_a_batch")
+def writes_to_a_copied_batch():
+    """Works in place on a copy."""
+    return _scaled("writes_to_a_copied_batch", lambda x: x.reshape(x.shape[0], -1).clone())
+
+
+def _square(name, last):
+    """A square, whose backward works in tiles of two rows up to `last(rows)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def square(x: Tensor) -> Tensor:
+        return x * x
+
+    square.register_fake(lambda x: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        full = 2 * x * grad
+        done = last(x.shape[0]) if x.dim() else None
+        return torch.cat([full[:done], torch.zeros_like(full[done:])]) if done is not None else full
+
+    square.register_autograd(backward, setup_context=setup)
+    return square
+
+
+@specimen(
+    (MATRIX,),
+    near={"gradcheck.backward": ("gradient-mismatch", "gradient-missing")},
+    steps="odd",
+)
+def backward_forgets_the_last_row():
+    """The backward works in tiles of two rows, and forgets the last of an odd number."""
+    return _square("backward_forgets_the_last_row", lambda rows: rows // 2 * 2)
+
+
+@specimen((MATRIX,), twin_of="backward_forgets_the_last_row")
+def backward_minds_the_last_row():
+    """The backward computes every row."""
+    return _square("backward_minds_the_last_row", lambda rows: rows)
+
+
+def _two_factors(name, alone):
+    """A product, whose backward calls one op for both gradients and another for one alone."""
+
+    @torch.library.custom_op(f"zoo::{name}_alone", mutates_args=())
+    def one(grad: Tensor, other: Tensor) -> Tensor:
+        return grad * other
+
+    one.register_fake(alone)
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            raise ValueError("tensors of one shape and dtype, please")
+        return x * y
+
+    product.register_fake(lambda x, y: x * y)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        first, second = ctx.needs_input_grad
+        if first and second:
+            return grad * y, grad * x
+        return one(grad, y) if first else None, one(grad, x) if second else None
+
+    product.register_autograd(backward, setup_context=setup)
+    return product
+
+
+@specimen(
+    (MATRIX, MATRIX),
+    near={"fake.backward": "fake-dtype-mismatch"},
+    steps="grad.y",
+)
+def backward_of_one_factor():
+    """The op that the backward calls for one gradient alone has a wrong fake kernel."""
+    fake = lambda grad, other: grad.new_empty(grad.shape, dtype=torch.float16)  # noqa: E731
+    return _two_factors("backward_of_one_factor", fake)
+
+
+@specimen((MATRIX, MATRIX), twin_of="backward_of_one_factor")
+def backward_of_either_factor():
+    """The op that the backward calls for one gradient alone has a true fake kernel."""
+    return _two_factors("backward_of_either_factor", lambda grad, other: grad * other)
