@@ -123,7 +123,9 @@ def test_every_end_of_the_process_is_a_finding(suite: Suite) -> None:
 
 def test_an_op_that_takes_more_memory_than_it_may(suite: Suite) -> None:
     # The second one asks for 8 GB and touches none of it: that takes no memory.
-    tests = _marked("fills", "greedy") + _marked("reserves", "lambda x: torch.empty(2**31)")
+    tests = _marked("fills", "greedy") + _marked(
+        "reserves", "lambda x: torch.empty(2**33, dtype=torch.uint8)"
+    )
     suite.test(tests, ops=FAULTS)
     given = ("--customop-memory=1", "--customop-isolate", "--customop-report=report.json")
     suite.run(*given).assert_outcomes(failed=1, passed=1)

@@ -49,6 +49,15 @@ def test_it_is_one_under_xdist_too(suite: Suite, option: str) -> None:
     assert_usage_error(suite.run("-n", "2", option, checks=None), NEAR_MISSES[option])
 
 
+def test_a_time_needs_somebody_to_keep_it(suite: Suite) -> None:
+    suite.test(TEST)
+    given = ("-p", "no:timeout", "--customop-timeout=3")
+    told = (
+        "--customop-timeout: add --customop-isolate, which runs the items in a child process; or "
+    )
+    assert_usage_error(suite.run(*given, checks=None), told + "install pytest-timeout")
+
+
 def test_a_check_that_nobody_brings(suite: Suite) -> None:
     suite.test(TEST)
     assert_usage_error(
@@ -205,6 +214,9 @@ def test_every_option_has_an_ini_twin(suite: Suite, configuration: str) -> None:
         "customop_max_samples": "1",
         "customop_shard": "1/1",
         "customop_durations": "earlier.json",
+        "customop_isolate": "true",
+        "customop_timeout": "100",
+        "customop_memory": "0",
     }
     lines = [f'{key} = "{value}"' if toml else f"{key} = {value}" for key, value in values.items()]
     suite.write("pyproject.toml" if toml else "pytest.ini", configuration + "\n".join(lines))

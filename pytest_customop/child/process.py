@@ -26,6 +26,13 @@ _TICK = 0.05  # seconds between two looks at the child's memory
 _DYING = 5.0  # seconds for what ends in a moment
 
 
+def _flags() -> list[str]:
+    """Those of this interpreter that change what a test may see."""
+    return ["-" + "O" * sys.flags.optimize] * bool(sys.flags.optimize) + [
+        f"-W{option}" for option in sys.warnoptions
+    ]
+
+
 class Child:
     """A child process that runs items; it is not started again once it has died.
 
@@ -47,7 +54,14 @@ class Child:
         self._connection: Connection[Any, Any] = ours
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, str(theirs.fileno()), json.dumps(sys.path)],
+                [
+                    sys.executable,
+                    *_flags(),
+                    "-c",
+                    _BOOT,
+                    str(theirs.fileno()),
+                    json.dumps(sys.path),
+                ],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL if quiet else None,

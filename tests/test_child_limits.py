@@ -1,0 +1,100 @@
+"""What a child may hold and how its last words are cut, without a child."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pytest_customop.child import deaths, limits
+
+MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
+
+
+def _file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="ascii")
+
+
+def test_what_is_free_is_what_the_narrowest_of_machine_and_container_has(tmp_path: Path) -> None:
+    assert limits.available(tmp_path) is None
+    _file(tmp_path / "proc/meminfo", MEMINFO)
+    assert limits.available(tmp_path) == 20_000_000 * 1024
+    groups = tmp_path / "sys/fs/cgroup"
+    _file(groups / "memory.max", "max\n")
+    _file(groups / "memory.current", "7000000000\n")
+    assert limits.available(tmp_path) == 20_000_000 * 1024
+    _file(groups / "memory.max", "8000000000\n")
+    assert limits.available(tmp_path) == 1_000_000_000
+    _file(groups / "memory.stat", "anon 2000000000\nfile 5000000000\n")
+    assert limits.available(tmp_path) == 6_000_000_000
+    _file(groups / "memory/memory.limit_in_bytes", "4000000000\n")
+    _file(groups / "memory/memory.usage_in_bytes", "3000000000\n")
+    _file(groups / "memory/memory.stat", "cache 1\ntotal_cache 1000000000\n")
+    assert limits.available(tmp_path) == 2_000_000_000
+
+
+def test_the_memory_that_is_asked_for_counts_as_it_is() -> None:
+    assert limits.memory(os.getpid(), 2.5, 4) == 2_500_000_000
+    assert limits.memory(os.getpid(), 0, 1) is None
+
+
+def test_without_a_number_workers_share_what_is_free() -> None:
+    held = limits.resident(os.getpid())
+    alone, shared = (limits.memory(os.getpid(), None, workers) for workers in (1, 1000))
+    if held is None:  # a system without /proc
+        assert alone is None
+        return
+    assert alone is not None
+    assert shared is not None
+    assert held / 2 < shared < alone
+
+
+def test_times() -> None:
+    assert limits.seconds(None) == limits.SECONDS
+    assert limits.seconds(0) is None
+    assert limits.seconds(2.5) == 2.5
+
+
+def test_a_process_that_is_gone_holds_nothing() -> None:
+    assert limits.resident(2**22 + 1) is None
+
+
+def test_signals_have_names() -> None:
+    assert deaths.signal_name(11) == "SIGSEGV"
+    assert deaths.signal_name(55) == "signal 55"
+
+
+STACKS = """assertion failed
+Fatal Python error: Aborted
+
+Thread 0x00007f0000000001 (most recent call first):
+  File "/x/pytest_customop/child/serve.py", line 40 in _end_with
+
+Thread 0x00007f0000000003 (most recent call first):
+  File "/x/my_ops.py", line 3 in helper
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/x/site-packages/numpy/core.py", line 1 in inner
+  File "/x/my_ops.py", line 12 in kernel
+  File "/x/pytest_customop/case.py", line 100 in run
+  File "/x/my_conftest.py", line 5 in hook
+
+Extension modules: numpy.core (total: 1)
+"""
+
+
+def test_stacks_end_where_the_plugin_calls_the_op() -> None:
+    assert deaths.shortened(STACKS).splitlines() == [
+        "assertion failed",
+        "Fatal Python error: Aborted",
+        "Thread 0x00007f0000000003 (most recent call first):",
+        '  File "/x/my_ops.py", line 3 in helper',
+        "Current thread 0x00007f0000000002 (most recent call first):",
+        '  File "/x/site-packages/numpy/core.py", line 1 in inner',
+        '  File "/x/my_ops.py", line 12 in kernel',
+    ]
+
+
+def test_long_output_is_cut_to_its_end() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    assert deaths.shortened("\n".join(lines)).splitlines() == lines[-20:]
