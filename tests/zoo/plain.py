@@ -39,13 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.zoo.plain")
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--amounts", nargs="+", choices=AMOUNTS, default=AMOUNTS)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth specimen only")
     parser.add_argument("--backend", help="of compile.*, in place of each specimen's own")
     asked = parser.parse_args(arguments)
     chosen = [
         one
         for one in specimens().values()
         if not asked.words or any(word in one.name for word in asked.words)
-    ]
+    ][:: asked.every]
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     # Otherwise the second amount would find the compiled code of the first.
     torch._inductor.config.force_disable_caches = True
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     found: dict[tuple[bool, str], int] = defaultdict(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        list(_measured(chosen[0], ["off"], asked.backend))  # what torch does once
         for number, one in enumerate(chosen):
             for amount, spent, told in _measured(
                 one, _rotated(asked.amounts, number), asked.backend
