@@ -1,0 +1,211 @@
+"""What one plain example shows: `python -m tests.zoo.plain [--amounts off quick full] [WORD ...]`.
+
+Every specimen gets one simple example and no more: its first sample, made plain, with none of the
+options by which an author tells what to look at. The amounts of neighbours run one after the other for
+each specimen, in an order that rotates, so that the times of one run can be compared; they are of the
+processor, that of compilers included. Words select the specimens whose names contain one of them.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Optional
+
+import torch
+import torch._dynamo
+import torch._inductor.config
+
+from pytest_customop import CheckResult, Sample, check_op, ops
+from pytest_customop.checks import builtin_checks
+from pytest_customop.draw import Placement, draw
+from pytest_customop.inputs import TensorSpec
+from pytest_customop.isolation import preserved_state
+from pytest_customop.ops import Op
+from pytest_customop.report.terminal import aligned
+
+from .registry import Specimen, specimens
+
+AMOUNTS = ("off", "quick", "full")
+KEPT = ("gradcheck", "reference", "tolerances")  # options that are not about examples
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a line a specimen and the totals; the exit status says whether a correct op is reported."""
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo.plain")
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--amounts", nargs="+", choices=AMOUNTS, default=AMOUNTS)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth specimen only")
+    parser.add_argument("--backend", help="of compile.*, in place of each specimen's own")
+    asked = parser.parse_args(arguments)
+    chosen = [
+        one
+        for one in specimens().values()
+        if not asked.words or any(word in one.name for word in asked.words)
+    ][:: asked.every]
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    # Otherwise the second amount would find the compiled code of the first.
+    torch._inductor.config.force_disable_caches = True
+    torch._inductor.config.compile_threads = 1  # no processes that outlive a measurement
+    seconds: dict[str, float] = defaultdict(float)
+    found: dict[tuple[bool, str], int] = defaultdict(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        list(_measured(chosen[0], ["off"], asked.backend))  # what torch does once
+        for number, one in enumerate(chosen):
+            for amount, spent, told in _measured(
+                one, _rotated(asked.amounts, number), asked.backend
+            ):
+                seconds[amount] += spent
+                found[one.broken, amount] += bool(told)
+                kind = "broken" if one.broken else "correct"
+                print(f"{one.name} ({kind}) {amount} {spent:.1f} s: {_line(told)}", flush=True)
+    broken = sum(one.broken for one in chosen)
+    rows = [["", *asked.amounts]]
+    for title, which in (
+        (f"broken ops found, of {broken}", True),
+        (f"correct ops reported, of {len(chosen) - broken}", False),
+    ):
+        rows.append([title, *(str(found[which, amount]) for amount in asked.amounts)])
+    rows.append(["seconds", *(f"{seconds[amount]:.0f}" for amount in asked.amounts)])
+    first = seconds[asked.amounts[0]] or 1.0
+    rows.append(["ratio", *(f"{seconds[amount] / first:.2f}" for amount in asked.amounts)])
+    print("\n".join(aligned(rows)))
+    return int(any(count for (which, _), count in found.items() if not which))
+
+
+def _rotated(amounts: Sequence[str], by: int) -> list[str]:
+    by %= len(amounts)
+    return [*amounts[by:], *amounts[:by]]
+
+
+def _line(told: set[tuple[str, str]]) -> str:
+    return ", ".join(f"{check} {code}" for check, code in sorted(told)) or "-"
+
+
+def _measured(
+    one: Specimen, amounts: Sequence[str], backend: Optional[str]
+) -> Iterator[tuple[str, float, set[tuple[str, str]]]]:
+    """(amount, seconds, what was found) of each amount."""
+    samples, dtypes = plain(one)
+    options = {name: one.options[name] for name in KEPT if name in one.options}
+    if dtypes:
+        options["dtypes"] = dtypes
+    if one.also:
+        options["checks"] = [*(each.name for each in builtin_checks() if each.default), *one.also]
+    for amount in amounts:
+        torch._dynamo.reset()
+        start = _spent()
+        with preserved_state():
+            results = check_op(
+                one.op(), samples, backend=backend or one.backend, amount=amount, **options
+            )
+        yield amount, _spent() - start, _found(results)
+
+
+def _spent() -> float:
+    """Seconds of the processor in this process and in those that it waited for."""
+    return sum(os.times()[:4])
+
+
+def _found(results: Sequence[CheckResult]) -> set[tuple[str, str]]:
+    return {
+        (one.check, one.finding or "error") for one in results if one.outcome in ("failed", "error")
+    }
+
+
+def plain(one: Specimen) -> tuple[Sequence[Any], list[torch.dtype]]:
+    """One simple example of an op, and the dtypes that it needs; none where it takes float32.
+
+    Contiguous, of even sizes from 2 on, its flags at their defaults. What the op refuses of this is
+    left as it is in the specimen's first sample.
+    """
+    if one.plain is not None:
+        return one.plain, []
+    op = ops.resolve(one.op())
+    first = one.samples[0]
+    first = (
+        first if isinstance(first, Sample) else Sample(first if type(first) is tuple else (first,))
+    )
+    own = list(one.options.get("dtypes") or [])[:1]
+    sets = [own] if own and own[0].is_complex else [[], own]
+    for dtypes in sets:
+        for even in (True, False):
+            sample = _simple(op, first, even)
+            if _runs(op, sample, (dtypes or [torch.float32])[0]):
+                return [sample], dtypes
+    return [first], own
+
+
+def _runs(op: Op, sample: Sample, dtype: torch.dtype) -> bool:
+    try:
+        with preserved_state():
+            drawn = draw(op, sample, Placement("cpu", dtype, False, "contiguous"), 0)
+            op.overload(*drawn.args, **drawn.kwargs)
+    except Exception:  # whatever it refuses the arguments with
+        return False
+    return True
+
+
+def _simple(op: Op, first: Sample, even: bool) -> Sample:
+    """The sample with contiguous tensors of free dtypes, and without flags that have defaults."""
+    bound = [(argument, value) for argument, value in op.bind(first)]
+    leaves = [leaf for _, value in bound for leaf in (value if _listed(value) else [value])]
+    sizes = _even_sizes(leaves) if even else {}
+    flags = {
+        argument.name
+        for argument, value in bound
+        if isinstance(value, bool) and argument.has_default_value()
+    }
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for position, (argument, value) in enumerate(bound):
+        if argument.name in flags:
+            continue
+        new = _simplified(value, sizes)
+        by_place = position < len(first.args) and len(args) == position
+        args.append(new) if by_place else kwargs.update({argument.name: new})
+    return Sample(tuple(args), kwargs, "plain")
+
+
+def _listed(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _simplified(value: Any, sizes: Mapping[int, int]) -> Any:
+    if _listed(value):
+        return type(value)(_simplified(each, sizes) for each in value)
+    if not isinstance(value, TensorSpec):
+        return value
+    shape = tuple(sizes.get(size, size) for size in value.shape)
+    free = value.dtype is not None and value.dtype.is_floating_point
+    return replace(
+        value,
+        shape=shape if value.values is None else value.shape,
+        dtype=None if free else value.dtype,
+        layout=None,
+        requires_grad=None,
+    )
+
+
+def _even_sizes(leaves: Sequence[Any]) -> dict[int, int]:
+    """Each size -> an even one from 2 on, another one for each; sizes of listed values stay."""
+    specs = [leaf for leaf in leaves if isinstance(leaf, TensorSpec)]
+    fixed = {size for spec in specs if spec.values is not None for size in spec.shape}
+    every = {size for spec in specs for size in spec.shape}
+    kept = {size for size in every if size in fixed or (size >= 2 and size % 2 == 0)}
+    sizes = {size: size for size in kept}
+    for size in sorted(every - kept):
+        even = max(2, size + size % 2)
+        while even in sizes.values():
+            even += 2
+        sizes[size] = even
+    return sizes
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
