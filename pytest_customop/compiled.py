@@ -97,7 +97,12 @@ class Surrounded:
 
     @functools.cached_property
     def function(self) -> Function:
-        """The function.
+        """The function, with a code object of its own: compilers keep their caches by it."""
+        return self.code.function("surrounded")
+
+    @functools.cached_property
+    def code(self) -> Straight:
+        """The lines of the function.
 
         It reads its arguments before the op and after it: a compiler takes the two for one unless
         the op declares that it writes.
@@ -121,7 +126,7 @@ class Surrounded:
         consumed = [consumer(kind, returned[index]) for index, kind in plan.outputs]
         after = [consumer(kind, used[index]) for index, kind in plan.after]
         code.line(f"return result, [{', '.join(consumed)}], [{', '.join([*before, *after])}]")
-        return code.function("surrounded")
+        return code
 
     @functools.cached_property
     def plan(self) -> _Plan:

@@ -38,11 +38,22 @@ class Straight:
         """Add a line."""
         self._lines.append(f"    {text}\n")
 
+    @property
+    def text(self) -> str:
+        """The lines."""
+        return "".join(self._lines)
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The objects by which the lines differ from others with the same text."""
+        return tuple(self._objects.values())
+
     def function(self, name: str) -> types.FunctionType:
-        """The function, with a code object of its own: compilers keep their caches by it."""
-        source = "".join([f"def {name}(tensors):\n", *self._lines])
-        exec(compile(source, _FILE, "exec"), self._objects)
-        return self._objects[name]  # type: ignore[no-any-return]
+        """A function of these lines, with a code object of its own."""
+        names = dict(self._objects)
+        exec(compile(f"def {name}(tensors):\n{self.text}", _FILE, "exec"), names)
+        # Not left among its own globals: guards keep those, and the code object keeps the guards.
+        return names.pop(name)  # type: ignore[no-any-return]
 
     def call(self, arguments: Arguments, used: Sequence[str]) -> str:
         """The call of `op` with these arguments, the tensors in them being `used` in order.

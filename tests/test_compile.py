@@ -19,7 +19,7 @@ from pytest_customop import compat, ops
 from pytest_customop.case import Case
 from pytest_customop.checks.compile import CHECKS, check_dynamic, check_static
 from pytest_customop.compile_errors import compiler_session, pinned_size, refuse_without_compiler
-from pytest_customop.compiled import Surrounded
+from pytest_customop.compiled import Surrounded, opaque_ops
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped
 from pytest_customop.inputs import Sample, tensor
@@ -659,7 +659,8 @@ def test_surroundings_that_do_not_compile_are_not_the_ops_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The op is then judged alone: right where it is right, wrong where it is wrong."""
-    monkeypatch.setattr("pytest_customop.compiled._consume", lambda kind, x, op: _untraceable(x))
+    produce, _ = opaque_ops()
+    monkeypatch.setattr("pytest_customop.compiled.opaque_ops", lambda: (produce, _untraceable))
     check_static(case("copies", grad=True, backend="aot_eager"))
     assert finding(check_static, case("gradient_other", grad=True, backend="aot_eager"))
     assert finding(check_static, case("no_fake", backend="aot_eager"))

@@ -19,9 +19,10 @@ from ..compile_errors import (
     refuse_without_compiler,
     verdict,
 )
-from ..compiled import BARE, Form, Surrounded
+from ..compiled import BARE, Form, Function, Surrounded
 from ..draw import Arguments
 from ..findings import CheckFailed, CheckSkipped, fail, skip
+from ..shared_graphs import Graph, find, keep, key_of, unchanged
 from ..sizes import second_case, whole_numbers
 from ..values import is_plain
 from ..variants.neighbour import KINDS
@@ -50,13 +51,38 @@ def _check(case: Case, *, dynamic: bool) -> None:
         raise skip("nothing-to-check", reason, limit=False)
     with compiler_session():
         trial = _Trial(case, Form(consumers="generated" if dynamic else "opaque"), dynamic)
+        key = key_of(trial.surrounded, case) if dynamic else None
+        if _agrees_on_shared(trial, find(key)):
+            return
+        trial.compile()
         trial.run_at(case)
         if dynamic:
             _at_second_size(trial)
+        if trial.backend.graphs == 1:
+            keep(key, Graph(trial.surrounded.function, trial.function, trial.backend))
+
+
+def _agrees_on_shared(trial: _Trial, graph: Graph | None) -> bool:
+    """Whether the case agrees with eager mode on the graph of another one, at both of its sizes."""
+    if graph is None:
+        return False
+    trial.backend, trial.function = graph.backend, graph.function
+
+    def compare() -> None:
+        trial.compare(trial.expected)
+        second = _second(trial.case)
+        expected = None if second is None else trial.expected_at(second)
+        if expected is not None:
+            trial.compare(expected)
+
+    return unchanged(graph, compare)
 
 
 class _Trial:
     """One function around the op, compiled once and called at one size or two."""
+
+    function: Function
+    backend: Any
 
     def __init__(self, case: Case, form: Form, dynamic: bool) -> None:
         self.case = case
@@ -64,8 +90,18 @@ class _Trial:
         self.expected = reference(Surrounded(case, form), case)
         # A function that eager mode does not take around the op leaves the op alone.
         self.surrounded = self.expected.surrounded
-        self.backend = compat.counting_backend(case.backend)
-        self.function = self.surrounded.compiled(self.backend, dynamic=dynamic)
+
+    def compile(self) -> None:
+        """Have it compiled at the next call."""
+        self.backend = compat.counting_backend(self.case.backend)
+        self.function = self.surrounded.compiled(self.backend, dynamic=self.dynamic)
+
+    def expected_at(self, case: Case) -> Reference | None:
+        """What eager mode gives at the sizes of a case; None if it needs other surroundings."""
+        if case is self.case:
+            return self.expected
+        expected = reference(self.surrounded, case)
+        return expected if expected.surrounded is self.surrounded else None
 
     def run_at(self, case: Case, where: str = "") -> None:
         """Compare at the sizes of a case, which has the same arguments otherwise.
@@ -74,14 +110,11 @@ class _Trial:
             CheckFailed: for what is wrong, an exception of the compiled function included.
             CompiledRaises: if a recompilation was refused.
         """
-        expected = self.expected
-        if case is not self.case:
-            expected = reference(self.surrounded, case)
-            if expected.surrounded is not self.surrounded:
-                return  # other surroundings than those that are compiled
-        _refuse_broken(expected, where)
+        expected = self.expected_at(case)
+        if expected is None:
+            return
         try:
-            self._compare(expected, where)
+            self.compare(expected, where)
         except NoneDiffers:
             if self.surrounded.form == BARE:
                 raise
@@ -98,7 +131,9 @@ class _Trial:
                 "TORCHDYNAMO_DISABLE or torch._dynamo.config.disable)",
             )
 
-    def _compare(self, expected: Reference, where: str) -> None:
+    def compare(self, expected: Reference, where: str = "") -> None:
+        """Hold one call against what is expected of it."""
+        _refuse_broken(expected, where)
         arguments = expected.case.inputs()
         if self.dynamic:
             _mark_dynamic(arguments)
@@ -117,6 +152,7 @@ class _Trial:
     def _alone(self, case: Case, where: str) -> None:
         """The same with nothing around the op."""
         alone = _Trial(self.case, BARE, self.dynamic)
+        alone.compile()
         if case is not self.case:
             alone.run_at(self.case)
         alone.run_at(case, where)
@@ -135,13 +171,9 @@ def _refuse_broken(expected: Reference, where: str) -> None:
 
 
 def _at_second_size(trial: _Trial) -> None:
-    case = trial.case
-    try:
-        second = second_case(case)
-    except CheckSkipped:
+    second = _second(trial.case)
+    if second is None:
         return
-    if _constants(second) != _constants(case):
-        return  # another constant is another graph, whatever the sizes
     try:
         _compare_second(trial, second)
     except CheckFailed as failure:
@@ -149,6 +181,16 @@ def _at_second_size(trial: _Trial) -> None:
         if found.repro is not None:
             raise
         raise CheckFailed(replace(found, repro=TWO_SIZES, case=second)) from failure.__cause__
+
+
+def _second(case: Case) -> Case | None:
+    """The case at other sizes; None if it has no others with which it could use the same graph."""
+    try:
+        second = second_case(case)
+    except CheckSkipped:
+        return None
+    # Another constant is another graph, whatever the sizes.
+    return second if _constants(second) == _constants(case) else None
 
 
 def _compare_second(trial: _Trial, second: Case) -> None:
