@@ -87,6 +87,7 @@ def test_every_kind_has_its_steps() -> None:
         ),
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
         "values": ["negative", "zeros"],
+        "positions": [],
         "special": ["inf", "large", "nan"],
         "arguments": ["bias.given", "dim.0", "dim.negated", "flag.true"],
         "gradients": ["grad.w", "grad.x"],
@@ -125,15 +126,23 @@ def test_different_sizes_change_apart() -> None:
 
 
 def test_positions_keep_their_sizes_and_their_range() -> None:
-    index = tensor(values=[0, 2, 1])
+    index = tensor(values=[0, 3, 1])
     given = Sample(([tensor(5, 4)], index), id="a")
     found = near(PICK, given)
     assert {"index.odd0", "index.empty0", "index.one0", "index.batch"}.isdisjoint(found)
-    for step, value in (("index.lowest", 0), ("index.highest", 2)):
+    for step, value in (("index.lowest", 0), ("index.highest", 3)):
         drawn = draw(PICK, found[step].sample, FLOAT, 0)
         assert drawn.args[1].tolist() == [value] * 3
         assert drawn.args[1].dtype == torch.int64
     assert shapes(PICK, found["odd"]) == [(7, 5), (3,)]
+
+
+def test_a_permutation_stays_one() -> None:
+    for values in ([0, 2, 1], [3, 1, 2]):
+        given = Sample(([tensor(5, 4)], tensor(values=values)), id="a")
+        assert not near(PICK, given, kinds=["positions"])
+    flags = Sample(([tensor(2, 4)], tensor(values=[True, False])), id="a")
+    assert {*near(PICK, flags, kinds=["positions"])} == {"index.lowest", "index.highest"}
 
 
 def test_a_size_that_fixed_positions_have_stays() -> None:

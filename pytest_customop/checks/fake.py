@@ -112,7 +112,7 @@ CHECKS = [
         gradients=True,
         formula=True,
         repro=BACKWARD,
-        neighbours=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
+        neighbours=("layout", "shape", "dtype", "positions", "arguments", "gradients", "alias"),
         quick=True,
     ),
     Check(

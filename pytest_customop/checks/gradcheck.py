@@ -78,6 +78,7 @@ CHECKS = [
         gradients=True,
         formula=True,
         widest_dtype=True,
+        neighbours=("shape", "positions", "arguments"),
         quick=True,
     ),
     Check(

@@ -292,7 +292,7 @@ CHECKS = [
         gradients=True,
         formula=True,
         reference=True,
-        neighbours=("layout", "shape", "arguments"),
+        neighbours=("layout", "shape", "positions", "arguments"),
         quick=True,
     ),
     Check(
@@ -300,7 +300,7 @@ CHECKS = [
         "outputs and mutated arguments are those of the mark's reference",
         check_values,
         reference=True,
-        neighbours=("layout", "shape", "values", "arguments", "alias"),
+        neighbours=("layout", "shape", "values", "positions", "arguments", "alias"),
         quick=True,
     ),
 ]

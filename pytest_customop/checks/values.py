@@ -15,7 +15,7 @@ CHECKS = [
         "values.aliasing",
         "outputs share no memory with arguments or each other, in any layout and dtype",
         aliasing,
-        neighbours=("shape", "values", "arguments"),
+        neighbours=("shape", "values", "positions", "arguments"),
         quick=True,
     ),
     Check(
@@ -33,7 +33,7 @@ CHECKS = [
         "values.mutation",
         "the op writes to what its schema declares and to nothing else, byte by byte",
         mutation,
-        neighbours=("shape", "values", "arguments"),
+        neighbours=("shape", "values", "positions", "arguments"),
         quick=True,
     ),
     Check(

@@ -21,6 +21,7 @@ _STEPS: dict[str, Callable[[Described], Iterable[Step]]] = {
     "layout": layout.steps,
     "shape": shape.steps,
     "values": values.steps,
+    "positions": values.positions,
     "special": values.special,
     "arguments": arguments.steps,
     "gradients": gradients.steps,

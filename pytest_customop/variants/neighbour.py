@@ -8,7 +8,17 @@ from typing import Any
 
 from ..inputs import Sample
 
-KINDS = ("layout", "shape", "dtype", "values", "special", "arguments", "gradients", "alias")
+KINDS = (
+    "layout",
+    "shape",
+    "dtype",
+    "values",
+    "positions",
+    "special",
+    "arguments",
+    "gradients",
+    "alias",
+)
 # Between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
 # How the message of one begins that the op refuses, and ends if its fake kernel does not.

@@ -1,4 +1,4 @@
-"""Neighbours of other values: zeros, negatives, the extremes of whole numbers; large, not finite.
+"""Neighbours of other values: zeros, negatives; large, not finite; the extremes of whole numbers.
 
 A range that the author gave is kept to.
 """
@@ -19,11 +19,18 @@ _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9
 
 
 def steps(given: Described) -> Iterator[Step]:
-    """The floating-point tensors together, then whole numbers and booleans one by one."""
+    """All floating-point tensors together."""
     yield from _together(given, "zeros", "every value 0", 1, fill=0)
     yield from _together(given, "negative", "every value negative", 10, low=-_DRAWN, high=-0.5)
+
+
+def positions(given: Described) -> Iterator[Step]:
+    """Whole numbers and booleans, one tensor at a time: all of them the lowest, or the highest.
+
+    So positions come twice. Those of a permutation stay: an op may rely on its being one.
+    """
     for each in given.tensors:
-        if not each.floating:
+        if not each.floating and not _is_permutation(each):
             yield from _whole(each)
 
 
@@ -69,6 +76,14 @@ def _whole(each: TensorArgument) -> Iterator[Step]:
     ):
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
         yield Step(f"{each.path}.{name}", f"{each.path}: {words}", {each.path: spec}, rank)
+
+
+def _is_permutation(each: TensorArgument) -> bool:
+    if each.spec.values is None or each.dtype == torch.bool:
+        return False
+    listed = torch.as_tensor(each.spec.values).flatten().sort().values
+    count = listed.numel()
+    return count > 1 and bool((listed == torch.arange(count) + listed[0].cpu()).all())
 
 
 def _range(each: TensorArgument) -> tuple[int, int] | None:

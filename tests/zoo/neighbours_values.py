@@ -92,19 +92,23 @@ def strides_of_the_right_dim():
     return _by_hand("strides_of_the_right_dim", lambda rows, columns: columns)
 
 
+def _places(x):
+    return x.new_zeros(2 * x.shape[0], *x.shape[1:])
+
+
 def _added_up(name, accumulate):
-    """Rows added up into places that an index tensor names."""
+    """Rows added up into twice as many places, which an index tensor names."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def added_up(x: Tensor, index: Tensor) -> Tensor:
-        return torch.zeros_like(x).index_put_((index,), x, accumulate=accumulate)
+        return _places(x).index_put_((index,), x, accumulate=accumulate)
 
-    added_up.register_fake(lambda x, index: torch.empty_like(x))
+    added_up.register_fake(lambda x, index: torch.empty_like(_places(x)))
     return added_up
 
 
-PLACES = (MATRIX, tensor(values=[2, 0, 1, 3]))
-INDEX_ADD = {"reference": lambda x, index: torch.zeros_like(x).index_add(0, index, x)}
+PLACES = (MATRIX, tensor(values=[2, 0, 7, 3]))
+INDEX_ADD = {"reference": lambda x, index: _places(x).index_add(0, index, x)}
 
 
 @specimen(PLACES, **INDEX_ADD, near=REFERENCE, steps=("index.lowest", "index.highest"))
@@ -282,3 +286,44 @@ def backward_of_one_factor():
 def backward_of_either_factor():
     """The op that the backward calls for one gradient alone has a true fake kernel."""
     return _two_factors("backward_of_either_factor", lambda grad, other: grad * other)
+
+
+def _picked(name, accumulate):
+    """Rows that an index tensor names."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def picked(x: Tensor, index: Tensor) -> Tensor:
+        return x[index]
+
+    picked.register_fake(lambda x, index: x.new_empty(*index.shape, *x.shape[1:]))
+
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        into = grad.new_zeros(ctx.sizes)
+        return into.index_put((index,), grad, accumulate=accumulate), None
+
+    def keep(ctx, inputs, output):
+        ctx.sizes = inputs[0].shape
+        ctx.save_for_backward(inputs[1])
+
+    picked.register_autograd(backward, setup_context=keep)
+    return picked
+
+
+PICKED = (MATRIX, tensor(values=[3, 0, 1]))
+
+
+@specimen(
+    PICKED,
+    near={"gradcheck.backward": "gradient-mismatch"},
+    steps=("index.lowest", "index.highest"),
+)
+def gradient_of_the_last_of_equals():
+    """The backward overwrites where a row was picked twice, as none of the example is."""
+    return _picked("gradient_of_the_last_of_equals", accumulate=False)
+
+
+@specimen(PICKED, twin_of="gradient_of_the_last_of_equals")
+def gradients_of_equals_add_up():
+    """The backward adds up."""
+    return _picked("gradients_of_equals_add_up", accumulate=True)
