@@ -132,3 +132,29 @@ def test_without_a_child_pytest_timeout_makes_a_hang_a_finding(suite: Suite) -> 
         ("values.repeat", "hang", later),
     }
     result.stdout.fnmatch_lines([f"*test_it.py*, line {suite.line_of('hangs = op')}, in *"])
+
+
+INTERRUPTS = """
+def interrupts(x):
+    raise KeyboardInterrupt("of the op")
+
+stops = op("stops", interrupts)
+
+@customop_cases(stops, [(tensor(3),)], checks="fake.forward")
+def test_stops(): ...
+
+@customop_cases(op("goes_on", lambda x: None), [(tensor(3),)], checks="fake.forward")
+def test_goes_on(): ...
+"""
+
+
+def test_keyboard_interrupt_is_ctrl_c_here_and_the_ops_own_in_a_child(suite: Suite) -> None:
+    suite.test(INTERRUPTS, ops=OPS)
+    here = suite.run_apart("--customop-report=report.json", checks=None)
+    assert here.ret == pytest.ExitCode.INTERRUPTED
+    assert [one["message"] for one in suite.results()] == ["interrupted while it ran"]
+    isolated = suite.run("--customop-isolate", "--customop-report=report.json", checks=None)
+    isolated.assert_outcomes(failed=1, passed=1)
+    assert [one["message"] for one in suite.results() if one["outcome"] == "failed"] == [
+        f"{suite.ns}::stops raises KeyboardInterrupt: of the op"
+    ]

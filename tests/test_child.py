@@ -65,7 +65,8 @@ class TestClass:
 def test_expected(): ...
 
 def test_by_hand(customop_check):
-    customop_check(plain, torch.ones(3))
+    with pytest.raises(AssertionError, match="2 checks failed"):
+        customop_check(plain, torch.ones(3))
 """
 
 

@@ -30,3 +30,12 @@ def test_every_check_is_in_the_readme_and_in_the_docs() -> None:
         opt_in = "" if check.default else " (opt-in)"
         assert f"| `{check.name}` | {check.summary}{opt_in} |" in readme
         assert re.search(rf"`{re.escape(check.name)}`", page), check.name
+
+
+def test_every_fault_names_a_test_that_there_is() -> None:
+    page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 20
+    for file, test in named:
+        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert not test or f"def {test}(" in source, test

@@ -130,3 +130,20 @@ def test_every_check_fails_through_the_plugin_alone_and_under_xdist(planted: Sui
             assert nodeid.endswith(f"-{check}]")
             for result in (alone, apart):
                 assert any(line.startswith(f"FAILED {nodeid}") for line in result.outlines)
+
+
+def test_a_child_process_finds_the_same_in_the_same_words(planted: Suite) -> None:
+    ran = []
+    for name, more in (("here", ()), ("isolated", ("--customop-isolate",))):
+        scripts = planted.path / name
+        given = ("test_it.py", "--customop-report=report.json", f"--customop-repro-dir={scripts}")
+        planted.run(*given, *more, checks=None)
+        results = planted.results()
+        for one in results:
+            del one["duration"]
+            one["repro"] = one["repro"].replace(" --customop-isolate", "")
+        ran.append((results, {one.name: one.read_bytes() for one in scripts.iterdir()}))
+    (here, scripts_here), (isolated, scripts_isolated) = ran
+    assert {one["check"] for one in here if one["outcome"] == "failed"} == CHECKS
+    assert isolated == here
+    assert scripts_isolated == scripts_here
