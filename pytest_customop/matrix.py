@@ -117,6 +117,7 @@ def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
 
 
 Key = tuple[str, ...]
+Widths = dict[tuple[object, ...], tuple[int, str]]
 
 
 def _plan_one(
@@ -154,11 +155,12 @@ def _plan_one(
         ]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
+        widths = _widths(cases)
         for key, case, unsupported in cases:
             if unsupported:
                 yield key, Planned("-".join(filter(None, key)), name, case, skip=unsupported)
             else:
-                yield from _items(declaration, key, case, cases, checks)
+                yield from _items(declaration, key, case, widths, checks)
                 if selects_body(settings.checks) and _runs_fully(declaration, case):
                     full = (*key, BODY)
                     yield full, Planned("-".join(filter(None, full)), name, case)
@@ -187,19 +189,18 @@ def _items(
     declaration: Declaration,
     key: Key,
     case: Case,
-    cases: Sequence[tuple[Key, Case, str | None]],
+    widths: Widths,
     checks: Sequence[Check],
 ) -> Iterator[tuple[Key, Planned]]:
-    widest = _is_widest(key, case, cases)
-    fully = _runs_fully(declaration, case)
+    widest = _width(case) >= widths[_kin(key, case)]
+    fully, name = _runs_fully(declaration, case), case.op.name
     for check in checks:
         if check.errors or (check.reference and case.reference is None):
             continue
         if check.needs is not None and not check.needs(case.op):
             continue
         if check.applies(case.requires_grad, case.op.has_formula, fully, widest):
-            full = (*key, check.name)
-            yield full, Planned("-".join(filter(None, full)), case.op.name, case, check)
+            yield (*key, check.name), Planned(f"{case.id}-{check.name}", name, case, check)
 
 
 def _error_items(
@@ -223,22 +224,24 @@ def _runs_fully(declaration: Declaration, case: Case) -> bool:
     return True in (declaration.requires_grad or ())
 
 
-def _is_widest(key: Key, case: Case, cases: Sequence[tuple[Key, Case, str | None]]) -> bool:
-    """Whether no other case differs from this one in nothing but a wider dtype of its kind."""
+def _kin(key: Key, case: Case) -> tuple[object, ...]:
+    """What is equal in cases that differ in nothing but the width of their dtype."""
+    dtype = case.placement.dtype
+    return (*key[:2], *key[3:], dtype.is_complex, dtype.is_floating_point)
 
-    def kind(dtype: torch.dtype) -> tuple[bool, bool]:
-        return (dtype.is_complex, dtype.is_floating_point)
 
-    def width(dtype: torch.dtype) -> tuple[int, str]:
-        return (dtype.itemsize, str(dtype))
+def _width(case: Case) -> tuple[int, str]:
+    return (case.placement.dtype.itemsize, str(case.placement.dtype))
 
-    mine = case.placement.dtype
-    siblings = (
-        other.placement.dtype
-        for its_key, other, skipped in cases
-        if its_key[:2] == key[:2] and its_key[3:] == key[3:] and not skipped
-    )
-    return all(width(dtype) <= width(mine) for dtype in siblings if kind(dtype) == kind(mine))
+
+def _widths(cases: Iterable[tuple[Key, Case, str | None]]) -> Widths:
+    """The widest dtype that runs, by `_kin`."""
+    found: Widths = {}
+    for key, case, skipped in cases:
+        if not skipped:
+            kin = _kin(key, case)
+            found[kin] = max(found.get(kin, (0, "")), _width(case))
+    return found
 
 
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:

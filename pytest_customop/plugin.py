@@ -1,4 +1,7 @@
-"""pytest's hooks, nothing else; the fixtures are in `fixtures.py`. Loading it imports no torch."""
+"""pytest's hooks, nothing else; the fixtures are in `fixtures.py`. Loading it imports no torch.
+
+Sessions without marked tests load it too, so that what only those need is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import hookspecs
-from .collection import CELL, items_of, plan_for
-from .marker import NAME
-from .records import carried_by
-from .rerun import failure_text
-from .samples import MarkError
+from .marks import CELL, NAME, concerns
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
-from .suggest import misspelt
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -67,6 +65,8 @@ def _as_usage_error() -> Iterator[None]:
 
 def _refuse_near_misses(session: Session) -> None:
     """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
+    from .suggest import misspelt
+
     with _as_usage_error():
         registry = session.registry(session.config.hook)
         session.note_unknown_checks(registry)
@@ -119,6 +119,10 @@ def _explain(code: str) -> int:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
+    if not concerns(collector, obj):
+        return None
+    from .collection import items_of
+
     with mistakes_told():
         return items_of(collector, name, obj)
 
@@ -135,6 +139,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
+    from .collection import plan_for
+
     session = metafunc.config.stash[SESSION]
     hook = metafunc.definition.ihook
     with mistakes_told():
@@ -153,6 +159,8 @@ def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
     """Tell an author's mistake as one collection error, without a traceback of the plugin."""
+    from .samples import MarkError
+
     try:
         yield
     except (MarkError, ValueError) as error:
@@ -235,6 +243,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
     from .engine import run_check
+    from .rerun import failure_text
 
     result = run_check(planned.check, planned.case)
     pyfuncitem.stash[RESULTS] = [result]
@@ -253,6 +262,8 @@ def pytest_runtest_makereport(
     planned = item.stash.get(PLANNED, None)
     if planned is None and RESULTS not in item.stash:
         return report
+    from .records import carried_by
+
     if call.when == "call" and planned is not None:
         _hold_to_its_check(item, planned, report)
     carried = carried_by(item, report)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 REPORTS = (".json",)
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option and its ini twin."""
 
     name: str
