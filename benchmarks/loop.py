@@ -1,11 +1,12 @@
 """The plugin against the loop that an author writes by hand, on the same cases and checks.
 
-    python benchmarks/loop.py [runs [dynamic]]
+    python benchmarks/loop.py [runs [dynamic [every]]]
 
 The cases are in `workload.py`, the loop is `by_hand.py`, the plugin's side `by_plugin.py`: each runs in
 a process of its own, by turns, with caches of the compiler that are empty at first ("cold", as in CI)
 and then with those that the run before it has left ("warm"). Prints both, in wall time and in
-CPU time, children included. With `dynamic`, both compile with dynamic sizes as well.
+CPU time, children included. With `dynamic` 1, both compile with dynamic sizes as well; with `every` N,
+every Nth sample of an op is taken only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from paired import HERE, Took, environment, folder, run, told
 CHECKS = "opcheck,compile.static,gradcheck.backward"
 
 
-def main(runs: int = 3, dynamic: int = 0) -> None:
+def main(runs: int = 3, dynamic: int = 0, every: int = 1) -> None:
     """Measure by turns and print."""
     checks = CHECKS + ",compile.dynamic" * bool(dynamic)
     sides = {
@@ -30,7 +31,7 @@ def main(runs: int = 3, dynamic: int = 0) -> None:
     }
     found: dict[tuple[str, str], list[Any]] = {}
     with folder() as name:
-        env = environment(Path(name))
+        env = {**environment(Path(name)), "CUSTOMOP_BENCHMARK_EVERY": str(every)}
         for turn in range(runs):
             for side in sorted(sides, reverse=turn % 2 == 1):
                 for state in ("cold", "warm"):

@@ -7,6 +7,7 @@ says more where other programs run on the machine as well.
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -76,8 +77,8 @@ def whole(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:
 
 
 def _cpu_of_children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def phase(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:

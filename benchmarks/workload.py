@@ -3,6 +3,7 @@
 As a test module it holds one marked test an op; `cases()` gives the same cases to a loop.
 """
 
+import os
 import warnings
 from typing import Any
 
@@ -77,6 +78,11 @@ else:
         (tensor(2, 16, 17), tensor(2, 6, 7), [3, 2]),
         (tensor(2, 6, 7), tensor(2, 6, 7), [0, 0]),
     ]
+
+
+# Every so many samples only, for a quick look.
+_EVERY = int(os.environ.get("CUSTOMOP_BENCHMARK_EVERY", "1"))
+OPS = {op: samples[::_EVERY] for op, samples in OPS.items()}
 
 
 def _marked(op: Any, samples: list[Any]) -> Any:

@@ -129,7 +129,7 @@ def _levels() -> dict[str, int]:
     """The levels of the root logger and of torch's own, by name, where there is one."""
     found = {"": logging.getLogger().level}
     for name, logger in [*logging.root.manager.loggerDict.items()]:
-        own = name.partition(".")[0] == "torch"
+        own = name == "torch" or name.startswith("torch.")
         if own and isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
             found[name] = logger.level
     return found

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .marker import NAME, Declaration, declare
+from .marker import Declaration, declare
+from .marks import CELL, NAME, marks_of
 from .samples import MarkError
 from .settings import Settings
 
@@ -24,27 +25,9 @@ if TYPE_CHECKING:
     from .notes import Tell
     from .planned import Planned
 
-CELL = "_customop_cell"
 CLASS_CHECKS = "test_customop"
 _STANDS_FOR = "_customop_stands_for"
 _in_progress: set[int] = set()
-
-
-def marks_of(obj: object) -> list[pytest.Mark]:
-    """The customop marks on a function or class itself, those of base classes included."""
-    if isinstance(obj, type):
-        stores = [vars(base).get("pytestmark", ()) for base in obj.__mro__]
-    elif isinstance(obj, (types.FunctionType, staticmethod, classmethod)):
-        stores = [vars(getattr(obj, "__func__", obj)).get("pytestmark", ())]
-    else:
-        return []
-    found: list[pytest.Mark] = []
-    for store in stores:
-        for mark in store if isinstance(store, (list, tuple)) else [store]:
-            plain = mark.mark if isinstance(mark, pytest.MarkDecorator) else mark
-            if isinstance(plain, pytest.Mark) and plain.name == NAME:
-                found.append(plain)
-    return found
 
 
 def place_of(obj: Any) -> str:

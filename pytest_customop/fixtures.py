@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .rerun import script_of
 from .session import RESULTS, SESSION
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     from .engine import run_declaration
     from .handles import ConformanceError
     from .marker import declare_call
+    from .rerun import script_of
 
     item = request.node
     session = item.config.stash[SESSION]

@@ -16,6 +16,7 @@ import pytest
 
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
+from .marks import NAME
 from .samples import MarkError, read_errors, read_id, read_samples
 from .suggest import unknown
 from .variants.neighbour import KINDS, Predicate
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from .ops import Op
 
-NAME = "customop_cases"
 P = ParamSpec("P")
 
 

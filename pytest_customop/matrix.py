@@ -73,6 +73,9 @@ def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
             )
 
 
+Widths = dict[tuple[object, ...], tuple[int, str]]
+
+
 def _plan_one(
     declaration: Declaration,
     settings: Settings,
@@ -107,8 +110,9 @@ def _plan_one(
         cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
+        widths = _widths(cases)
         for one in cases:
-            yield from _items(declaration, settings, one, cases, checks)
+            yield from _items(declaration, settings, one, widths, checks)
         yield from neighbours(declaration, settings, cases, checks, prefix, tell)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
@@ -135,14 +139,14 @@ def _items(
     declaration: Declaration,
     settings: Settings,
     one: Placed,
-    cases: Sequence[Placed],
+    widths: Widths,
     checks: Sequence[Check],
 ) -> Iterator[tuple[Key, Planned]]:
     """The checks and the body of one case."""
     if one.unsupported:
         yield one.skipped(one.unsupported)
         return
-    widest = _is_widest(one, cases)
+    widest = _width(one.case) >= widths[_kin(one)]
     fully = _runs_fully(declaration, one.case)
     for check in checks:
         if not check.errors and check.can_run(one.case, fully, widest):
@@ -168,23 +172,24 @@ def _runs_fully(declaration: Declaration, case: Case) -> bool:
     return True in (declaration.requires_grad or ())
 
 
-def _is_widest(one: Placed, cases: Sequence[Placed]) -> bool:
-    """Whether no other case differs from this one in nothing but a wider dtype of its kind."""
+def _kin(one: Placed) -> tuple[object, ...]:
+    """What is equal in cases that differ in nothing but the width of their dtype."""
+    dtype = one.case.placement.dtype
+    return (*one.key[:2], *one.key[3:], dtype.is_complex, dtype.is_floating_point)
 
-    def kind(dtype: torch.dtype) -> tuple[bool, bool]:
-        return (dtype.is_complex, dtype.is_floating_point)
 
-    def width(dtype: torch.dtype) -> tuple[int, str]:
-        return (dtype.itemsize, str(dtype))
+def _width(case: Case) -> tuple[int, str]:
+    return (case.placement.dtype.itemsize, str(case.placement.dtype))
 
-    mine = one.case.placement.dtype
-    key = one.key
-    siblings = (
-        other.case.placement.dtype
-        for other in cases
-        if other.key[:2] == key[:2] and other.key[3:] == key[3:] and not other.unsupported
-    )
-    return all(width(dtype) <= width(mine) for dtype in siblings if kind(dtype) == kind(mine))
+
+def _widths(cases: Iterable[Placed]) -> Widths:
+    """The widest dtype that runs, by `_kin`."""
+    found: Widths = {}
+    for one in cases:
+        if not one.unsupported:
+            kin = _kin(one)
+            found[kin] = max(found.get(kin, (0, "")), _width(one.case))
+    return found
 
 
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:

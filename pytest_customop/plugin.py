@@ -1,4 +1,7 @@
-"""pytest's hooks, nothing else; the fixtures are in `fixtures.py`. Loading it imports no torch."""
+"""pytest's hooks, nothing else; the fixtures are in `fixtures.py`. Loading it imports no torch.
+
+Sessions without marked tests load it too, so that what only those need is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import hookspecs, workers
-from .child import is_child, isolate
-from .collection import CELL, items_of, plan_for
-from .marker import NAME
-from .records import carried_by
-from .rerun import failure_text
-from .samples import MarkError
+from . import hookspecs
+from .marks import CELL, NAME, concerns
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 from .settings import add_options
-from .suggest import misspelt
-from .timeouts import limit, refuse_without_timer, run_in_time
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -48,8 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = Session(config)
     config.pluginmanager.register(session, "customop-session")
     session.validate_command_line()
-    refuse_without_timer(config, session)
-    if session.settings.isolate and not is_child(config):
+    if session.settings.timeout:
+        from .timeouts import refuse_without_timer
+
+        refuse_without_timer(config, session)
+    if session.settings.isolate:
+        from .child import isolate
+
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
         _refuse_near_misses(session)
@@ -70,6 +71,8 @@ def _as_usage_error() -> Iterator[None]:
 
 def _refuse_near_misses(session: Session) -> None:
     """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
+    from .suggest import misspelt
+
     with _as_usage_error():
         registry = session.registry(session.config.hook)
         session.note_unknown_checks(registry)
@@ -122,6 +125,10 @@ def _explain(code: str) -> int:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
+    if not concerns(collector, obj):
+        return None
+    from .collection import items_of
+
     with mistakes_told():
         return items_of(collector, name, obj)
 
@@ -138,6 +145,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
+    from .collection import plan_for
+
     session = metafunc.config.stash[SESSION]
     hook = metafunc.definition.ihook
     with mistakes_told():
@@ -158,6 +167,8 @@ def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
     """Tell an author's mistake as one collection error, without a traceback of the plugin."""
+    from .samples import MarkError
+
     try:
         yield
     except (MarkError, ValueError) as error:
@@ -203,6 +214,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     planned: Any = callspec.params.get(CELL) if callspec is not None else None
     if planned is not None:
         item.stash[PLANNED] = planned
+        from .timeouts import limit
+
         limit(item, item.config.stash[SESSION])
 
 
@@ -247,6 +260,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
+    from .rerun import failure_text
+    from .timeouts import run_in_time
+
     result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
@@ -264,6 +280,8 @@ def pytest_runtest_makereport(
     planned = item.stash.get(PLANNED, None)
     if planned is None and RESULTS not in item.stash:
         return report
+    from .records import carried_by
+
     if call.when == "call" and planned is not None:
         _hold_to_its_check(item, planned, report)
     carried = carried_by(item, report)
@@ -301,6 +319,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     state = session.config.stash[SESSION]
     if _is_worker(session.config):
+        from . import workers
+
         workers.to_controller(state)
         return
     state.unfinished()
@@ -325,11 +345,15 @@ def _tell_once(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
+    from . import workers
+
     workers.from_worker(node, node.config.stash[SESSION])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
+    from . import workers
+
     workers.to_worker(node, node.config.stash[SESSION])
 
 
@@ -337,6 +361,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     state = config.stash[SESSION]
     for wrong in sorted(state.told_by_workers):
         terminalreporter.write_line(f"ERROR: customop: {wrong}", red=True)
+    if not state.records and not state.has_notes:
+        return
     notes = state.notes.lines(state.settings.max_samples)
     if state.records or notes:
         from .report.terminal import summary_lines

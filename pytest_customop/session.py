@@ -6,20 +6,19 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .collection import case_of
-from .notes import Notes
 from .settings import NUMBER, Settings, on_command_line, read_settings, validate
-from .shards import split
 
 if TYPE_CHECKING:
     from .checks import Registry
     from .child.deaths import Died
+    from .notes import Notes
     from .planned import Planned
     from .results import CheckResult
 
@@ -41,7 +40,6 @@ class Session:
         self.settings: Settings = read_settings(config)
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
-        self.notes = Notes()
         self.workers = 0  # that the controller has started
         self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
         self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
@@ -50,6 +48,18 @@ class Session:
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
         self._ini_validated = False
+
+    @functools.cached_property
+    def notes(self) -> Notes:
+        """What there is to say beside the results."""
+        from .notes import Notes
+
+        return Notes()
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether there is anything to say, as far as it was asked for."""
+        return "notes" in vars(self)
 
     def validate_command_line(self) -> None:
         """Raise `pytest.UsageError` for what was given there and is not allowed."""
@@ -118,6 +128,9 @@ class Session:
         shard = self.settings.shard
         if shard is None:
             return []
+        from .collection import case_of
+        from .shards import split
+
         items[:], others, self.notes.shard = split(
             items, case_of, lambda item: item.nodeid, shard, self.settings.durations
         )
@@ -127,6 +140,8 @@ class Session:
         """The status that the session ends with, of the one that pytest found."""
         if self.told_by_workers:
             return pytest.ExitCode.USAGE_ERROR
+        if not self.has_notes:
+            return status
         shard = self.notes.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards

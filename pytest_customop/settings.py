@@ -9,16 +9,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from .files import why_unusable, why_unwritable
-from .shards import Shard, parse, read_durations
 from .suggest import unknown
 
 if TYPE_CHECKING:
     import torch
+
+    from .shards import Shard
 
 REPORTS = (".json",)
 AMOUNTS = ("off", "quick", "full")
@@ -27,8 +28,7 @@ DURATIONS = "customop_durations"
 NUMBER = "customop_number"
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option and its ini twin."""
 
     name: str
@@ -319,8 +319,12 @@ def _count(config: pytest.Config, name: str) -> int | None:
 
 def _shard(config: pytest.Config) -> Shard | None:
     text = _text(config, "shard")
+    if not text:
+        return None
+    from .shards import parse
+
     try:
-        return parse(text) if text else None
+        return parse(text)
     except ValueError as error:
         raise pytest.UsageError(f"--customop-shard={text}: {error}") from None
 
@@ -333,6 +337,8 @@ def _durations(config: pytest.Config) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in _paths(config, "durations"):
         try:
+            from .shards import read_durations
+
             found.update(read_durations(config.invocation_params.dir / text.strip()))
         except ValueError as error:
             raise pytest.UsageError(f"--customop-durations={text.strip()}: {error}") from None

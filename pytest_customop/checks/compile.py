@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,9 @@ from ..values import is_plain
 from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
 from .fake_scripts import traced
 from .registry import Check
+
+# Which graph of the process a guard belongs to; it depends on what was compiled before.
+_NUMBER = re.compile(r"- \d+/\d+: ")
 
 
 def check_static(case: Case) -> None:
@@ -215,7 +219,7 @@ def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> No
         "compile-recompiles",
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "
         f"{case.op.name} itself works at the other size",
-        str(error).strip(),
+        _NUMBER.sub("- ", str(error).strip()),
         repro=traced([(_index(case, name), dim)], insist=True),
     )
 

@@ -21,11 +21,13 @@ def is_child(config: pytest.Config) -> bool:
 
 
 def isolate(config: pytest.Config, session: Session) -> None:
-    """Have a child run this session's items.
+    """Have a child run this session's items, unless it is one itself.
 
     Raises:
         pytest.UsageError: where that cannot be.
     """
+    if is_child(config):
+        return
     if os.name != "posix":
         raise pytest.UsageError("--customop-isolate: needs Linux or macOS")
     if config.getoption("usepdb", False):

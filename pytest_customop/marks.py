@@ -1,0 +1,37 @@
+"""Which functions and classes carry the mark; loaded in every session, so it imports next to nothing."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+NAME = "customop_cases"
+CELL = "_customop_cell"
+
+
+def marks_of(obj: object) -> list[pytest.Mark]:
+    """The customop marks on a function or class itself, those of base classes included."""
+    if isinstance(obj, type):
+        stores = [vars(base).get("pytestmark", ()) for base in obj.__mro__]
+    elif isinstance(obj, (types.FunctionType, staticmethod, classmethod)):
+        stores = [vars(getattr(obj, "__func__", obj)).get("pytestmark", ())]
+    else:
+        return []
+    found: list[pytest.Mark] = []
+    for store in stores:
+        for mark in store if isinstance(store, (list, tuple)) else [store]:
+            plain = mark.mark if isinstance(mark, pytest.MarkDecorator) else mark
+            if isinstance(plain, pytest.Mark) and plain.name == NAME:
+                found.append(plain)
+    return found
+
+
+def concerns(collector: Any, obj: object) -> bool:
+    """Whether the mark is on an object that pytest collects, on something in it, or on its module."""
+    if any(mark.name == NAME for mark in collector.own_markers):
+        return True
+    if marks_of(obj):
+        return True
+    return isinstance(obj, type) and any(marks_of(one) for one in vars(obj).values())
