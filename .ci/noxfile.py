@@ -20,6 +20,9 @@ RELEASED = (
     "torchao==0.18.0",
 )
 
+# What tells most for its time; known_beside.py expects no other.
+BESIDE = "--customop-checks=fake.forward,fake.backward,values.uninitialized"
+
 
 @nox.session(python="3.11")
 def released(session: nox.Session) -> None:
@@ -28,4 +31,10 @@ def released(session: nox.Session) -> None:
     session.install(*RELEASED)
     session.install("-e", ".")
     # The packages warn about each other's absence and about what they use of torch.
-    session.run("pytest", "tests/released", "-W", "default", *session.posargs)
+    common = ("-W", "default", *session.posargs)
+    beside = "tests/released/beside"
+    session.run(
+        "pytest", "tests/released", f"--ignore={beside}", "--customop-variants=off", *common
+    )
+    # Neighbours of plain examples: compiled kernels that trust their arguments die of some.
+    session.run("pytest", beside, "--customop-isolate", "--customop-timeout=60", BESIDE, *common)
