@@ -61,7 +61,7 @@ OPTIONS = (
     ),
     Option(
         "memory",
-        "gigabytes that the child of --customop-isolate may hold (default: 80 % of what is free); "
+        "gigabytes that the child of --customop-isolate may hold (default: four fifths of what is free); "
         "0: any number",
         "GB",
     ),

@@ -54,7 +54,14 @@ class Child:
         self._connection: Connection[Any, Any] = ours
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, *_flags(), "-c", _BOOT, str(theirs.fileno()), json.dumps(sys.path)],
+                [
+                    sys.executable,
+                    *_flags(),
+                    "-c",
+                    _BOOT,
+                    str(theirs.fileno()),
+                    json.dumps(sys.path),
+                ],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL if quiet else None,
