@@ -22,14 +22,10 @@ ENTRIES: dict[str, Explanation] = {
             "request down with it. Where the op reads or writes beyond its memory without crashing, "
             "results are wrong."
         ),
-        before=(
-            "const float* p = x.data_ptr<float>();\n"
-            "for (int64_t i = 0; i <= x.numel(); ++i) sum += p[i];"
-        ),
+        before="out = torch.empty_like(x)\nlib.scale(x.data_ptr(), out.data_ptr(), x.numel())",
         after=(
-            "auto dense = x.contiguous();\n"
-            "const float* p = dense.const_data_ptr<float>();\n"
-            "for (int64_t i = 0; i < dense.numel(); ++i) sum += p[i];"
+            "x = x.contiguous()\nout = torch.empty_like(x)\n"
+            "lib.scale(x.data_ptr(), out.data_ptr(), x.numel())"
         ),
         docs=(torch_docs.CUSTOM_OP,),
     ),
@@ -47,5 +43,6 @@ ENTRIES: dict[str, Explanation] = {
             "for _ in range(100):\n    if not abs(step) > eps:\n        break\n"
             "    step = step / 2 + noise"
         ),
+        docs=(torch_docs.CUSTOM_OP,),
     ),
 }
