@@ -34,7 +34,7 @@ def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script
         return script
     named = re.sub(r"[^\w.]+", "-", item.nodeid.replace(".py::", "-")).strip("-")
     try:
-        path = script.write(folder / f"{named}{f'-{number}' if number else ''}.py")
+        path = script.write(folder / f"repro-{named}{f'-{number}' if number else ''}.py")
     except OSError as error:  # the finding counts, with or without its script
         session.notes.unwritten[str(folder)] = error.strerror or str(error)
         return script

@@ -194,8 +194,8 @@ def test_scripts_are_written_and_fail(suite: Suite, workers: tuple[str, ...]) ->
     folder = suite.path / "scripts" / "here"
     written = sorted(path.name for path in folder.iterdir())
     assert written == [
-        "test_it-test_by_hand.py",
-        "test_it-test_turned-cpu-float32-nograd-0-fake.forward.py",
+        "repro-test_it-test_by_hand.py",
+        "repro-test_it-test_turned-cpu-float32-nograd-0-fake.forward.py",
     ]
     assert f"repro  scripts/here/{written[1]}" in result.outlines
     for name in written:
