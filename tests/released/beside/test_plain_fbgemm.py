@@ -19,8 +19,8 @@ def listed(neighbour):
     """Why a neighbour is left out: these kernels do not look at their offsets and lengths."""
     if neighbour.step.endswith("expanded"):
         return "one number repeated is read past its end; whether that crashes is chance"
-    if neighbour.step.startswith(("permute_list.", "inv_permute_list.")):
-        return "no permutation any more"
+    if neighbour.step.endswith((".highest", ".lowest")):
+        return "indices, lengths and offsets that do not fit the values any more"
     return None
 
 
