@@ -102,12 +102,13 @@ def vmap_rule_loses_gradients():
     ),
 )
 def vmap_rule_is_right():
-    """The vmap rule moves batched dims to the front and gives the others a dim of size 1."""
+    """The vmap rule moves batched dims to the front and gives the others dims of size 1."""
 
     def rule(op, info, in_dims, x, w):
         x = x.movedim(in_dims[0], 0) if in_dims[0] is not None else x[None]
         w = w.movedim(in_dims[1], 0) if in_dims[1] is not None else w[None]
-        return (x * w[:, None]).sum(-1), 0
+        w = w.reshape(w.shape[0], *[1] * (x.dim() - 2), w.shape[1])
+        return (x * w).sum(-1), 0
 
     return _weighted("vmap_rule_is_right", rule)
 
