@@ -363,6 +363,10 @@ def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
     return torch.compile(function, fullgraph=True, backend=backend, **options)
 
 
+# On torch 2.4 what is kept counts against the limit of other functions; between, it was not tried.
+GRAPHS_CAN_STAY = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+
+
 def keep_compiled(function: Any) -> None:
     """Keep what `compile_whole` made of a function until `forget_compiled`. 2.4 to 2.15."""
     _compiled.remove(function.__code__)

@@ -59,7 +59,7 @@ class Graph:
 def key_of(surrounded: Surrounded, case: Case) -> Key | None:
     """The key of a case in the function around its op; None if it can share no graph."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
-    if not all(is_plain(tensor) for tensor in tensors):
+    if not compat.GRAPHS_CAN_STAY or not all(is_plain(tensor) for tensor in tensors):
         return None
     homes = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     code = surrounded.code

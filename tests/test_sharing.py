@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop import CheckResult, Sample, shared_graphs, tensor
+from pytest_customop import CheckResult, Sample, compat, shared_graphs, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks import compile as checks
@@ -119,6 +119,10 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+shares = pytest.mark.skipif(not compat.GRAPHS_CAN_STAY, reason="every case has its own graph here")
+
+
+@shares
 def test_cases_that_differ_in_sizes_share_a_graph(compiled: list[str]) -> None:
     for shape in ((3, 4), (5, 7), (6, 2)):
         assert _run(_case(twice, *shape))[0] == "passed"
@@ -149,6 +153,7 @@ def test_a_case_that_fails_shares_nothing(compiled: list[str]) -> None:
     assert len(compiled) == 2
 
 
+@shares
 def test_graphs_that_are_kept_are_few() -> None:
     for by in range(shared_graphs._LIMIT + 3):
         assert _run(_case(twice, 3, 4, by=by))[0] == "passed"

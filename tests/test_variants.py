@@ -127,14 +127,14 @@ def test_different_sizes_change_apart() -> None:
 
 def test_positions_keep_their_sizes_and_their_range() -> None:
     index = tensor(values=[0, 3, 1])
-    given = Sample(([tensor(5, 4)], index), id="a")
+    given = Sample(([tensor(5, 6)], index), id="a")
     found = near(PICK, given)
     assert {"index.odd0", "index.empty0", "index.one0", "index.batch"}.isdisjoint(found)
     for step, value in (("index.lowest", 0), ("index.highest", 3)):
         drawn = draw(PICK, found[step].sample, FLOAT, 0)
         assert drawn.args[1].tolist() == [value] * 3
         assert drawn.args[1].dtype == torch.int64
-    assert shapes(PICK, found["odd"]) == [(7, 5), (3,)]
+    assert shapes(PICK, found["odd"]) == [(7, 9), (3,)]
 
 
 def test_a_permutation_stays_one() -> None:
@@ -143,6 +143,15 @@ def test_a_permutation_stays_one() -> None:
         assert not near(PICK, given, kinds=["positions"])
     flags = Sample(([tensor(2, 4)], tensor(values=[True, False])), id="a")
     assert {*near(PICK, flags, kinds=["positions"])} == {"index.lowest", "index.highest"}
+
+
+def test_sizes_that_listed_numbers_stand_for_stay() -> None:
+    offsets = Sample(([tensor(6, 8)], tensor(values=[0, 1, 4, 6])), id="a")
+    lengths = Sample(([tensor(6, 8)], tensor(values=[1, 3, 2])), id="a")
+    for given in (offsets, lengths):
+        found = near(PICK, given)
+        assert shapes(PICK, found["odd"])[0] == (6, 9)
+        assert {"empty0", "one0", "xs[0].odd0", "index.expanded", "index.highest"}.isdisjoint(found)
 
 
 def test_a_size_that_fixed_positions_have_stays() -> None:

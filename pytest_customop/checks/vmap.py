@@ -285,5 +285,6 @@ CHECKS = [
         "where a vmap rule is registered, torch.vmap equals a loop over the batch",
         check_loop,
         needs=_has_rule,
+        neighbours=("arguments",),
     )
 ]

@@ -52,6 +52,21 @@ class TensorArgument:
         """
         return self.spec.redrawable or (self.floating and self.spec.values is not None)
 
+    @property
+    def listed_whole(self) -> bool:
+        """Whether its values are whole numbers that the author has listed: mostly positions."""
+        return not self.floating and self.spec.values is not None
+
+    @functools.cached_property
+    def counted(self) -> frozenset[int]:
+        """The sizes that listed whole numbers may stand for: the end of offsets, the sum of lengths."""
+        if not self.listed_whole or self.dtype == torch.bool:
+            return frozenset()
+        listed = torch.as_tensor(self.spec.values)
+        if not listed.numel():
+            return frozenset()
+        return frozenset({int(listed.max()), int(listed.max()) + 1, int(listed.sum())})
+
     @functools.cached_property
     def span(self) -> tuple[float, float] | None:
         """The smallest and the largest of its listed values; None where none are listed."""

@@ -30,7 +30,7 @@ def _moves(each: TensorArgument, layout: str) -> bool:
     return (
         each.spec.layout in (None, "contiguous")
         and changes(layout, each.shape)
-        and not (each.mutated and layout == "expanded")
+        and not (layout == "expanded" and (each.mutated or each.listed_whole))
     )
 
 

@@ -39,6 +39,7 @@ def steps(given: Described) -> Iterator[Step]:
     tensors = [each for each in given.tensors if each.resizable]
     places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
     fixed = {size for each in given.tensors if not each.resizable for size in each.shape}
+    fixed |= {size for each in given.tensors for size in each.counted}
     free = [place for place in places if place.size not in fixed]
     if not free:
         return

@@ -27,10 +27,11 @@ def steps(given: Described) -> Iterator[Step]:
 def positions(given: Described) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all of them the lowest, or the highest.
 
-    So positions come twice. Those of a permutation stay: an op may rely on its being one.
+    So positions come twice. A permutation stays one, and so do offsets and lengths: an op may rely on
+    what they are.
     """
     for each in given.tensors:
-        if not each.floating and not _is_permutation(each):
+        if not each.floating and not _is_permutation(each) and not _counts(each, given):
             yield from _whole(each)
 
 
@@ -76,6 +77,15 @@ def _whole(each: TensorArgument) -> Iterator[Step]:
     ):
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
         yield Step(f"{each.path}.{name}", f"{each.path}: {words}", {each.path: spec}, rank)
+
+
+def _counts(each: TensorArgument, given: Described) -> bool:
+    """Whether the numbers seem to be offsets into another tensor, or lengths that add up to its size."""
+    if not each.counted:
+        return False
+    listed = torch.as_tensor(each.spec.values)
+    ends = {int(listed.max()), int(listed.sum())}
+    return any(size in ends for other in given.tensors if other is not each for size in other.shape)
 
 
 def _is_permutation(each: TensorArgument) -> bool:
