@@ -69,7 +69,7 @@ def test_every_setting_exists_under_one_of_its_names() -> None:
     }
     if torch.__version__.startswith("2.4."):
         late.add("enable_autograd_cache")
-    for module, wanted in compat._COMPILE_CONFIG.items():
+    for module, wanted in compat.compiler._COMPILE_CONFIG.items():
         config = importlib.import_module(module)
         for name in wanted:
             known = hasattr(config, name) or hasattr(config, old.get(name, name))

@@ -742,11 +742,11 @@ def _state() -> dict[str, Any]:
 
     dynamo = torch._dynamo
     pgo = sys.modules.get("torch._dynamo.pgo")
-    configs = {name: sys.modules[name] for name in compat._COMPILE_CONFIG}
+    configs = {name: sys.modules[name] for name in compat.compiler._COMPILE_CONFIG}
     return {
         "configs": {
             (module, name): getattr(configs[module], name, None)
-            for module, names in compat._COMPILE_CONFIG.items()
+            for module, names in compat.compiler._COMPILE_CONFIG.items()
             for name in names
         },
         "counters": {name: Counter(counter) for name, counter in dynamo.utils.counters.items()},

@@ -117,7 +117,7 @@ def test_configurations_of_older_torch(monkeypatch: pytest.MonkeyPatch, entries:
                 self._config[name] = value
 
     config = Config()
-    monkeypatch.setattr(compat, "_CONFIGURATIONS", ("customop_config",))
+    monkeypatch.setattr(compat.configuration, "_CONFIGURATIONS", ("customop_config",))
     monkeypatch.setitem(sys.modules, "customop_config", config)  # type: ignore[arg-type]
 
     def value(name: str) -> Any:

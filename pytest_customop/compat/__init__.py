@@ -1,0 +1,93 @@
+"""The only package that touches private torch API: one function a need.
+
+Each function says which torch versions it was seen working on; the tests of `compat` have a test for
+each, which fails when torch moves what it stands on.
+"""
+
+from __future__ import annotations
+
+from torch._ops import OpOverload, OpOverloadPacket
+
+from .compiler import (
+    GRAPHS_CAN_STAY,
+    TRACE_LOGGER,
+    compile_session,
+    compile_whole,
+    counting_backend,
+    forget_compiled,
+    keep_compiled,
+    maybe_mark_dynamic,
+    refusing_recompiles,
+)
+from .configuration import compiler_configuration
+from .fakes import (
+    enter_fake_mode,
+    fake_cause,
+    fake_mode,
+    is_data_dependent,
+    is_fake,
+    missing_fake_kernel,
+    to_fake,
+)
+from .ops import (
+    defining_module,
+    device_types,
+    has_autocast_rule,
+    has_autograd_formula,
+    has_vmap_rule,
+    is_custom_op_def,
+    kernel_in_python,
+    overload_name,
+    overload_of,
+    packet_name,
+    python_kernels,
+    refuses_alias,
+    registered_names,
+    schema_of,
+)
+from .symbols import expression, guards, is_constant_size, substitute, value_range
+from .tensors import neg_view, observe_calls, storage_id
+
+__all__ = [
+    "GRAPHS_CAN_STAY",
+    "TRACE_LOGGER",
+    "OpOverload",
+    "OpOverloadPacket",
+    "compile_session",
+    "compile_whole",
+    "compiler_configuration",
+    "counting_backend",
+    "defining_module",
+    "device_types",
+    "enter_fake_mode",
+    "expression",
+    "fake_cause",
+    "fake_mode",
+    "forget_compiled",
+    "guards",
+    "has_autocast_rule",
+    "has_autograd_formula",
+    "has_vmap_rule",
+    "is_constant_size",
+    "is_custom_op_def",
+    "is_data_dependent",
+    "is_fake",
+    "keep_compiled",
+    "kernel_in_python",
+    "maybe_mark_dynamic",
+    "missing_fake_kernel",
+    "neg_view",
+    "observe_calls",
+    "overload_name",
+    "overload_of",
+    "packet_name",
+    "python_kernels",
+    "refuses_alias",
+    "refusing_recompiles",
+    "registered_names",
+    "schema_of",
+    "storage_id",
+    "substitute",
+    "to_fake",
+    "value_range",
+]

@@ -1,0 +1,113 @@
+"""Fake tensors, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from .ops import overload_name
+
+
+def fake_mode(*, scalar_outputs: bool = True) -> Any:
+    """A FakeTensorMode that allows sizes that depend on data. 2.4 to 2.15.
+
+    Args:
+        scalar_outputs: whether `.item()` gives a symbol; False: it raises, as under torch.compile.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=scalar_outputs))
+
+
+@contextmanager
+def enter_fake_mode(mode: Any) -> Iterator[None]:
+    """Run ops on fake tensors, dispatched as torch.compile does while it traces. 2.4 to 2.15.
+
+    torch neither logs nor warns about what it does: where warnings are errors, one of its own would
+    look like the fake kernel's failure.
+    """
+    import torch._refs  # noqa: F401 -- registers decompositions that do not make sizes constant
+    from torch._dispatch.python import enable_python_dispatcher
+
+    experimental = ("fx.experimental.recording", "fx.experimental.symbolic_shapes")
+    names = (*experimental, "_subclasses.fake_tensor")
+    loggers = [logging.getLogger(f"torch.{name}") for name in names]
+    disabled = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True  # a level would do, and each change of one costs 0.2 ms
+        with warnings.catch_warnings(), mode, enable_python_dispatcher():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, before in zip(loggers, disabled, strict=True):
+            logger.disabled = before
+
+
+def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
+    """The fake tensor of a real one; views of one storage stay that. 2.4 to 2.15.
+
+    Args:
+        mode: from `fake_mode`.
+        tensor: not a view in autograd's sense if it is to be symbolic.
+        name: of the argument; each of its sizes becomes a symbol of its own, and strides and offset
+            expressions of these, or symbols where they are none. None: plain numbers.
+
+    Raises:
+        Exception: of many types, for tensors that have no fake.
+    """
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
+    if name is None or tensor.layout != torch.strided:
+        return mode.from_tensor(tensor, static_shapes=True)  # type: ignore[no-any-return]
+    every = [DimDynamic.DYNAMIC] * tensor.dim()
+    context: Any = StatelessSymbolicContext(dynamic_sizes=every)
+    return mode.from_tensor(  # type: ignore[no-any-return]
+        tensor, source=ConstantSource(name), symbolic_context=context
+    )
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is a fake one. 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def missing_fake_kernel(error: BaseException) -> str | None:
+    """The `ns::name` of the custom op that has no fake kernel, if that is the error. 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    if isinstance(error, UnsupportedOperatorException):
+        func = error.func
+        own = isinstance(func, OpOverload) and func.namespace not in ("aten", "prims", "prim")
+        name = overload_name(func) if own else None
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        return name if name and not has_kernel(name, "Meta") else None
+    found = re.search(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>", str(error))
+    return found.group(1) if found else None
+
+
+def fake_cause(error: Exception) -> Exception:
+    """What a kernel for meta tensors raised, where torch says no more than "unsupported". 2.4 to 2.15."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    cause = error.__context__
+    told = isinstance(error, UnsupportedOperatorException) and isinstance(cause, Exception)
+    return cause if told and isinstance(cause, Exception) else error
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    """Whether torch raised because it cannot compare a size that depends on data. 2.4 to 2.15."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return isinstance(error, GuardOnDataDependentSymNode)

@@ -1,0 +1,83 @@
+"""Symbolic sizes: their expressions, ranges and guards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def expression(size: Any) -> Any:
+    """The sympy expression of a SymInt, SymFloat or SymBool; numbers as they are. 2.4 to 2.15."""
+    return size.node.expr if hasattr(size, "node") else size
+
+
+def substitute(found: Any, values: Mapping[Any, int]) -> Any:
+    """A sympy expression with numbers for symbols; other values as they are. 2.4 to 2.15.
+
+    Returns:
+        a number or a bool where no symbol is left, an expression otherwise.
+    """
+    import sympy  # type: ignore[import-untyped]
+
+    if not isinstance(found, sympy.Basic):
+        return found
+    found = found.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()})
+    if found in (sympy.true, sympy.false):
+        return bool(found)
+    if found.free_symbols or not found.is_number:
+        return found
+    return int(found) if found.is_integer else float(found)
+
+
+def is_constant_size(size: Any) -> bool:
+    """Whether a size is, or has become, a plain number. 2.4 to 2.15."""
+    from torch.fx.experimental.symbolic_shapes import is_concrete_int
+
+    return is_concrete_int(size)
+
+
+def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
+    """The least and the largest value of a symbol; None where there is no bound. 2.4 to 2.15."""
+    found = mode.shape_env.var_to_range[symbol]
+    low, high = (
+        int(end) if getattr(end, "is_Integer", False) else None
+        for end in (found.lower, found.upper)
+    )
+    return low, high if high is None or high < 2**62 else None
+
+
+def guards(mode: Any) -> list[tuple[Any, str | None]]:
+    """What a fake mode assumed about sizes, in order: (sympy relation, line). 2.4 to 2.15.
+
+    The line, `file:number in function: source`, is the last one outside of torch and of this
+    package; None where torch does not keep it (from 2.5 on, if torch's own code asked).
+    """
+    return [(guard.expr, _authors_line(_frames(guard))) for guard in mode.shape_env.guards]
+
+
+def _frames(guard: Any) -> list[Any]:
+    if hasattr(guard, "stack"):
+        return list(guard.stack.summary())
+    found = (guard.sloc.framework_loc, guard.sloc.maybe_user_loc)
+    return [frame for frame in found if hasattr(frame, "filename")]
+
+
+def _authors_line(frames: list[Any]) -> str | None:
+    own = (Path(torch.__file__).parent, Path(__file__).parents[1])
+    hidden = tuple(str(folder) + os.sep for folder in own)
+    for frame in reversed(frames):
+        if frame.filename.startswith(hidden):
+            continue
+        return (
+            f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {(frame.line or '').strip()}"
+        )
+    return None
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
