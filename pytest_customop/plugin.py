@@ -13,8 +13,8 @@ import pytest
 
 from . import hookspecs
 from .marks import CELL, NAME, concerns
+from .options import add_options
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
-from .settings import add_options
 
 if TYPE_CHECKING:
     from .checks import Check
