@@ -50,7 +50,10 @@ class Comparing(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 args, kwargs = inputs()
-outputs = [each for each in tree_leaves(op(*args, **kwargs)) if each.requires_grad]
+outputs = [
+    each for each in tree_leaves(op(*args, **kwargs))
+    if isinstance(each, torch.Tensor) and each.requires_grad
+]
 inputs_ = [
     each for each in tree_leaves((args, kwargs))
     if isinstance(each, torch.Tensor) and each.requires_grad
