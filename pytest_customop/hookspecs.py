@@ -43,5 +43,6 @@ def pytest_customop_modify_cases(definition: pytest.Item, planned: list[Planned]
 
     Args:
         definition: the test, with its name, path and markers.
-        planned: the items to be, sorted by id.
+        planned: the items to be, sorted by id; those of neighbours of the samples among them
+            (`Planned.is_neighbour`).
     """
