@@ -192,6 +192,10 @@ def test_hangs(): ...
 """
 
 
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
     """A session that hangs in its child; the process id of that."""
     suite.test("import os\n" + HANGS)
@@ -205,6 +209,8 @@ def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        # Background jobs of a shell ignore it, and so would this one.
+        preexec_fn=_heed_ctrl_c,
     )
     begun = suite.path / "begun"
     while not (begun.exists() and begun.read_text().endswith("\n")):
@@ -233,7 +239,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /p
 def test_ctrl_c_ends_the_session_and_its_child_and_leaves_a_report(suite: Suite) -> None:
     session, child = _start(suite)
     os.killpg(session.pid, signal.SIGINT)
-    output, _ = session.communicate()
+    output, _ = session.communicate(timeout=300)
     assert session.returncode == pytest.ExitCode.INTERRUPTED, output
     _wait_until_gone(child)
     assert [(one["outcome"], one["message"]) for one in suite.results()] == [
