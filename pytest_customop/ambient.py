@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import sys
@@ -108,6 +109,13 @@ def _parent(path: str) -> str:
 
 def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+_DETERMINISTIC: Any = importlib.import_module("torch.utils.deterministic")
+
+
+def _set_filling(value: bool) -> None:
+    _DETERMINISTIC.fill_uninitialized_memory = value
 
 
 def _deterministic() -> tuple[bool, bool]:
@@ -222,6 +230,13 @@ SETTINGS: tuple[Setting, ...] = (
         lambda value: (not value[0], True),
         "(torch.are_deterministic_algorithms_enabled(),"
         " torch.is_deterministic_algorithms_warn_only_enabled())",
+    ),
+    Setting(
+        "the filling of fresh memory",
+        lambda: _DETERMINISTIC.fill_uninitialized_memory,
+        _set_filling,
+        None,  # with the algorithms turned, it shows in values
+        "torch.utils.deterministic.fill_uninitialized_memory",
     ),
     _flag(
         "torch.backends.cudnn.benchmark",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -10,6 +11,12 @@ import kit
 import pytest
 
 pytest_plugins = "pytester"
+
+
+def pytest_configure() -> None:
+    """Background jobs of a shell ignore Ctrl-C, and so would the processes that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

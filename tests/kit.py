@@ -149,7 +149,7 @@ class Suite:
 
     def _args(self, args: Sequence[str], checks: str | None) -> list[str]:
         selected = [f"--customop-checks={checks}"] if checks else []
-        if not any(one.startswith("--customop-variants") for one in args):
+        if not any(str(one).startswith("--customop-variants") for one in args):
             selected.append("--customop-variants=off")  # a test is of the samples that it gives
         return ["-p", "no:randomly", *selected, *args]
 

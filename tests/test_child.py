@@ -192,10 +192,6 @@ def test_hangs(): ...
 """
 
 
-def _heed_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
     """A session that hangs in its child; the process id of that."""
     suite.test("import os\n" + HANGS)
@@ -209,8 +205,6 @@ def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        # Background jobs of a shell ignore it, and so would this one.
-        preexec_fn=_heed_ctrl_c,
     )
     begun = suite.path / "begun"
     while not (begun.exists() and begun.read_text().endswith("\n")):

@@ -76,7 +76,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("custom_op_db")
     (folder / "test_db.py").write_text(MARKED, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_db.py"]
-    command += ["-p", "no:randomly", "--customop-report=report.json"]
+    command += ["-p", "no:randomly", "--customop-variants=off", "--customop-report=report.json"]
     session = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert session.returncode in (0, 1), session.stdout + session.stderr
     return _read(folder / "report.json")

@@ -165,12 +165,13 @@ def test_the_check_puts_everything_back() -> None:
     assert [setting.read() for setting in ambient.SETTINGS] == before
 
 
-def test_every_setting_has_another_value_but_two() -> None:
+def test_nearly_every_setting_has_another_value() -> None:
     """A setting that turn() leaves alone would be seen changed only once."""
     before = {name: setting.read() for name, setting in SETTINGS.items()}
     ambient.turn()
     same = {name for name, setting in SETTINGS.items() if setting.read() == before[name]}
-    assert same <= {"inference mode", "the default device", "the environment's variables"}
+    unturned = {"inference mode", "the default device", "the filling of fresh memory"}
+    assert same <= {*unturned, "the environment's variables"}
 
 
 @pytest.mark.parametrize(
