@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,17 +185,31 @@ def _looks_different(sample: Sample, layout: str) -> bool:
 
 def skip_reason(declaration: Declaration, cell: Cell) -> str | None:
     """Why the mark leaves this cell out, or None."""
-    if declaration.skip_if is None:
+    return reason_by(declaration, "skip_if", declaration.skip_if, cell)
+
+
+def reason_by(
+    declaration: Declaration,
+    keyword: str,
+    predicate: Callable[[Any], str | None] | None,
+    asked: Any,
+) -> str | None:
+    """What a function of the mark says of a cell or neighbour: a reason to leave it out, or None.
+
+    Raises:
+        MarkError: for what the function raises, and for what is no reason.
+    """
+    if predicate is None:
         return None
     try:
-        reason = declaration.skip_if(cell)
+        reason = predicate(asked)
     except Exception as error:
         raise MarkError(
-            f"customop_cases at {declaration.where}: skip_if raised {type(error).__name__}: {error}"
+            f"customop_cases at {declaration.where}: {keyword} raised {type(error).__name__}: {error}"
         ) from error
     if reason is None or (isinstance(reason, str) and reason.strip()):
         return reason
     raise MarkError(
-        f"customop_cases at {declaration.where}: skip_if returned {reason!r}: "
+        f"customop_cases at {declaration.where}: {keyword} returned {reason!r}: "
         "return the reason as a string, or None"
     )

@@ -41,7 +41,7 @@ def plan(
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
         tell: called with what a cap on samples leaves out of a mark, and with how many neighbours of
-            its samples are tried.
+            its samples are left out.
 
     Raises:
         MarkError: for the same op and sample twice, and for what a samples function does wrong.

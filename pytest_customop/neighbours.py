@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .cells import skip_reason
+from .cells import reason_by, skip_reason
 from .checks import Check
 from .marker import Declaration
-from .notes import NeighbourCount, Tell
+from .notes import NeighboursLeft, Tell
 from .planned import Key, Placed, Planned, placed
-from .samples import MarkError
 from .settings import Settings
 from .variants.choice import chosen, signature
 from .variants.neighbour import APART, KINDS, Neighbour
@@ -38,7 +37,7 @@ def neighbours(
         cases: every case of one device.
         checks: those that run for the mark.
         prefix: what stands for the op in the ids.
-        tell: called with how many there are, if there are any.
+        tell: called with how many are left out.
     """
     useful = [check for check in checks if _is_wanted(check, settings)]
     if settings.variants == "off" or not declaration.variants or not useful:
@@ -47,8 +46,8 @@ def neighbours(
     seen = {signature(one.case.sample) for one in cases}
     for beside in _bases(declaration, cases):
         yield from plan.beside(beside, set(seen))
-    if tell is not None and plan.names:
-        tell(plan.count())
+    if tell is not None:
+        tell(plan.left_out())
 
 
 def _is_wanted(check: Check, settings: Settings) -> bool:
@@ -81,15 +80,11 @@ class _Plan:
         self._checks = checks
         self._prefix = prefix
         self._apart: dict[str, str | None] = {}
-        self.names: set[str] = set()
-        self._risky: set[str] = set()
         self._left: set[str] = set()
 
-    def count(self) -> NeighbourCount:
-        """How many there are."""
-        op, where = self._declaration.op.name, self._declaration.where
-        tried = len(self.names - self._risky)
-        return NeighbourCount(op, where, tried, len(self._risky), len(self._left))
+    def left_out(self) -> NeighboursLeft:
+        """How many the amount leaves out."""
+        return NeighboursLeft(self._declaration.op.name, self._declaration.where, len(self._left))
 
     def beside(self, bases: Sequence[Placed], seen: set[Any]) -> Iterator[tuple[Key, Planned]]:
         """The items beside the cases of one sample, which differ in requires_grad only."""
@@ -131,14 +126,14 @@ class _Plan:
             return
         here = placed(self._declaration, self._settings, cell, sample, self._prefix)
         here = replace(here, case=replace(here.case, beside=base.case, change=neighbour.words))
-        self.names.add(here.cell.sample_id)
-        reason = _unsupported(self._declaration, neighbour)
+        variants = self._declaration.variants
+        unfit = variants if callable(variants) else None
+        reason = reason_by(self._declaration, "variants", unfit, neighbour)
         if reason:
             yield here.skipped(reason)
             return
         risk = self._why_apart(cell.device) if neighbour.reads_beyond else None
         if risk and not self._settings.isolate:
-            self._risky.add(here.cell.sample_id)
             yield here.skipped(f"{risk}: {APART}")
             return
         for check in checks:
@@ -158,21 +153,3 @@ def _tells(check: Check, base: Placed, neighbour: Neighbour, both: bool) -> bool
     if neighbour.kind == "gradients":
         return with_gradients
     return check.gradients is True or not with_gradients or not both
-
-
-def _unsupported(declaration: Declaration, neighbour: Neighbour) -> str | None:
-    """Why the mark's predicate leaves a neighbour out, or None."""
-    if not callable(declaration.variants):
-        return None
-    try:
-        reason = declaration.variants(neighbour)
-    except Exception as error:
-        raise MarkError(
-            f"customop_cases at {declaration.where}: variants raised {type(error).__name__}: {error}"
-        ) from error
-    if reason is None or (isinstance(reason, str) and reason.strip()):
-        return reason
-    raise MarkError(
-        f"customop_cases at {declaration.where}: variants returned {reason!r}: "
-        "return the reason as a string, or None"
-    )

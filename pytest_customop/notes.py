@@ -40,26 +40,22 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class NeighbourCount:
-    """How many neighbours the samples of one mark have on one device.
+class NeighboursLeft:
+    """How many neighbours of one mark's samples the session's amount leaves out, on one device.
 
     Args:
         op: `namespace::name`.
         where: file, line and name of what is marked.
-        tried: how many run.
-        apart: how many would run in a process of their own only.
-        left: how many the session's amount leaves out.
+        left: how many.
     """
 
     op: str
     where: str
-    tried: int
-    apart: int
     left: int
 
 
 # Takes in what there is to say of a mark.
-Tell = Callable[["LeftOut | NeighbourCount"], None]
+Tell = Callable[["LeftOut | NeighboursLeft"], None]
 
 
 @dataclass(frozen=True)
@@ -110,13 +106,13 @@ class Notes:
     """
 
     left_out: dict[tuple[str, str], LeftOut] = field(default_factory=dict)
-    neighbours: dict[tuple[str, str], NeighbourCount] = field(default_factory=dict)
+    neighbours: dict[tuple[str, str], NeighboursLeft] = field(default_factory=dict)
     shard: ShardNote | None = None
     unwritten: dict[str, str] = field(default_factory=dict)
 
-    def mark(self, what: LeftOut | NeighbourCount) -> None:
+    def mark(self, what: LeftOut | NeighboursLeft) -> None:
         """Note what there is to say of a mark; several devices of one mark are one note."""
-        if isinstance(what, NeighbourCount):
+        if isinstance(what, NeighboursLeft):
             self.neighbours[what.op, what.where] = what
         else:
             self._leave_out(what)
@@ -141,7 +137,7 @@ class Notes:
         for one in plain.get("left_out", ()):
             self.mark(LeftOut(**one))
         for one in plain.get("neighbours", ()):
-            self.mark(NeighbourCount(**one))
+            self.mark(NeighboursLeft(**one))
         if plain.get("shard"):
             self.shard = ShardNote(**plain["shard"])
         self.unwritten.update(plain.get("unwritten", {}))

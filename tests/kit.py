@@ -31,6 +31,21 @@ from typing import List, Optional, Sequence
 from pytest_customop import Check, GradOptions, Sample, customop_cases, fail, skip, tensor
 """
 
+# `op(name, does)` registers an op that calls `does(x)` and then copies its argument.
+DOING = (
+    HEAD
+    + """
+def op(name, does):
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        does(x)
+        return x.clone()
+
+    made = torch.library.custom_op("NS::" + name, kernel, mutates_args=())
+    made.register_fake(torch.empty_like)
+    return made
+"""
+)
+
 # A correct op with a formula, and one without.
 OPS = (
     HEAD

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..notes import NeighbourCount
+from ..notes import NeighboursLeft
 from ..variants.neighbour import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
 
 Record = Mapping[str, Any]
@@ -17,7 +17,7 @@ def is_neighbour(record: Record) -> bool:
     return SEPARATOR in (record["sample"] or "")
 
 
-def neighbour_lines(records: Iterable[Record], counts: Iterable[NeighbourCount]) -> list[str]:
+def neighbour_lines(records: Iterable[Record], counts: Iterable[NeighboursLeft]) -> list[str]:
     """One line an op, and one for each of its findings; none where no neighbour was planned."""
     by_op: dict[str, list[Record]] = defaultdict(list)
     for record in filter(is_neighbour, records):

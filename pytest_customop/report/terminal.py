@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..notes import NeighbourCount
+from ..notes import NeighboursLeft
 from .neighbours import is_neighbour, neighbour_lines
 
 _BAD = ("failed", "error", "xpassed")
@@ -15,13 +15,13 @@ Record = Mapping[str, Any]
 
 
 def summary_lines(
-    records: Sequence[Record], neighbours: Iterable[NeighbourCount] = ()
+    records: Sequence[Record], neighbours: Iterable[NeighboursLeft] = ()
 ) -> list[str]:
     """The lines under the summary's heading; none where nothing ran.
 
     Args:
         records: of the session.
-        neighbours: how many the samples of each mark have.
+        neighbours: how many of each mark are left out.
     """
     if not records:
         return []
