@@ -148,6 +148,12 @@ def test_the_bundled_ops_from_another_folder(suite: Suite) -> None:
     assert ids[0] == ids[1]
 
 
+def test_a_child_starts_where_every_warning_is_an_error(suite: Suite) -> None:
+    suite.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+    suite.test('\n\n@customop_cases("NS::plain", [(tensor(3),)])\ndef test(): ...\n')
+    suite.run_apart("--customop-isolate", checks="fake.forward").assert_outcomes(passed=1)
+
+
 def test_output_of_a_child_is_seen_without_capture(suite: Suite) -> None:
     body = "\n\n@customop_cases(plain, [(tensor(3),)])\ndef test_says(customop_case):\n    print('aloud')\n"
     suite.test(body)

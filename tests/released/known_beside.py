@@ -101,8 +101,6 @@ _FBGEMM = _known(
     ("jagged_dense_elementwise_add", ("transposed", "y.transposed"), _STRIDES, _KEEPS),
     ("permute_pooled_embs_auto_grad", ("pooled_embs.transposed",), _STRIDES, _KEEPS),
     ("jagged_dense_elementwise_add", ("y.one0",), _SHAPE, _BROADCASTS),
-    ("jagged_dense_elementwise_add_jagged_output", ("one0",), _SHAPE, _BROADCASTS),
-    ("jagged_dense_elementwise_mul", ("one0",), _SHAPE, _BROADCASTS),
     ("masked_select_jagged_1d", ("check_length.true",), _RAISES, "the fake kernel lacks a flag"),
     (
         "pack_segments_v2",
