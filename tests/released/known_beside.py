@@ -59,7 +59,8 @@ _BITSANDBYTES = _known(
         _RAISES | {"values.uninitialized": "uninitialized-output"},
         "nothing is written to the output",
     ),
-    ("gemm_4bit", ("A.float64", "float64", "absmax.float64"), _RAISES, _DOUBLE),
+    ("gemm_4bit", ("A.float64", "float64", "absmax.float64", "bfloat16"), _RAISES, _DOUBLE),
+    ("gemm_4bit", ("absmax_8bit.given",), _CRASH, _TRUSTS),
     ("gemv_4bit", ("A.float64", "float64"), _RAISES, _DOUBLE),
     (
         "int8_vectorwise_dequant",
@@ -69,8 +70,8 @@ _BITSANDBYTES = _known(
     ),
     ("int8_vectorwise_dequant", ("A.one0",), _SHAPE, _BROADCASTS),
     ("int8_mm_dequant", ("A.one0", "A.one1"), _SHAPE, _BROADCASTS),
-    ("int8_scaled_mm", ("B.one0",), _SHAPE, _BROADCASTS),
-    ("int8_linear_matmul_out", ("A.one0",), _RAISES, _BROADCASTS),
+    ("int8_scaled_mm", ("A.one0", "B.one0"), _SHAPE, _BROADCASTS),
+    ("int8_linear_matmul_out", ("A.one0", "B.one0"), _RAISES, _BROADCASTS),
 )
 
 _CUSTOM_OP_DB = _known(
@@ -118,7 +119,14 @@ _HARMONICS = _known(
         _backward("fake-shape-mismatch"),
         "keys and values of another grid: reads past their end",
     ),
+    (
+        "attention",
+        ("qw.one0", "qw.one1", "vw.one0", "vw.one1"),
+        _backward("fake-shape-mismatch"),
+        "the sizes of its arguments are not compared",
+    ),
     ("contraction", ("empty3",), _CRASH, "divides by the width of the input"),
+    ("transpose_contraction", ("empty4",), _CRASH, "divides by the width of the input"),
 )
 
 _SPHERICART = _known("sphericart", ("*", ("empty1",), _CRASH, _TRUSTS))

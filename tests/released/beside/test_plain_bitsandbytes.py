@@ -27,9 +27,15 @@ def stats(size):
 def test_quantize_blockwise(): ...
 
 
+def scaled(neighbour):
+    """The number of scales is not looked at: what is read past their end depends on the memory."""
+    return "the scales do not fit" if neighbour.step == "odd" else None
+
+
 @customop_cases(
     OPS.dequantize_blockwise.default,
     [(tensor(32, 64, dtype=torch.uint8, low=0, high=256), stats(32), CODE, 64, torch.float32)],
+    variants=scaled,
 )
 def test_dequantize_blockwise(): ...
 
