@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
+
+from .resources import available, resident
 
 SECONDS = 30.0  # of one call of an op on arguments as small as a sample's
 _TICK = 0.2
-_STATM = Path("/proc/self/statm")
-_MEMINFO = Path("/proc/meminfo")
 
 
 class Overrun(BaseException):
@@ -31,14 +31,11 @@ class Overrun(BaseException):
 
 
 @contextlib.contextmanager
-def guarded(seconds: float | None = None) -> Iterator[None]:
+def guarded() -> Iterator[None]:
     """End the block if it takes too long, or more than half of the memory that is free.
 
     Only Python code can be ended so, in the main thread, where there is SIGALRM and nobody else uses
     it. Elsewhere the block runs as it would without.
-
-    Args:
-        seconds: that it may take; None: `SECONDS`.
 
     Raises:
         Overrun: `hang` or `crash`.
@@ -46,14 +43,14 @@ def guarded(seconds: float | None = None) -> Iterator[None]:
     if not _possible():
         yield
         return
-    seconds = SECONDS if seconds is None else seconds
-    room = _free() / 2
-    end, limit = time.monotonic() + seconds, _resident() + room
+    end, free = time.monotonic() + SECONDS, available()
+    room = math.inf if free is None else free / 2
+    limit = (resident(os.getpid()) or 0) + room
 
     def look(number: int, frame: FrameType | None) -> None:
         if time.monotonic() > end:
-            raise Overrun("hang", f"it was still running after {seconds:g} s")
-        if _resident() > limit:
+            raise Overrun("hang", f"it was still running after {SECONDS:g} s")
+        if (resident(os.getpid()) or 0) > limit:
             raise Overrun("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
     before = signal.signal(signal.SIGALRM, look)
@@ -71,22 +68,3 @@ def _possible() -> bool:
         and threading.current_thread() is threading.main_thread()
         and signal.getitimer(signal.ITIMER_REAL)[0] == 0
     )
-
-
-def _resident() -> float:
-    """Bytes of memory that the process holds; 0 where that is not to be known."""
-    try:
-        pages = int(_STATM.read_text().split()[1])
-    except OSError:
-        return 0.0
-    return float(pages * os.sysconf("SC_PAGE_SIZE"))
-
-
-def _free() -> float:
-    """Bytes of memory that are free; endless where that is not to be known."""
-    try:
-        lines = _MEMINFO.read_text().splitlines()
-    except OSError:
-        return float("inf")
-    kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
-    return 1024.0 * int(kilobytes)

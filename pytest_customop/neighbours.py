@@ -89,8 +89,12 @@ class _Plan:
     def beside(self, bases: Sequence[Placed], seen: set[Any]) -> Iterator[tuple[Key, Planned]]:
         """The items beside the cases of one sample, which differ in requires_grad only."""
         both = len(bases) > 1
+        known: dict[int, list[Neighbour]] = {}  # a list's samples are the same for both
         for base in bases:
-            every = list(self._chosen(base, set(seen)))
+            sample = base.case.sample
+            if id(sample) not in known:
+                known[id(sample)] = list(self._chosen(base, set(seen)))
+            every = known[id(sample)]
             taken = self._taken(every)
             for neighbour in taken:
                 yield from self._items(base, neighbour, both)

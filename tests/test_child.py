@@ -221,7 +221,9 @@ def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
 
 def _wait_until_gone(pid: int) -> None:
     """Wait for the end of a process that is nobody's child here."""
+    end = time.monotonic() + 120
     while Path(f"/proc/{pid}").exists() and "Z (" not in _state(pid):
+        assert time.monotonic() < end, f"process {pid} is still there"
         time.sleep(0.05)
 
 

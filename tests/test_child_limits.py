@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pytest_customop import resources
 from pytest_customop.child import deaths, limits
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
@@ -16,21 +17,21 @@ def _file(path: Path, text: str) -> None:
 
 
 def test_what_is_free_is_what_the_narrowest_of_machine_and_container_has(tmp_path: Path) -> None:
-    assert limits.available(tmp_path) is None
+    assert resources.available(tmp_path) is None
     _file(tmp_path / "proc/meminfo", MEMINFO)
-    assert limits.available(tmp_path) == 20_000_000 * 1024
+    assert resources.available(tmp_path) == 20_000_000 * 1024
     groups = tmp_path / "sys/fs/cgroup"
     _file(groups / "memory.max", "max\n")
     _file(groups / "memory.current", "7000000000\n")
-    assert limits.available(tmp_path) == 20_000_000 * 1024
+    assert resources.available(tmp_path) == 20_000_000 * 1024
     _file(groups / "memory.max", "8000000000\n")
-    assert limits.available(tmp_path) == 1_000_000_000
+    assert resources.available(tmp_path) == 1_000_000_000
     _file(groups / "memory.stat", "anon 2000000000\nfile 5000000000\n")
-    assert limits.available(tmp_path) == 6_000_000_000
+    assert resources.available(tmp_path) == 6_000_000_000
     _file(groups / "memory/memory.limit_in_bytes", "4000000000\n")
     _file(groups / "memory/memory.usage_in_bytes", "3000000000\n")
     _file(groups / "memory/memory.stat", "cache 1\ntotal_cache 1000000000\n")
-    assert limits.available(tmp_path) == 2_000_000_000
+    assert resources.available(tmp_path) == 2_000_000_000
 
 
 def test_the_memory_that_is_asked_for_counts_as_it_is() -> None:
@@ -39,7 +40,7 @@ def test_the_memory_that_is_asked_for_counts_as_it_is() -> None:
 
 
 def test_without_a_number_workers_share_what_is_free() -> None:
-    held = limits.resident(os.getpid())
+    held = resources.resident(os.getpid())
     alone, shared = (limits.memory(os.getpid(), None, workers) for workers in (1, 1000))
     if held is None:  # a system without /proc
         assert alone is None
@@ -56,7 +57,7 @@ def test_times() -> None:
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
-    assert limits.resident(2**22 + 1) is None
+    assert resources.resident(2**22 + 1) is None
 
 
 def test_signals_have_names() -> None:

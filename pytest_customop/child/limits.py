@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
+from ..resources import available, resident
 
 SECONDS = 300.0  # that an item may take in a child process, where nobody says otherwise
 STARTING = 600.0  # seconds until the child has started, or has collected a file
 _SHARE = 0.8  # of the memory that is free, for the child
 _GB = 1_000_000_000
-
-# Version 2 and version 1 of control groups, as a container sees its own: the limit, what is used, and
-# what of that is only a cache of files, which the kernel gives back.
-_GROUPS = (
-    ("memory.max", "memory.current", "file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_cache"),
-)
 
 
 def seconds(asked: float | None) -> float | None:
@@ -36,41 +27,3 @@ def memory(pid: int, asked: float | None, workers: int) -> int | None:
         return int(asked * _GB) or None
     held, free = resident(pid), available()
     return None if held is None or free is None else held + int(free * _SHARE / workers)
-
-
-def resident(pid: int) -> int | None:
-    """The bytes of memory that a process holds; None where the system does not tell (no Linux)."""
-    try:
-        fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
-    except OSError:
-        return None
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else None
-
-
-def available(root: Path = Path("/")) -> int | None:
-    """The bytes that are free, for the machine and for the container; None if nothing tells."""
-    told = _table(root / "proc/meminfo").get("MemAvailable:")
-    free = [] if told is None else [told * 1024]
-    groups = root / "sys/fs/cgroup"
-    for limit, used, cache in _GROUPS:
-        most, now = _number(groups / limit), _number(groups / used)
-        if most is not None and now is not None:
-            cached = _table((groups / used).parent / "memory.stat").get(cache, 0)
-            free.append(max(most - max(now - cached, 0), 0))
-    return min(free, default=None)
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # "max" is no number
-        return None
-
-
-def _table(path: Path) -> Mapping[str, int]:
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return {}
-    words = [line.split() for line in lines]
-    return {word[0]: int(word[1]) for word in words if len(word) > 1 and word[1].isdigit()}

@@ -14,6 +14,7 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
+from ..resources import resident
 from . import deaths, limits
 from .messages import Done, End, Ready, Start, Stderr
 
@@ -127,7 +128,7 @@ class Child:
     def _hold_to_memory(self) -> None:
         if self.memory is None:
             return
-        held = limits.resident(self.pid)
+        held = resident(self.pid)
         if held is not None and held > self.memory:
             raise self._ended(deaths.for_memory(self.memory, self._stderr()))
 

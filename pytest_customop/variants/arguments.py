@@ -23,7 +23,7 @@ def steps(given: Described) -> Iterator[Step]:
             continue
         optional = str(argument.type).startswith("Optional[")
         if name not in given.given:
-            yield from _absent(given, argument, optional)
+            yield from _absent(given, argument, optional, dims)
             continue
         value = given.given[name]
         yield from _changed(name, value, dims)
@@ -64,13 +64,12 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
             yield _step(name, str(wanted), f"{name}={wanted}", wanted, 5)
 
 
-def _absent(given: Described, argument: Any, optional: bool) -> Iterator[Step]:
+def _absent(given: Described, argument: Any, optional: bool, dims: int) -> Iterator[Step]:
     """An argument that the sample leaves to its default."""
     name, default = argument.name, argument.default_value
     if isinstance(default, bool):
         yield _step(name, str(not default).lower(), f"{name}={not default}", not default, 1)
     elif isinstance(default, int) and _DIM.search(name):
-        dims = max((len(each.shape) for each in given.tensors), default=0)
         yield from _other_dims(name, default, dims)
     elif optional and default is None:
         yield from _given_now(given, name, str(argument.type))

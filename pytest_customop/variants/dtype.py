@@ -10,7 +10,7 @@ import torch
 from .described import Described
 from .neighbour import Step
 
-_WIDER = {
+_OTHER = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float32: torch.float64,
@@ -32,7 +32,7 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
     """
     floats = [each for each in given.tensors if each.floating]
     if floats and not declared:
-        for dtype, rank in ((_WIDER.get(floats[0].dtype), 2), (_HALF, 9)):
+        for dtype, rank in ((_OTHER.get(floats[0].dtype), 2), (_HALF, 9)):
             if dtype is not None and any(each.dtype != dtype for each in floats):
                 changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
                 name = _name(dtype)
@@ -41,7 +41,7 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
     if len(given.tensors) < 2:
         return
     for each in given.tensors:
-        wider = _WIDER.get(each.dtype)
+        wider = _OTHER.get(each.dtype)
         if wider is not None:
             changes = {each.path: replace(each.spec, dtype=wider)}
             name = _name(wider)

@@ -136,13 +136,13 @@ def _group(given: Described, group: Sequence[_Place], name: str, apart: bool) ->
 
 
 def _batched(given: Described, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
-    """A leading dim more: of every tensor, then of each alone."""
+    """One more leading dim: of every tensor, then of each alone."""
     if len(tensors) == len(given.tensors):
-        yield _with_batch(tensors, "batch", "a leading dim more", 5)
+        yield _with_batch(tensors, "batch", "one more leading dim", 5)
     if len(given.tensors) > 1:
         for each in tensors:
             yield _with_batch(
-                [each], f"{each.path}.batch", f"a leading dim more of {each.path}", 14
+                [each], f"{each.path}.batch", f"one more leading dim of {each.path}", 14
             )
 
 

@@ -1,0 +1,52 @@
+"""How much memory a process holds, and how much is free, as far as the system tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+# Version 2 and version 1 of control groups, as a container sees its own: the limit, what is used, and
+# what of that is only a cache of files, which the kernel gives back.
+_GROUPS = (
+    ("memory.max", "memory.current", "file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_cache"),
+)
+
+
+def resident(pid: int) -> int | None:
+    """The bytes of memory that a process holds; None where the system does not tell (no Linux)."""
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return None
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else None
+
+
+def available(root: Path = Path("/")) -> int | None:
+    """The bytes that are free, for the machine and for the container; None if nothing tells."""
+    told = _table(root / "proc/meminfo").get("MemAvailable:")
+    free = [] if told is None else [told * 1024]
+    groups = root / "sys/fs/cgroup"
+    for limit, used, cache in _GROUPS:
+        most, now = _number(groups / limit), _number(groups / used)
+        if most is not None and now is not None:
+            cached = _table((groups / used).parent / "memory.stat").get(cache, 0)
+            free.append(max(most - max(now - cached, 0), 0))
+    return min(free, default=None)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # "max" is no number
+        return None
+
+
+def _table(path: Path) -> Mapping[str, int]:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    words = [line.split() for line in lines]
+    return {word[0]: int(word[1]) for word in words if len(word) > 1 and word[1].isdigit()}
