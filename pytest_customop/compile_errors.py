@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from . import compat
+from . import compat, torch_logs
 from .case import Case
 from .faking import fake_run
 from .findings import CheckFailed, CheckSkipped, fail, skip
@@ -52,29 +51,9 @@ def compiler_session() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Drop what torch logs and warns of."""
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+    with warnings.catch_warnings(), torch_logs.unheard():
         warnings.simplefilter("ignore")
-        for handler in _torch_handlers():
-            handler.addFilter(_nothing)
-            stack.callback(handler.removeFilter, _nothing)
         yield
-
-
-def _nothing(record: logging.LogRecord) -> bool:
-    return False
-
-
-def _torch_handlers() -> list[logging.Handler]:
-    """Those that print. Not those of the trace: they go to a file, if they were asked for, and
-    otherwise take themselves off at the first record, which spares torch to write down all it does.
-    """
-    every = logging.root.manager.loggerDict.items()
-    named = [(name, one) for name, one in every if name == "torch" or name.startswith("torch.")]
-    loggers = [one for name, one in named if name != compat.TRACE_LOGGER]
-    return [
-        handler for one in loggers if isinstance(one, logging.Logger) for handler in one.handlers
-    ]
 
 
 def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int, int] | None:

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 
 import torch
 
-from . import ambient, process, streams
+from . import ambient, process, streams, torch_logs
 
 
 @contextlib.contextmanager
 def preserved_state() -> Iterator[None]:
     """Put back what the block changes: random streams, what `ambient` lists, and `process`.
 
-    Gradients are on inside, whatever they were outside.
+    Gradients are on inside, whatever they were outside; torch does not trace what it compiles for pytest.
     """
     with (
         streams.kept(),
         ambient.kept(),
         process.kept(),
+        torch_logs.untraced(),
         warnings.catch_warnings(),
         torch.inference_mode(False),
         torch.enable_grad(),
