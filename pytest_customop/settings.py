@@ -1,20 +1,18 @@
 """Command line and ini file, made into one frozen, validated `Settings`. Imports no torch by itself.
 
-Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins.
+Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins. Every session pays
+for this module: `Settings` is no dataclass because making one takes five times as long.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-
-from .files import why_unusable, why_unwritable
-from .suggest import unknown
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +26,7 @@ DURATIONS = "customop_durations"
 NUMBER = "customop_number"
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What the session was asked for.
 
     Args:
@@ -62,7 +59,7 @@ class Settings:
     memory: float | None = None
     max_samples: int | None = None
     shard: Shard | None = None
-    durations: Mapping[str, float] = field(default_factory=dict, repr=False)
+    durations: Mapping[str, float] = MappingProxyType({})
 
     def header(self) -> str:
         """One line on what will run."""
@@ -133,6 +130,7 @@ def refuse_unknown_devices(devices: Iterable[str]) -> None:
     import torch
 
     from .compat import device_types
+    from .suggest import unknown
 
     for device in devices:
         try:
@@ -147,6 +145,8 @@ def dtype_named(name: str) -> torch.dtype:
     """The dtype of that name; raises `ValueError` for one that torch does not know."""
     import torch
 
+    from .suggest import unknown
+
     known = {key: value for key, value in vars(torch).items() if isinstance(value, torch.dtype)}
     if name.removeprefix("torch.") not in known:
         raise ValueError(
@@ -158,6 +158,8 @@ def dtype_named(name: str) -> torch.dtype:
 def refuse_unknown_backend(backend: str) -> None:
     """Raise `ValueError` for a backend that is not registered. Imports dynamo."""
     import torch
+
+    from .suggest import unknown
 
     known = torch.compiler.list_backends(exclude_tags=())
     if backend not in known:
@@ -278,6 +280,8 @@ def _folder(config: pytest.Config, name: str) -> Path | None:
     flag = f"--customop-{name.replace('_', '-')}={text}"
     if path.exists() and not path.is_dir():
         raise pytest.UsageError(f"{flag}: this is a file")
+    from .files import why_unusable
+
     why = why_unusable(path)
     if why:
         raise pytest.UsageError(f"{flag}: cannot be written into: {why}")
@@ -298,6 +302,8 @@ def _report(config: pytest.Config, text: str) -> Path:
         raise pytest.UsageError(f"{flag}: the ending says the format; known: {', '.join(REPORTS)}")
     if not path.parent.is_dir():
         raise pytest.UsageError(f"{flag}: there is no folder {path.parent}")
+    from .files import why_unwritable
+
     why = why_unwritable(path)
     if why:
         raise pytest.UsageError(f"{flag}: cannot be written: {why}")
