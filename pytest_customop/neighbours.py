@@ -14,7 +14,7 @@ from .cells import reason_by, skip_reason
 from .checks import Check
 from .marker import Declaration
 from .notes import NeighboursLeft, Tell
-from .planned import Key, Placed, Planned, placed
+from .planned import Key, Placed, Planned
 from .settings import Settings
 from .variants.choice import chosen, signature
 from .variants.neighbour import APART, KINDS, Neighbour
@@ -28,7 +28,6 @@ def neighbours(
     settings: Settings,
     cases: Sequence[Placed],
     checks: Sequence[Check],
-    prefix: str,
     tell: Tell | None,
 ) -> Iterator[tuple[Key, Planned]]:
     """The items of the neighbours, as far as the mark and the session want them.
@@ -36,13 +35,12 @@ def neighbours(
     Args:
         cases: every case of one device.
         checks: those that run for the mark.
-        prefix: what stands for the op in the ids.
         tell: called with how many are left out.
     """
     useful = [check for check in checks if _is_wanted(check, settings)]
     if settings.variants == "off" or not declaration.variants or not useful:
         return
-    plan = _Plan(declaration, settings, useful, prefix)
+    plan = _Plan(declaration, settings, useful)
     seen = {signature(one.case.sample) for one in cases}
     for beside in _bases(declaration, cases):
         yield from plan.beside(beside, set(seen))
@@ -73,12 +71,11 @@ class _Plan:
     """The neighbours of one mark on one device, as they are planned."""
 
     def __init__(
-        self, declaration: Declaration, settings: Settings, checks: Sequence[Check], prefix: str
+        self, declaration: Declaration, settings: Settings, checks: Sequence[Check]
     ) -> None:
         self._declaration = declaration
         self._settings = settings
         self._checks = checks
-        self._prefix = prefix
         self._apart: dict[str, str | None] = {}
         self._left: set[str] = set()
 
@@ -123,13 +120,13 @@ class _Plan:
     def _items(
         self, base: Placed, neighbour: Neighbour, both: bool
     ) -> Iterator[tuple[Key, Planned]]:
-        sample = neighbour.sample
-        cell = replace(base.cell, sample_id=sample.id or "")
         checks = [one for one in self._checks if _tells(one, base, neighbour, both)]
-        if not checks or skip_reason(self._declaration, cell):
+        if not checks:
             return
-        here = placed(self._declaration, self._settings, cell, sample, self._prefix)
-        here = replace(here, case=replace(here.case, beside=base.case, change=neighbour.words))
+        cell = replace(base.cell, sample_id=neighbour.sample.id or "")
+        if skip_reason(self._declaration, cell):
+            return
+        here = base.with_neighbour(cell, neighbour, self._settings)
         variants = self._declaration.variants
         unfit = variants if callable(variants) else None
         reason = reason_by(self._declaration, "variants", unfit, neighbour)
