@@ -13,7 +13,7 @@ from ..draw import Placement, dtype_of, is_differentiable, wants_grad
 from ..inputs import Sample, TensorSpec
 from ..ops import Op
 from ..values import is_plain
-from .neighbour import Step
+from .neighbour import SEPARATOR, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Described:
         )
 
     def changed(self, step: Step) -> Sample:
-        """The sample with the step taken."""
+        """The sample with the step taken, which its id says."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         by_position = len(self.sample.args)
@@ -147,7 +147,7 @@ class Described:
                 args.append(value)
             else:
                 kwargs[name] = value
-        return Sample(tuple(args), kwargs, self.sample.id)
+        return Sample(tuple(args), kwargs, f"{self.sample.id}{SEPARATOR}{step.name}")
 
     def _with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         new = dict(self.given)
