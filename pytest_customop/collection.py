@@ -200,9 +200,9 @@ def plan_for(
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
-    from .engine import select_checks
     from .matrix import plan
     from .planned import Planned
+    from .selection import select_checks
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

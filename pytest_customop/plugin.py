@@ -96,8 +96,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         return _explain(config.getoption("customop_explain"))
     if not config.getoption("customop_list_checks"):
         return None
-    from .engine import registry_from
     from .report.terminal import aligned
+    from .selection import registry_from
 
     with _as_usage_error():
         checks = registry_from(config.hook)
