@@ -90,15 +90,22 @@ class _Plan:
         for base in bases:
             sample = base.case.sample
             if id(sample) not in known:
-                known[id(sample)] = list(self._chosen(base, set(seen)))
-            every = known[id(sample)]
-            taken = self._taken(every)
-            for neighbour in taken:
-                yield from self._items(base, neighbour, both)
-            here = {one.sample.id for one in taken}
-            self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
+                known[id(sample)] = self._taken(base, set(seen))
+            checks = [one for one in self._checks if one.can_run(base.case)]
+            for neighbour in known[id(sample)]:
+                telling = [one for one in checks if _tells(one, base, neighbour, both)]
+                if telling:
+                    yield from self._items(base, neighbour, telling)
 
-    def _taken(self, every: list[Neighbour]) -> list[Neighbour]:
+    def _taken(self, base: Placed, seen: set[Any]) -> list[Neighbour]:
+        """The neighbours that the session's amount takes; the others are counted."""
+        every = list(self._chosen(base, seen))
+        taken = self._likeliest(every)
+        here = {one.sample.id for one in taken}
+        self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
+        return taken
+
+    def _likeliest(self, every: list[Neighbour]) -> list[Neighbour]:
         amount = self._settings.variants
         if isinstance(amount, int):
             return every[:amount]
@@ -118,27 +125,30 @@ class _Plan:
         )
 
     def _items(
-        self, base: Placed, neighbour: Neighbour, both: bool
+        self, base: Placed, neighbour: Neighbour, checks: Sequence[Check]
     ) -> Iterator[tuple[Key, Planned]]:
-        checks = [one for one in self._checks if _tells(one, base, neighbour, both)]
-        if not checks:
+        if self._leaves_out(base, neighbour):
             return
-        cell = replace(base.cell, sample_id=neighbour.sample.id or "")
-        if skip_reason(self._declaration, cell):
-            return
-        here = base.with_neighbour(cell, neighbour, self._settings)
+        here = base.with_neighbour(neighbour, self._settings)
         variants = self._declaration.variants
         unfit = variants if callable(variants) else None
         reason = reason_by(self._declaration, "variants", unfit, neighbour)
         if reason:
             yield here.skipped(reason)
             return
-        risk = self._why_apart(cell.device) if neighbour.reads_beyond else None
+        risk = self._why_apart(base.cell.device) if neighbour.reads_beyond else None
         if risk and not self._settings.isolate:
             yield here.skipped(f"{risk}: {APART}")
             return
         for check in checks:
             yield here.item(check)
+
+    def _leaves_out(self, base: Placed, neighbour: Neighbour) -> bool:
+        """Whether the mark's skip_if leaves out the neighbour's cell."""
+        if self._declaration.skip_if is None:
+            return False
+        cell = replace(base.cell, sample_id=neighbour.sample.id or "")
+        return skip_reason(self._declaration, cell) is not None
 
     def _why_apart(self, device: str) -> str | None:
         if device not in self._apart:
@@ -148,7 +158,7 @@ class _Plan:
 
 def _tells(check: Check, base: Placed, neighbour: Neighbour, both: bool) -> bool:
     """Whether a check tells something on a neighbour, on the one of its two cases that is asked."""
-    if neighbour.kind not in check.neighbours or not check.can_run(base.case):
+    if neighbour.kind not in check.neighbours:
         return False
     with_gradients = base.case.requires_grad
     if neighbour.kind == "gradients":

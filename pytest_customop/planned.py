@@ -75,6 +75,7 @@ class Placed:
 
     Args:
         key: the parts of its id.
+        cell: where it stands; a neighbour stands in the cell of its sample.
         unsupported: why the mark leaves it out; None if it does not.
     """
 
@@ -93,23 +94,20 @@ class Placed:
         """One item that stands for all of the case, and does not run."""
         return self.key, Planned(self.case.id, self.case.op.name, self.case, skip=reason)
 
-    def with_neighbour(self, cell: Cell, neighbour: Neighbour, settings: Settings) -> Placed:
-        """The same case, with a neighbour in place of its sample; it differs in nothing else.
-
-        Args:
-            cell: the neighbour's own, which the mark does not leave out.
-        """
-        key = (*self.key[:-1], cell.sample_id)
+    def with_neighbour(self, neighbour: Neighbour, settings: Settings) -> Placed:
+        """The same case, with a neighbour in place of its sample; it differs in nothing else."""
+        name = neighbour.sample.id or ""
+        key = (*self.key[:-1], name)
         case = replace(
             self.case,
             sample=neighbour.sample,
             id=joined(key),
             seed=_seed(settings, self.case.op.name, key),
-            sample_id=cell.sample_id,
+            sample_id=name,
             beside=self.case,
             change=neighbour.words,
         )
-        return Placed(key, cell, case)
+        return Placed(key, self.cell, case)
 
 
 def joined(key: Key) -> str:
