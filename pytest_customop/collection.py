@@ -134,14 +134,13 @@ def _stand_in(obj: Any, in_class: bool) -> Any:
 
 
 def _refuse_multiplied(items: Sequence[Any], obj: object) -> None:
-    for item in items:
-        others = sorted({*getattr(item.callspec, "params", ())} - {CELL})
-        if others:
-            raise MarkError(
-                f"customop_cases at {place_of(obj)}: an autouse fixture or a mark on the class or "
-                f"module parametrizes {', '.join(others)}, which would multiply the checks; "
-                "parametrize the function itself: that multiplies its body only"
-            )
+    others = {name for item in items for name in item.callspec.params} - {CELL}
+    if others:
+        raise MarkError(
+            f"customop_cases at {place_of(obj)}: an autouse fixture or a mark on the class or "
+            f"module parametrizes {', '.join(sorted(others))}, which would multiply the checks; "
+            "parametrize the function itself: that multiplies its body only"
+        )
 
 
 def is_empty(function: Any) -> bool:
@@ -201,9 +200,9 @@ def plan_for(
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
-    from .engine import select_checks
     from .matrix import plan
     from .planned import Planned
+    from .selection import select_checks
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

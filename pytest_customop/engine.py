@@ -14,7 +14,7 @@ import torch
 from . import hookspecs
 from .case import Case
 from .cells import dtype_name
-from .checks import Check, Registry, builtin_checks
+from .checks import Check, builtin_checks
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
 from .inputs import ErrorSample, GradOptions
@@ -26,6 +26,7 @@ from .refusal import refuse_neighbour
 from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
+from .selection import registry_from, select_checks
 from .settings import Settings, read_amount
 from .tracebacks import error_line, first_line, of_the_op, traceback_text
 
@@ -37,24 +38,6 @@ class BuiltinChecks:
     def pytest_customop_register_checks(self) -> Iterable[Check]:
         """Every family of the package."""
         return builtin_checks()
-
-
-def registry_from(hook: Any) -> Registry:
-    """The checks of every plugin behind a hook caller (`config.hook`, or a node's `ihook`).
-
-    Raises:
-        ValueError: for what is no check, and for a name that is given twice.
-    """
-    found = hook.pytest_customop_register_checks()
-    return Registry(check for checks in reversed(found) for check in _listed(checks))
-
-
-def _listed(checks: Any) -> Iterable[Any]:
-    if isinstance(checks, Check):
-        raise ValueError(
-            f"pytest_customop_register_checks returned the check {checks.name}: return a list"
-        )
-    return checks or ()
 
 
 class _PluginManager(pluggy.PluginManager):
@@ -317,29 +300,3 @@ def _not_run(one: Planned) -> CheckResult:
     known = one.record()
     place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
     return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=place)
-
-
-def select_checks(registry: Registry, declaration: Declaration, settings: Settings) -> list[Check]:
-    """The checks of a declaration: those its mark selects, of those the session selects.
-
-    Raises:
-        ValueError: for a name in the mark that is not known.
-    """
-    wrong = registry.unknown(declaration.checks or ())
-    if wrong:
-        raise ValueError(wrong)
-    if settings.checks is None:
-        return registry.select(declaration.checks)
-    known = [name for name in settings.checks if registry.unknown([name]) is None]
-    if not known:
-        return []
-    if declaration.checks is None:
-        return registry.select(known)
-    chosen = registry.select(declaration.checks)
-    allowed = {check.name for check in registry.select(known)}
-    asked = declaration.checks or ()
-    return [
-        check
-        for check in chosen
-        if check.name in allowed or (check.name in asked and check.family in known)
-    ]

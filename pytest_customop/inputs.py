@@ -149,7 +149,7 @@ class Sample:
     id: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.args, (str, bytes)) or not isinstance(self.args, Sequence):
+        if isinstance(self.args, (str, bytes)) or not isinstance(self.args, (tuple, Sequence)):
             name = type(self).__name__
             raise TypeError(
                 f"{name}(): args is a tuple of the op's arguments, not {self.args!r}; "

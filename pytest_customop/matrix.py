@@ -61,7 +61,7 @@ def plan(
         for key, one in _plan_one(declaration, settings, checks, available, named, tell):
             planned[key] = one
     _refuse_twin_ids(planned.values(), declarations[0].where)
-    return [one for _, one in sorted(planned.items())]
+    return [planned[key] for key in sorted(planned)]
 
 
 def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
@@ -113,7 +113,7 @@ def _plan_one(
         widths = _widths(cases)
         for one in cases:
             yield from _items(declaration, settings, one, widths, checks)
-        yield from neighbours(declaration, settings, cases, checks, prefix, tell)
+        yield from neighbours(declaration, settings, cases, checks, tell)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
 

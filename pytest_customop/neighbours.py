@@ -14,7 +14,7 @@ from .cells import reason_by, skip_reason
 from .checks import Check
 from .marker import Declaration
 from .notes import NeighboursLeft, Tell
-from .planned import Key, Placed, Planned, placed
+from .planned import Key, Placed, Planned
 from .settings import Settings
 from .variants.choice import chosen, signature
 from .variants.neighbour import APART, KINDS, Neighbour
@@ -28,7 +28,6 @@ def neighbours(
     settings: Settings,
     cases: Sequence[Placed],
     checks: Sequence[Check],
-    prefix: str,
     tell: Tell | None,
 ) -> Iterator[tuple[Key, Planned]]:
     """The items of the neighbours, as far as the mark and the session want them.
@@ -36,13 +35,12 @@ def neighbours(
     Args:
         cases: every case of one device.
         checks: those that run for the mark.
-        prefix: what stands for the op in the ids.
         tell: called with how many are left out.
     """
     useful = [check for check in checks if _is_wanted(check, settings)]
     if settings.variants == "off" or not declaration.variants or not useful:
         return
-    plan = _Plan(declaration, settings, useful, prefix)
+    plan = _Plan(declaration, settings, useful)
     seen = {signature(one.case.sample) for one in cases}
     for beside in _bases(declaration, cases):
         yield from plan.beside(beside, set(seen))
@@ -73,12 +71,11 @@ class _Plan:
     """The neighbours of one mark on one device, as they are planned."""
 
     def __init__(
-        self, declaration: Declaration, settings: Settings, checks: Sequence[Check], prefix: str
+        self, declaration: Declaration, settings: Settings, checks: Sequence[Check]
     ) -> None:
         self._declaration = declaration
         self._settings = settings
         self._checks = checks
-        self._prefix = prefix
         self._apart: dict[str, str | None] = {}
         self._left: set[str] = set()
 
@@ -93,15 +90,22 @@ class _Plan:
         for base in bases:
             sample = base.case.sample
             if id(sample) not in known:
-                known[id(sample)] = list(self._chosen(base, set(seen)))
-            every = known[id(sample)]
-            taken = self._taken(every)
-            for neighbour in taken:
-                yield from self._items(base, neighbour, both)
-            here = {one.sample.id for one in taken}
-            self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
+                known[id(sample)] = self._taken(base, set(seen))
+            checks = [one for one in self._checks if one.can_run(base.case)]
+            for neighbour in known[id(sample)]:
+                telling = [one for one in checks if _tells(one, base, neighbour, both)]
+                if telling:
+                    yield from self._items(base, neighbour, telling)
 
-    def _taken(self, every: list[Neighbour]) -> list[Neighbour]:
+    def _taken(self, base: Placed, seen: set[Any]) -> list[Neighbour]:
+        """The neighbours that the session's amount takes; the others are counted."""
+        every = list(self._chosen(base, seen))
+        taken = self._likeliest(every)
+        here = {one.sample.id for one in taken}
+        self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
+        return taken
+
+    def _likeliest(self, every: list[Neighbour]) -> list[Neighbour]:
         amount = self._settings.variants
         if isinstance(amount, int):
             return every[:amount]
@@ -121,27 +125,30 @@ class _Plan:
         )
 
     def _items(
-        self, base: Placed, neighbour: Neighbour, both: bool
+        self, base: Placed, neighbour: Neighbour, checks: Sequence[Check]
     ) -> Iterator[tuple[Key, Planned]]:
-        sample = neighbour.sample
-        cell = replace(base.cell, sample_id=sample.id or "")
-        checks = [one for one in self._checks if _tells(one, base, neighbour, both)]
-        if not checks or skip_reason(self._declaration, cell):
+        if self._leaves_out(base, neighbour):
             return
-        here = placed(self._declaration, self._settings, cell, sample, self._prefix)
-        here = replace(here, case=replace(here.case, beside=base.case, change=neighbour.words))
+        here = base.with_neighbour(neighbour, self._settings)
         variants = self._declaration.variants
         unfit = variants if callable(variants) else None
         reason = reason_by(self._declaration, "variants", unfit, neighbour)
         if reason:
             yield here.skipped(reason)
             return
-        risk = self._why_apart(cell.device) if neighbour.reads_beyond else None
+        risk = self._why_apart(base.cell.device) if neighbour.reads_beyond else None
         if risk and not self._settings.isolate:
             yield here.skipped(f"{risk}: {APART}")
             return
         for check in checks:
             yield here.item(check)
+
+    def _leaves_out(self, base: Placed, neighbour: Neighbour) -> bool:
+        """Whether the mark's skip_if leaves out the neighbour's cell."""
+        if self._declaration.skip_if is None:
+            return False
+        cell = replace(base.cell, sample_id=neighbour.sample.id or "")
+        return skip_reason(self._declaration, cell) is not None
 
     def _why_apart(self, device: str) -> str | None:
         if device not in self._apart:
@@ -151,7 +158,7 @@ class _Plan:
 
 def _tells(check: Check, base: Placed, neighbour: Neighbour, both: bool) -> bool:
     """Whether a check tells something on a neighbour, on the one of its two cases that is asked."""
-    if neighbour.kind not in check.neighbours or not check.can_run(base.case):
+    if neighbour.kind not in check.neighbours:
         return False
     with_gradients = base.case.requires_grad
     if neighbour.kind == "gradients":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .case import Case, seed_of
@@ -12,6 +12,7 @@ from .draw import Placement
 from .inputs import Sample
 from .marker import Declaration
 from .settings import Settings
+from .variants.neighbour import Neighbour
 
 # The parts of an id, by which what is planned is sorted.
 Key = tuple[str, ...]
@@ -74,6 +75,7 @@ class Placed:
 
     Args:
         key: the parts of its id.
+        cell: where it stands; a neighbour stands in the cell of its sample.
         unsupported: why the mark leaves it out; None if it does not.
     """
 
@@ -84,12 +86,28 @@ class Placed:
 
     def item(self, check: Check | None) -> tuple[Key, Planned]:
         """A check on the case; None for the test's own body."""
-        full = (*self.key, check.name if check else BODY)
-        return full, Planned(joined(full), self.case.op.name, self.case, check)
+        name = check.name if check else BODY
+        one = Planned(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
+        return (*self.key, name), one
 
     def skipped(self, reason: str) -> tuple[Key, Planned]:
         """One item that stands for all of the case, and does not run."""
-        return self.key, Planned(joined(self.key), self.case.op.name, self.case, skip=reason)
+        return self.key, Planned(self.case.id, self.case.op.name, self.case, skip=reason)
+
+    def with_neighbour(self, neighbour: Neighbour, settings: Settings) -> Placed:
+        """The same case, with a neighbour in place of its sample; it differs in nothing else."""
+        name = neighbour.sample.id or ""
+        key = (*self.key[:-1], name)
+        case = replace(
+            self.case,
+            sample=neighbour.sample,
+            id=joined(key),
+            seed=_seed(settings, self.case.op.name, key),
+            sample_id=name,
+            beside=self.case,
+            change=neighbour.words,
+        )
+        return Placed(key, self.cell, case)
 
 
 def joined(key: Key) -> str:
@@ -122,13 +140,12 @@ def placed(
         cast_real=cell.dtype if declaration.dtypes is not None else None,
         own_grad=declaration.requires_grad is None,
     )
-    off_device = joined((*key[:1], *key[2:]))
     case = Case(
         op=declaration.op,
         sample=sample,
         placement=placement,
         id=joined(key),
-        seed=seed_of(settings.seed, declaration.op.name, off_device),
+        seed=_seed(settings, declaration.op.name, key),
         tolerances=declaration.tolerances,
         gradcheck=declaration.gradcheck,
         backend=settings.backend,
@@ -137,3 +154,9 @@ def placed(
         reference=declaration.reference,
     )
     return Placed(key, cell, case, skip_reason(declaration, cell))
+
+
+def _seed(settings: Settings, op: str, key: Key) -> int:
+    """The seed of a case: the same one on every device."""
+    off_device = joined((*key[:1], *key[2:]))
+    return seed_of(settings.seed, op, off_device)

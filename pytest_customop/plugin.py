@@ -96,8 +96,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         return _explain(config.getoption("customop_explain"))
     if not config.getoption("customop_list_checks"):
         return None
-    from .engine import registry_from
     from .report.terminal import aligned
+    from .selection import registry_from
 
     with _as_usage_error():
         checks = registry_from(config.hook)
@@ -175,10 +175,10 @@ def mistakes_told() -> Iterator[None]:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
-def _marks(planned: Planned, session: Session) -> list[pytest.MarkDecorator]:
+def _marks(planned: Planned, session: Session) -> tuple[pytest.MarkDecorator, ...]:
     if planned.skip is None or (planned.missing_device and session.settings.require_devices):
-        return []
-    return [pytest.mark.skip(reason=planned.skip)]
+        return ()
+    return (pytest.mark.skip(reason=planned.skip),)
 
 
 def _parametrize_devices(metafunc: pytest.Metafunc) -> None:
@@ -212,8 +212,10 @@ def _parametrize_dtypes(metafunc: pytest.Metafunc) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     callspec = getattr(item, "callspec", None)
     planned: Any = callspec.params.get(CELL) if callspec is not None else None
-    if planned is not None:
-        item.stash[PLANNED] = planned
+    if planned is None:
+        return
+    item.stash[PLANNED] = planned
+    if item.config.stash[SESSION].settings.timeout:
         from .timeouts import limit
 
         limit(item, item.config.stash[SESSION])

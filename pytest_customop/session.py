@@ -103,7 +103,7 @@ class Session:
 
     def registry(self, hook: Any) -> Registry:
         """The checks that a node sees: the package's, and those of plugins and of its conftests."""
-        from .engine import registry_from
+        from .selection import registry_from
 
         key = frozenset(id(i.plugin) for i in hook.pytest_customop_register_checks.get_hookimpls())
         if key not in self._registries:

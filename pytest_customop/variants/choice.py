@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from ..inputs import Sample, TensorSpec
 from ..ops import Op
 from . import alias, arguments, dtype, gradients, layout, shape, values
 from .described import Described
-from .neighbour import SEPARATOR, Neighbour, Step
+from .neighbour import Neighbour, Step
 
 ONLY_FULL = 10  # the rank from which on a step belongs to the full set only
 _STEPS: dict[str, Callable[[Described], Iterable[Step]]] = {
@@ -51,15 +52,20 @@ def chosen(
     given = Described(op, sample, where)
     seen.add(signature(sample))
     found = [(step, kind) for kind in kinds for step in _steps(given, kind, declared_dtypes)]
-    found.sort(key=lambda one: (one[0].rank, seed_of(seed, op.name, one[0].name)))
+    found.sort(key=lambda one: (one[0].rank, _turn(seed, op.name, one[0].name)))
     for step, kind in found:
         changed = given.changed(step)
         mark = signature(changed)
         if mark not in seen:
             seen.add(mark)
-            named = replace(changed, id=f"{sample.id}{SEPARATOR}{step.name}")
             likely = step.rank < ONLY_FULL
-            yield Neighbour(kind, step.name, step.words, named, step.reads_beyond, likely)
+            yield Neighbour(kind, step.name, step.words, changed, step.reads_beyond, likely)
+
+
+@cache
+def _turn(*parts: object) -> int:
+    """The place of a step among equally likely ones; the same steps come for every sample."""
+    return seed_of(*parts)
 
 
 def _steps(given: Described, kind: str, declared_dtypes: bool) -> Iterable[Step]:
@@ -75,10 +81,12 @@ def signature(sample: Sample) -> Any:
 
 
 def _signed(value: Any) -> Any:
+    if isinstance(value, TensorSpec):
+        if isinstance(value.values, torch.Tensor):
+            return f"{value.values.data_ptr()} {replace(value, values=None)!r}"
+        return repr(value)
     if isinstance(value, (list, tuple)):
         return tuple(map(_signed, value))
     if isinstance(value, torch.Tensor):
         return f"tensor {id(value)}"
-    if isinstance(value, TensorSpec) and isinstance(value.values, torch.Tensor):
-        return f"{value.values.data_ptr()} {replace(value, values=None)!r}"
     return repr(value)

@@ -13,7 +13,7 @@ from ..draw import Placement, dtype_of, is_differentiable, wants_grad
 from ..inputs import Sample, TensorSpec
 from ..ops import Op
 from ..values import is_plain
-from .neighbour import Step
+from .neighbour import SEPARATOR, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +136,15 @@ class Described:
         )
 
     def changed(self, step: Step) -> Sample:
-        """The sample with the step taken."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        by_position = len(self.sample.args)
-        for position, (name, value) in enumerate(self._with(step.changes).items()):
-            if name in step.dropped:
-                by_position = min(by_position, position)
-            elif position < by_position:
-                args.append(value)
-            else:
-                kwargs[name] = value
-        return Sample(tuple(args), kwargs, self.sample.id)
+        """The sample with the step taken, which its id says."""
+        values = self._with(step.changes)
+        by_position = [*values][: len(self.sample.args)]
+        for name in step.dropped:
+            values.pop(name, None)
+            if name in by_position:  # those after it are given by name
+                del by_position[by_position.index(name) :]
+        args = tuple(values.pop(name) for name in by_position)
+        return Sample(args, values, f"{self.sample.id}{SEPARATOR}{step.name}")
 
     def _with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         new = dict(self.given)

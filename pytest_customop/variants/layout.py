@@ -11,11 +11,12 @@ from .described import Described, TensorArgument
 from .neighbour import Step
 
 _FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")
+_ORDER = (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST))
 
 
 def steps(given: Described) -> Iterator[Step]:
     """Every tensor in each layout, then each tensor alone."""
-    for layout in (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST)):
+    for layout in _ORDER:
         movable = [each for each in given.tensors if _moves(each, layout)]
         alone = len(movable) > 1 or len(given.tensors) > 1
         if len(movable) > 1 or not alone:

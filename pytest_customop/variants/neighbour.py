@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..inputs import Sample
 
@@ -28,8 +28,7 @@ ACCEPTED_BY_FAKE = "; its fake kernel accepts it"
 APART = "--customop-isolate runs them"
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """One small change of a sample.
 
     Args:

@@ -7,9 +7,9 @@ apart then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import prod
+from typing import NamedTuple
 
 from .described import Described, TensorArgument
 from .neighbour import Step
@@ -18,8 +18,7 @@ _ELEMENTS = 2**22  # no neighbour is larger, or four times larger than the sampl
 _Sizes = Mapping[tuple[str, int], int]
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """One dim of one tensor."""
 
     tensor: TensorArgument
