@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 NAME = "customop_cases"
+# Fixtures that the plugin parametrizes.
 CELL = "_customop_cell"
+DEVICE = "customop_device"
+DTYPE = "customop_dtype"
 
 
 def marks_of(obj: object) -> list[pytest.Mark]:

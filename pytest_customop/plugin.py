@@ -5,14 +5,13 @@ Sessions without marked tests load it too, so that what only those need is impor
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from . import hookspecs
-from .marks import CELL, NAME, concerns
+from .marks import CELL, DEVICE, DTYPE, NAME, concerns
 from .options import add_options
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 
@@ -28,7 +27,6 @@ _MARKER = (
     "on every case is an item. Use pytest_customop.customop_cases(...), which is typed."
 )
 pytest_plugins = ("pytest_customop.fixtures",)
-NOTHING = "not-selected"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,32 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
-        _refuse_near_misses(session)
+        from .cmdline import refuse_near_misses
+
+        refuse_near_misses(session)
 
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
-
-
-@contextlib.contextmanager
-def _as_usage_error() -> Iterator[None]:
-    """Tell a wrong registration of checks in one line, before anything is collected."""
-    try:
-        yield
-    except ValueError as error:
-        raise pytest.UsageError(f"customop: {error}") from None
-
-
-def _refuse_near_misses(session: Session) -> None:
-    """Refuse a misspelt check at once; any other unknown name may come from a later conftest."""
-    from .suggest import misspelt
-
-    with _as_usage_error():
-        registry = session.registry(session.config.hook)
-        session.note_unknown_checks(registry)
-    for name, wrong in session.unknown_checks.items():
-        if wrong and misspelt(name.removeprefix("-"), registry.names()):
-            raise pytest.UsageError(f"customop: {wrong}")
 
 
 def pytest_customop_register_checks() -> Iterable[Check]:
@@ -92,30 +71,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    if config.getoption("customop_explain"):
-        return _explain(config.getoption("customop_explain"))
-    if not config.getoption("customop_list_checks"):
+    if not (config.getoption("customop_explain") or config.getoption("customop_list_checks")):
         return None
-    from .report.terminal import aligned
-    from .selection import registry_from
+    from .cmdline import print_instead
 
-    with _as_usage_error():
-        checks = registry_from(config.hook)
-    rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
-    print("\n".join(aligned(rows)))
-    return 0
-
-
-def _explain(code: str) -> int:
-    from .findings import page
-    from .suggest import unknown
-
-    if code not in page.CATALOGUE:
-        raise pytest.UsageError(
-            f"--customop-explain: {unknown('finding', code, list(page.CATALOGUE))}"
-        )
-    print(page.as_text(code))
-    return 0
+    return print_instead(config)
 
 
 # Collection
@@ -128,6 +88,7 @@ def pytest_pycollect_makeitem(
     if not concerns(collector, obj):
         return None
     from .collection import items_of
+    from .parametrize import mistakes_told
 
     with mistakes_told():
         return items_of(collector, name, obj)
@@ -135,78 +96,10 @@ def pytest_pycollect_makeitem(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    names = metafunc.fixturenames
-    if CELL in names:
-        _parametrize_cells(metafunc)
-    if "customop_device" in names:
-        _parametrize_devices(metafunc)
-    if "customop_dtype" in names:
-        _parametrize_dtypes(metafunc)
+    if not {CELL, DEVICE, DTYPE}.isdisjoint(metafunc.fixturenames):
+        from .parametrize import parametrize
 
-
-def _parametrize_cells(metafunc: pytest.Metafunc) -> None:
-    from .collection import plan_for
-
-    session = metafunc.config.stash[SESSION]
-    hook = metafunc.definition.ihook
-    with mistakes_told():
-        session.validate_ini()
-        registry = session.registry(hook)
-        session.note_unknown_checks(registry)
-        planned = plan_for(
-            metafunc, session.settings, registry, session.why_absent, session.notes.mark
-        )
-        hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
-    params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
-    # Not an empty set: what pytest makes of one is up to its configuration.
-    metafunc.parametrize(
-        CELL, params or [pytest.param(None, id=NOTHING)], indirect=True, scope="function"
-    )
-
-
-@contextlib.contextmanager
-def mistakes_told() -> Iterator[None]:
-    """Tell an author's mistake as one collection error, without a traceback of the plugin."""
-    from .samples import MarkError
-
-    try:
-        yield
-    except (MarkError, ValueError) as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
-
-
-def _marks(planned: Planned, session: Session) -> tuple[pytest.MarkDecorator, ...]:
-    if planned.skip is None or (planned.missing_device and session.settings.require_devices):
-        return ()
-    return (pytest.mark.skip(reason=planned.skip),)
-
-
-def _parametrize_devices(metafunc: pytest.Metafunc) -> None:
-    session = metafunc.config.stash[SESSION]
-    with mistakes_told():
-        session.validate_ini()
-    params = []
-    for device in session.settings.devices or ("cpu",):
-        absent = session.why_absent(device)
-        skip = absent and not session.settings.require_devices
-        marks = [pytest.mark.skip(reason=absent or "")] if skip else []
-        params.append(pytest.param(device, id=device, marks=marks))
-    metafunc.parametrize("customop_device", params, indirect=True, scope="function")
-
-
-def _parametrize_dtypes(metafunc: pytest.Metafunc) -> None:
-    import torch
-
-    from .cells import dtype_name
-    from .settings import dtype_named
-
-    session = metafunc.config.stash[SESSION]
-    with mistakes_told():
-        session.validate_ini()
-    named = [dtype_named(name) for name in session.settings.dtypes or ()]
-    dtypes = named or [torch.get_default_dtype()]
-    params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]
-    metafunc.parametrize("customop_dtype", params, indirect=True, scope="function")
+        parametrize(metafunc)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

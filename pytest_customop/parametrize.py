@@ -1,0 +1,93 @@
+"""What the fixtures that are parametrized are parametrized with: plans, devices, dtypes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .marks import CELL, DEVICE, DTYPE
+from .session import SESSION, Session
+
+if TYPE_CHECKING:
+    from .planned import Planned
+
+NOTHING = "not-selected"
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test that requests one of the fixtures.
+
+    Raises:
+        pytest.fail.Exception: for an author's mistake, in one line.
+    """
+    for name, one in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
+        if name in metafunc.fixturenames:
+            one(metafunc)
+
+
+def _cells(metafunc: pytest.Metafunc) -> None:
+    from .collection import plan_for
+
+    session = metafunc.config.stash[SESSION]
+    hook = metafunc.definition.ihook
+    with mistakes_told():
+        session.validate_ini()
+        registry = session.registry(hook)
+        session.note_unknown_checks(registry)
+        planned = plan_for(
+            metafunc, session.settings, registry, session.why_absent, session.notes.mark
+        )
+        hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
+    params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
+    # Not an empty set: what pytest makes of one is up to its configuration.
+    metafunc.parametrize(
+        CELL, params or [pytest.param(None, id=NOTHING)], indirect=True, scope="function"
+    )
+
+
+@contextlib.contextmanager
+def mistakes_told() -> Iterator[None]:
+    """Tell an author's mistake as one collection error, without a traceback of the plugin."""
+    from .samples import MarkError
+
+    try:
+        yield
+    except (MarkError, ValueError) as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _marks(planned: Planned, session: Session) -> tuple[pytest.MarkDecorator, ...]:
+    if planned.skip is None or (planned.missing_device and session.settings.require_devices):
+        return ()
+    return (pytest.mark.skip(reason=planned.skip),)
+
+
+def _devices(metafunc: pytest.Metafunc) -> None:
+    session = metafunc.config.stash[SESSION]
+    with mistakes_told():
+        session.validate_ini()
+    params = []
+    for device in session.settings.devices or ("cpu",):
+        absent = session.why_absent(device)
+        skip = absent and not session.settings.require_devices
+        marks = [pytest.mark.skip(reason=absent or "")] if skip else []
+        params.append(pytest.param(device, id=device, marks=marks))
+    metafunc.parametrize(DEVICE, params, indirect=True, scope="function")
+
+
+def _dtypes(metafunc: pytest.Metafunc) -> None:
+    import torch
+
+    from .cells import dtype_name
+    from .settings import dtype_named
+
+    session = metafunc.config.stash[SESSION]
+    with mistakes_told():
+        session.validate_ini()
+    named = [dtype_named(name) for name in session.settings.dtypes or ()]
+    dtypes = named or [torch.get_default_dtype()]
+    params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]
+    metafunc.parametrize(DTYPE, params, indirect=True, scope="function")
