@@ -65,7 +65,12 @@ def main(arguments: Sequence[str]) -> int:
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
     chosen = [one for _, one in sorted(specimens().items())][asked.offset :: asked.every]
-    items, left_out = planned(chosen, asked.backend, asked.amount)
+    settings = Settings(
+        backend=asked.backend,
+        variants=read_amount(asked.amount),
+        checks=tuple(asked.checks.split(",")) if asked.checks else None,
+    )
+    items, left_out = planned(chosen, settings)
     if asked.item is not None:
         print(json.dumps(tell(_named(items)[asked.item])))
         return 0
@@ -112,6 +117,7 @@ def _read(arguments: Sequence[str]) -> Any:
     parser.add_argument("--seed", type=int, default=0, help="of the first order; the next follow")
     parser.add_argument("--alone", type=int, default=1, metavar="N", help="each Nth item only")
     parser.add_argument("--fresh", type=int, default=0, metavar="K", help="items in interpreters")
+    parser.add_argument("--checks", help="names or families, between commas, of those by default")
     parser.add_argument("--backend", default="aot_eager", help="of compile.*")
     parser.add_argument("--amount", default="off", choices=AMOUNTS, help="of neighbours")
     # Run this one here, and print what it says.
@@ -121,11 +127,8 @@ def _read(arguments: Sequence[str]) -> Any:
     return parser.parse_args(arguments)
 
 
-def planned(
-    chosen: Iterable[Specimen], backend: str, amount: str = "off"
-) -> tuple[list[Item], int]:
+def planned(chosen: Iterable[Specimen], settings: Settings) -> tuple[list[Item], int]:
     """What there is to run, and how many planned items run nothing."""
-    settings = Settings(backend=backend, variants=read_amount(amount))
     registry = registry_from(standalone_hook())
     items: list[Item] = []
     left_out = 0
