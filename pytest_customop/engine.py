@@ -11,7 +11,7 @@ from typing import Any
 import pluggy
 import torch
 
-from . import hookspecs
+from . import hookspecs, streams
 from .case import Case
 from .cells import dtype_name
 from .checks import Check, builtin_checks
@@ -101,11 +101,13 @@ def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[
             entering("draw")
             case.draw()
             entering("eager")
-            if case.beside is not None:
-                refuse_neighbour(case)
-            elif case.eager.error is not None:
-                return _eager_failure(case, case.eager.error)
+            with preserved_state():  # the check starts the same whether or not the result was kept
+                if case.beside is not None:
+                    refuse_neighbour(case)
+                elif case.eager.error is not None:
+                    return _eager_failure(case, case.eager.error)
         entering("check")
+        streams.seed(case.seed)
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding

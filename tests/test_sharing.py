@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop import CheckResult, Sample, compat, shared_graphs, tensor
+from pytest_customop import Check, CheckResult, Sample, compat, shared_graphs, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks import compile as checks
@@ -72,6 +72,25 @@ def test_a_specimen_says_the_same_alone_and_in_any_order(name: str) -> None:
         random.Random(seed).shuffle(order)
         for index in order:
             assert _run(cases[index]) == alone[index], cases[index].id
+
+
+@pytest.mark.parametrize("name", ["sets_deterministic_algorithms", "silences_warnings"])
+def test_a_check_starts_the_same_whether_or_not_the_eager_result_was_kept(name: str) -> None:
+    case = _cases(specimens()[name])[0]
+    check = next(check for check in builtin_checks() if check.name == "state.globals")
+    alone = _told(run_check(check, case))
+    assert alone[0] == "failed"
+    assert _told(run_check(check, case)) == alone  # the first time, the op was called once more
+
+
+def test_a_check_draws_the_same_numbers_whether_or_not_the_eager_result_was_kept() -> None:
+    drawn = []
+    check = Check("own.draws", "draws", lambda case: drawn.append(float(torch.rand(()))))
+    case = _case(twice, 3, 4)
+    for _ in range(2):
+        run_check(check, case)
+        torch.rand(())  # as other tests do
+    assert drawn[0] == drawn[1]
 
 
 @torch.library.custom_op("sharing::twice", mutates_args=())

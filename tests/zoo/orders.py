@@ -1,0 +1,260 @@
+"""Whether order decides anything: `python -m tests.zoo.orders [--every N] [--offset M] [--orders K]`.
+
+Every check of every case of the chosen specimens runs alone, each in a process that has run none of
+them, and then all of them, mixed, in random orders, each order in one process. What they say is compared:
+outcome, code of the finding, code of the skip, and the words less addresses. What differs is printed.
+Orders of an even seed keep all that can be shared to the end, for longer than any session does; the
+others let go of it as a session does.
+
+The processes are forked from one that has checked an op of its own and no other. `--fresh K` has K of
+the items, drawn by the seed, run in a new interpreter each as well; `--alone N` has each Nth item only
+run alone, which takes the longest. Specimens go by name; `--every 4 --offset 1` takes another fourth of
+them than `--every 4`. No specimen is left out: none takes its process down.
+"""
+
+import argparse
+import gc
+import json
+import logging
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Optional
+
+import torch
+
+from pytest_customop import check_op, shared_graphs, tensor
+from pytest_customop.case import Case
+from pytest_customop.checks import Check, builtin_checks
+from pytest_customop.engine import registry_from, run_check, select_checks, standalone_hook
+from pytest_customop.marker import declare_call
+from pytest_customop.matrix import plan
+from pytest_customop.settings import AMOUNTS, Settings, read_amount
+
+from .registry import Specimen, specimens
+
+WORDS = ("outcome", "finding", "skip_code", "message")
+_DIED = "died"  # as an outcome: the process ended before it said anything
+Told = tuple[Optional[str], ...]  # in the order of WORDS
+
+# Ops whose values hang on how often they were called; the words, which name values, are not compared.
+OWN_STATE = {
+    "dropout_with_a_generator_of_its_own": "takes numbers from a stream that no call starts again",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One check on one case of a specimen."""
+
+    name: str
+    check: Check
+    case: Case
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what differs and how many items were compared; the exit status says whether any differs."""
+    asked = _read(arguments)
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    chosen = [one for _, one in sorted(specimens().items())][asked.offset :: asked.every]
+    settings = Settings(
+        backend=asked.backend,
+        variants=read_amount(asked.amount),
+        checks=tuple(asked.checks.split(",")) if asked.checks else None,
+    )
+    items, left_out = planned(chosen, settings)
+    if asked.item is not None:
+        print(json.dumps(tell(_named(items)[asked.item])))
+        return 0
+    _warm_up(asked.backend)
+    print(f"{len(chosen)} specimens, {len(items)} items; {left_out} more that run nothing")
+    # Of those that do not run alone, the first order says what the others should.
+    expected = _alone(items[:: asked.alone])
+    alone = sorted(expected)
+    differing: set[str] = set()
+    for seed in range(asked.seed, asked.seed + asked.orders):
+        start = time.perf_counter()
+        told = in_child(shuffled(items, seed), kept=seed % 2 == 0)
+        expected = {**told, **expected}
+        differing |= _compare(f"order {seed}", expected, told)
+        print(f"order {seed}: {time.perf_counter() - start:.0f} s", flush=True)
+    for name in random.Random(asked.seed).sample(alone, min(asked.fresh, len(alone))):
+        differing |= _compare("new interpreter", expected, {name: _fresh(arguments, name)})
+    print(
+        f"{len(expected)} items compared, {len(alone)} of them alone, {asked.orders} orders, "
+        f"{asked.fresh} in new interpreters; {len(differing)} differ"
+    )
+    gc.unfreeze()
+    return int(bool(differing))
+
+
+def _alone(items: Sequence[Item]) -> dict[str, Told]:
+    """What each says in a process of its own."""
+    start = time.perf_counter()
+    alone = {item.name: in_child([item])[item.name] for item in items}
+    outcomes = Counter(str(told[0]) for told in alone.values())
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    print(f"alone: {time.perf_counter() - start:.0f} s: {counted}", flush=True)
+    for name, told in alone.items():
+        if told[0] in ("error", _DIED):
+            print(f"alone: {name}: {told[0]}: {told[-1]}")
+    return alone
+
+
+def _read(arguments: Sequence[str]) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo.orders")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth specimen only")
+    parser.add_argument("--offset", type=int, default=0, metavar="M", help="from the Mth one on")
+    parser.add_argument("--orders", type=int, default=3, metavar="K")
+    parser.add_argument("--seed", type=int, default=0, help="of the first order; the next follow")
+    parser.add_argument("--alone", type=int, default=1, metavar="N", help="each Nth item only")
+    parser.add_argument("--fresh", type=int, default=0, metavar="K", help="items in interpreters")
+    parser.add_argument("--checks", help="names or families, between commas, of those by default")
+    parser.add_argument("--backend", default="aot_eager", help="of compile.*")
+    parser.add_argument("--amount", default="off", choices=AMOUNTS, help="of neighbours")
+    # Run this one here, and print what it says.
+    parser.add_argument("--item", help=argparse.SUPPRESS)
+    if not hasattr(os, "fork"):
+        parser.error("this system cannot fork processes")
+    return parser.parse_args(arguments)
+
+
+def planned(chosen: Iterable[Specimen], settings: Settings) -> tuple[list[Item], int]:
+    """What there is to run, and how many planned items run nothing."""
+    registry = registry_from(standalone_hook())
+    items: list[Item] = []
+    left_out = 0
+    for one in chosen:
+        declared = {"op": one.op(), "samples": one.samples, **one.options}
+        if one.also:
+            by_default = [check.name for check in builtin_checks() if check.default]
+            declared["checks"] = [*by_default, *one.also]
+        declaration = declare_call(declared, one.name)
+        every = plan(
+            [declaration],
+            settings,
+            lambda declaration: select_checks(registry, declaration, settings),
+            lambda device: None,
+        )
+        for each in every:
+            if each.check is not None and each.case is not None and each.skip is None:
+                items.append(Item(f"{one.name}[{each.id}]", each.check, each.case))
+            elif not each.is_body:
+                left_out += 1
+    return items, left_out
+
+
+def _named(items: Iterable[Item]) -> dict[str, Item]:
+    return {item.name: item for item in items}
+
+
+def shuffled(items: Sequence[Item], seed: int) -> list[Item]:
+    """The items in the order of that seed."""
+    order = [*items]
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def tell(item: Item) -> Told:
+    """What the check says about the case."""
+    result = run_check(item.check, item.case)
+    message = OWN_STATE.get(item.name.partition("[")[0], result.message)
+    words = (result.outcome, result.finding, result.skip_code, message)
+    return tuple(None if word is None else re.sub(r"0x[0-9a-f]+", "0x", word) for word in words)
+
+
+def in_child(items: Sequence[Item], *, kept: bool = False) -> dict[str, Told]:
+    """What the items say one after the other in one process of their own, by name.
+
+    Args:
+        items: in their order.
+        kept: whether what cases share is kept to the end, or as a session keeps it.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _serve(items, kept, writer)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as lines:
+        told = {name: tuple(words) for name, *words in map(json.loads, lines)}
+    _, status = os.waitpid(child, 0)
+    died = (_DIED, f"status {status}", None, "")
+    return {item.name: told.get(item.name, died) for item in items}
+
+
+def _serve(items: Sequence[Item], kept: bool, writer: int) -> NoReturn:
+    """Write a line an item, and end the process."""
+    try:
+        # Its pool of threads is not the parent's: torch makes it here, before several threads ask for it.
+        torch.set_num_threads(torch.get_num_threads())
+        with os.fdopen(writer, "w", encoding="utf-8") as lines:
+            for item, told in _each(items, kept):
+                lines.write(json.dumps([item.name, *told]) + "\n")
+                lines.flush()
+    except BaseException as error:
+        print(f"the process broke: {error!r}", file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def _each(items: Sequence[Item], kept: bool) -> Iterator[tuple[Item, Told]]:
+    if kept:
+        shared_graphs._LIMIT = len(items)
+    last: Optional[Case] = None
+    for item in items:
+        if last is not None and last is not item.case and not kept:
+            last.release()
+        last = item.case
+        yield item, tell(item)
+
+
+def _compare(where: str, expected: Mapping[str, Told], told: Mapping[str, Told]) -> set[str]:
+    """Print the items that say something else than expected; their names."""
+    differing = {
+        name for name, words in told.items() if words != expected[name] or words[0] == _DIED
+    }
+    for name in sorted(differing):
+        print(f"{where}: {name}")
+        for word, first, second in zip(WORDS, expected[name], told[name], strict=True):
+            if first != second:
+                print(f"    {word}: {second!r} and not {first!r}")
+    return differing
+
+
+def _fresh(arguments: Sequence[str], name: str) -> Told:
+    """What an item says in a new interpreter."""
+    command = [sys.executable, "-m", "tests.zoo.orders", *arguments, "--item", name]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if ran.returncode:
+        return (_DIED, f"status {ran.returncode}", None, "")
+    return tuple(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def _warm_up(backend: str) -> None:
+    """Have torch import and set up what it does once, so that every child need not.
+
+    No backward: torch's threads for those do not outlive a fork, and refuse to start again.
+    """
+
+    @torch.library.custom_op("orders::warm", mutates_args=())
+    def warm(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    warm.register_fake(lambda x: torch.empty_like(x))
+    check_op(warm, [(tensor(3, 2),)], backend=backend, amount="off")
+    shared_graphs.discard_all()
+    gc.collect()
+    gc.freeze()  # or every child would look through all of torch
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
