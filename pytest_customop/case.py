@@ -139,6 +139,11 @@ class Case:
         """The result of the op in eager mode, computed once and shared; do not write to it."""
         return self.run(self.inputs())
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the result of `eager` is kept."""
+        return "eager" in vars(self)
+
     def grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         """One random grad_output an output, normally distributed, with the output's strides."""
         return [

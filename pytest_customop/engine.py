@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -101,7 +102,8 @@ def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[
             entering("draw")
             case.draw()
             entering("eager")
-            with preserved_state():  # the check starts the same whether or not the result was kept
+            # The check starts from the same state whether or not the result was kept.
+            with nullcontext() if case.has_run else preserved_state():
                 if case.beside is not None:
                     refuse_neighbour(case)
                 elif case.eager.error is not None:
