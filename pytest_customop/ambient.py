@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import logging
@@ -133,13 +134,21 @@ def _set_anomaly(value: bool) -> None:
         torch.autograd.set_detect_anomaly(value)
 
 
+@functools.cache
+def _torchs(count: int) -> list[str]:
+    """The names of torch's loggers, as long as there are no more loggers than these."""
+    names = logging.root.manager.loggerDict
+    return [name for name in names if name == "torch" or name.startswith("torch.")]
+
+
 def _levels() -> dict[str, int]:
     """The levels of the root logger and of torch's own, by name, where there is one."""
-    found = {"": logging.getLogger().level}
-    for name, logger in [*logging.root.manager.loggerDict.items()]:
-        own = name == "torch" or name.startswith("torch.")
-        if own and isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
-            found[name] = logger.level
+    found = {"": logging.root.level}
+    loggers: dict[str, Any] = logging.root.manager.loggerDict
+    for name in _torchs(len(loggers)):
+        level = getattr(loggers[name], "level", logging.NOTSET)  # some are no loggers yet
+        if level != logging.NOTSET:
+            found[name] = level
     return found
 
 
@@ -327,12 +336,16 @@ def turn() -> None:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """Put back every setting that the block changes."""
+def kept() -> Iterator[Callable[[], None]]:
+    """Put back every setting that the block changes; what it is given does so at once."""
     before = [(setting, setting.read()) for setting in SETTINGS]
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         for setting, value in before:
             if setting.read() != value:
                 setting.write(value)
+
+    try:
+        yield put_back
+    finally:
+        put_back()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -74,10 +73,11 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
         entering: is told what comes next: `draw`, `eager` or `check`.
     """
     start = time.perf_counter()
-    with preserved_state():
+    with warnings.catch_warnings():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        outcome = _outcome(check, case, entering)
+        with preserved_state() as put_back:
+            outcome = _outcome(check, case, entering, put_back)
     return CheckResult(
         op=case.op.name,
         check=check.name,
@@ -96,18 +96,21 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
     )
 
 
-def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[str, Any]:
+def _outcome(
+    check: Check, case: Case, entering: Callable[[str], None], put_back: Callable[[], None]
+) -> dict[str, Any]:
     try:
         if case.refused is None:
             entering("draw")
             case.draw()
             entering("eager")
-            # The check starts from the same state whether or not the result was kept.
-            with nullcontext() if case.has_run else preserved_state():
-                if case.beside is not None:
-                    refuse_neighbour(case)
-                elif case.eager.error is not None:
-                    return _eager_failure(case, case.eager.error)
+            kept = case.has_run
+            if case.beside is not None:
+                refuse_neighbour(case)
+            elif case.eager.error is not None:
+                return _eager_failure(case, case.eager.error)
+            if not kept:
+                put_back()  # the check starts from the same state whether or not the result was kept
         entering("check")
         streams.seed(case.seed)
         check.run(case)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import compat
@@ -23,15 +23,17 @@ _VENDORED = os.path.join("setuptools", "_vendor")
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """Put back the compiler's configuration, signal handlers, `sys.path` and the recursion limit."""
-    put_back = compat.compiler_configuration()
+def kept() -> Iterator[Callable[[], None]]:
+    """Put back the compiler's configuration, signal handlers, `sys.path` and the recursion limit.
+
+    What the block is given does so at once.
+    """
+    configure_back = compat.compiler_configuration()
     limit, path, hook = sys.getrecursionlimit(), [*sys.path], sys.excepthook
     handlers = [_handler_of(number) for number in _SIGNALS]
-    try:
-        yield
-    finally:
-        put_back()
+
+    def put_back() -> None:
+        configure_back()
         if sys.getrecursionlimit() != limit:
             sys.setrecursionlimit(limit)
         if sys.path != path:
@@ -40,6 +42,11 @@ def kept() -> Iterator[None]:
         for number, handler in zip(_SIGNALS, handlers, strict=True):
             if _handler_of(number) is not handler:
                 _handle(number, handler)
+
+    try:
+        yield put_back
+    finally:
+        put_back()
 
 
 def _is_new_and_needed(entry: str, known: list[str]) -> bool:

@@ -64,7 +64,9 @@ def main(arguments: Sequence[str]) -> int:
     asked = _read(arguments)
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    chosen = [one for _, one in sorted(specimens().items())][asked.offset :: asked.every]
+    every = sorted(specimens())
+    names = {*every[asked.offset :: asked.every], *asked.also.split()}
+    chosen = [specimens()[name] for name in sorted(names)]
     settings = Settings(
         backend=asked.backend,
         variants=read_amount(asked.amount),
@@ -113,6 +115,7 @@ def _read(arguments: Sequence[str]) -> Any:
     parser = argparse.ArgumentParser(prog="python -m tests.zoo.orders")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth specimen only")
     parser.add_argument("--offset", type=int, default=0, metavar="M", help="from the Mth one on")
+    parser.add_argument("--also", default="", metavar="NAMES", help="and these specimens")
     parser.add_argument("--orders", type=int, default=3, metavar="K")
     parser.add_argument("--seed", type=int, default=0, help="of the first order; the next follow")
     parser.add_argument("--alone", type=int, default=1, metavar="N", help="each Nth item only")
