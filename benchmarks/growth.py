@@ -69,6 +69,7 @@ def pytest_runtest_protocol(item, nextitem):
     return result
 """
 RUN = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "-s")
+RUN += ("--customop-variants=off",)
 
 
 def main(cases: int = 2000, blocks: int = 20) -> None:

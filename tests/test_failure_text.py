@@ -137,7 +137,7 @@ def test_an_op_that_raises_is_told_in_full_once(suite: Suite) -> None:
     assert first[-1] == "also   own.skips, 1 more case"
     full = "test_it.py::test_raises[cpu-float32-nograd-0-own.passes]"
     for other in others:
-        assert other == [sentence, f"the same is told in full at {full}"]
+        assert other == [sentence, f"the same finding is told in full at {full}"]
 
 
 def test_a_check_that_breaks_shows_where(suite: Suite) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# By name: all items of each 90th specimen and of some that change global state, each 8th of them alone
+# By name: all items of each 60th specimen and of some that change global state, each 8th of them alone
 # too; and one check, on which a shared graph tells, of each 16th specimen, on several of which it fails.
 CHANGING = "seeds_torch sets_the_default_dtype turns_gradients_off"
-ALL = ("--every", "90", "--alone", "8", "--also", CHANGING)
+ALL = ("--every", "60", "--alone", "8", "--also", CHANGING)
 DYNAMIC = ("--every", "16", "--offset", "4", "--checks", "compile.dynamic")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each item has a forked process")

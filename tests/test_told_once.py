@@ -112,7 +112,7 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     told = f"told in full at test_it.py::{base}fake.forward]"
     other = told_of("opcheck.test_faketensor")
     assert len(other) == 2
-    assert other[1] == f"the same is {told}"
+    assert other[1] == f"the same finding is {told}"
     compiled = told_of("compile.static")
     assert len(compiled) == 2
     assert compiled[1] == f"it may follow from fake-stride-mismatch, {told}"

@@ -68,7 +68,7 @@ def tell_once(reports: Iterable[pytest.TestReport], records: Sequence[Record]) -
 def _one_line(record: Record, root: Record) -> str:
     head = f"{record['finding']}: {record['message']}"
     same = record["finding"] == root["finding"]
-    why = "the same is" if same else f"it may follow from {root['finding']},"
+    why = "the same finding is" if same else f"it may follow from {root['finding']},"
     return f"{head}\n{why} told in full at {root['nodeid']}"
 
 
