@@ -154,6 +154,29 @@ def test_a_child_starts_where_every_warning_is_an_error(suite: Suite) -> None:
     suite.run_apart("--customop-isolate", checks="fake.forward").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_coverage_of_what_the_child_ran(suite: Suite, workers: tuple[str, ...]) -> None:
+    suite.write("kernels.py", "def twice(x):\n    y = x * 2\n    return y\n")
+    suite.test(
+        """
+import kernels
+
+@torch.library.custom_op("NS::covered", mutates_args=())
+def covered(x: torch.Tensor) -> torch.Tensor:
+    return kernels.twice(x)
+
+covered.register_fake(lambda x: torch.empty_like(x))
+
+@customop_cases(covered, [(tensor(3),)])
+def test(): ...
+"""
+    )
+    options = ("--customop-isolate", "--cov=kernels", "--cov-report=term", *workers)
+    result = suite.run_apart(*options, checks="fake.forward")
+    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines([r"kernels\.py +3 +0 +100%"])
+
+
 def test_output_of_a_child_is_seen_without_capture(suite: Suite) -> None:
     body = "\n\n@customop_cases(plain, [(tensor(3),)])\ndef test_says(customop_case):\n    print('aloud')\n"
     suite.test(body)

@@ -236,6 +236,28 @@ def test_a_child_that_cannot_start_is_started_once(suite: Suite) -> None:
     assert (suite.path / "imports").read_text() == "xx"
 
 
+REFUSES = """
+import pytest
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        raise pytest.UsageError("no workers here")
+"""
+
+
+def test_a_plugin_that_refuses_the_child_is_no_finding(suite: Suite) -> None:
+    conftest = suite.path / "conftest.py"
+    suite.write("conftest.py", conftest.read_text() + REFUSES)
+    suite.test(LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
+    result = suite.run("--customop-isolate", "--customop-report=report.json")
+    result.assert_outcomes(failed=2)
+    said = "the child process of --customop-isolate does not start: exit code 4"
+    assert [(one["outcome"], one["finding"], one["message"]) for one in suite.results()] == [
+        ("error", None, said)
+    ] * 2
+    assert "no workers here" in result.stdout.str()
+
+
 def test_ids_that_are_not_the_same_in_the_child(suite: Suite) -> None:
     sample = "Sample((tensor(3),), id=str(os.getpid()))"
     suite.test(LIVES.replace("(tensor(3),)", sample), ops=FAULTS)

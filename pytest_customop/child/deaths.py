@@ -23,11 +23,13 @@ class Died(Exception):
         stderr: the end of what it wrote there.
         fix: what to look at; None: as the catalogue says.
 
-    `phase` is what it was doing, one of `messages`, and `seconds` how long the item took.
+    `phase` is what it was doing, one of `messages`, and `seconds` how long the item took; `exit_code`
+    is the one with which it ended itself, None where it did not.
     """
 
     phase = ""
     seconds = 0.0
+    exit_code: int | None = None
 
     def __init__(self, code: str, how: str, stderr: str = "", fix: str | None = None) -> None:
         super().__init__(how)
@@ -54,7 +56,9 @@ _MEMORY = (
 def of_itself(returncode: int, stderr: str) -> Died:
     """The death of a child that nobody here has killed."""
     if returncode >= 0:
-        return Died("crash", f"ends the process with exit code {returncode}", stderr, _EXITS)
+        ended = Died("crash", f"ends the process with exit code {returncode}", stderr, _EXITS)
+        ended.exit_code = returncode
+        return ended
     name = signal_name(-returncode)
     if name == "SIGKILL":
         how = "dies of SIGKILL (which the system sends where memory runs out)"

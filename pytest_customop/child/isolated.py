@@ -6,6 +6,7 @@ Everything else of pytest goes on as always: the reports are pytest's own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from . import is_isolated, messages
 from .deaths import Died
 from .log import Log
 from .warm import NotThere, WarmChild
+from .worker import measures_coverage
 
 if TYPE_CHECKING:
     from ..planned import Planned
@@ -94,6 +96,15 @@ class Isolation:
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
         """pytest-timeout watches the child's items in the child."""
         return is_isolated(item) or None
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """What the child has measured is there before pytest-cov gathers it."""
+        result = yield
+        if measures_coverage(self._config):
+            self._child.finish()
+            self._child.end()
+        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..findings import Finding
 from ..isolation import preserved_state
@@ -29,31 +29,48 @@ _WHERE = {
 def result_of(planned: Planned, death: Died) -> CheckResult:
     """What came of the item that a child ran when it died."""
     phase = death.phase
+    if phase == messages.START and death.exit_code is not None:
+        return _not_started(planned, death)
     where = _WHERE.get(phase, f"under {planned.check_name}")
     what = "the child process" if phase in (messages.START, messages.COLLECT) else planned.op
     found = Finding(death.code, f"{what} {death.how} {where}", shortened(death.stderr), death.fix)
-    known = planned.record()
-    place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
     case = planned.case
     # What could not be drawn there is not drawn here.
     drawn = case if phase in (messages.EAGER, messages.CHECK, messages.BODY) else None
     lines = planned.check.repro if phase == messages.CHECK and planned.check else CALL
     reproduce = reproduced_by(found, lines, drawn) if drawn and phase != messages.BODY else None
     return CheckResult(
-        op=planned.op,
-        check=planned.check_name,
-        case=case.id if case else planned.id,
+        **_known(planned),
         outcome="failed",
         finding=found.code,
         message=found.message,
         fix=found.fix,
         evidence=found.evidence,
-        change=case.change if case else "",
         arguments=_described(drawn) if drawn else (),
         duration=death.seconds,
-        place=place,
         reproduce=reproduce,
     )
+
+
+def _not_started(planned: Planned, death: Died) -> CheckResult:
+    """No finding: pytest ended the child's session before any op ran."""
+    message = f"the child process of --customop-isolate does not start: exit code {death.exit_code}"
+    evidence = shortened(death.stderr)
+    return CheckResult(**_known(planned), outcome="error", message=message, evidence=evidence)
+
+
+def _known(planned: Planned) -> dict[str, Any]:
+    """What a result says of its item."""
+    case, known = planned.case, planned.record()
+    return {
+        "op": planned.op,
+        "check": planned.check_name,
+        "case": case.id if case else planned.id,
+        "change": case.change if case else "",
+        "place": {
+            name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")
+        },
+    }
 
 
 def _described(case: Case) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from . import is_isolated, limits, messages, names_of
 from .deaths import Died
 from .messages import Collect, Collected, Phase, Run, Start
 from .process import Child
+from .worker import workerinput
 
 
 class NotThere(Exception):
@@ -96,7 +95,7 @@ class WarmChild:
         self._started += 1
         config = self._config
         args = tuple(str(one) for one in config.invocation_params.args)
-        start = Start(args, self._basetemp(), _workerinput(config))
+        start = Start(args, self._basetemp(), workerinput(config))
         quiet = config.getoption("capture") != "no"
         try:
             self._child = Child(start, str(config.invocation_params.dir), quiet)
@@ -134,20 +133,6 @@ class WarmChild:
         if self._child is not None:
             self._child.kill()
             self._child = None
-
-
-def _workerinput(config: pytest.Config) -> dict[str, Any]:
-    """That of the xdist worker that this is; else what plugins ask workers for."""
-    if hasattr(config, "workerinput"):
-        return dict(config.workerinput)
-    given = {
-        "workerid": "master",
-        "workercount": 1,
-        "testrunuid": str(os.getpid()),
-        "mainargv": list(sys.argv),
-    }
-    seed = config.getoption("randomly_seed", None)
-    return given if seed is None else {**given, "randomly_seed": seed}
 
 
 def _why_not_there(item: pytest.Item, collected: Collected) -> str:
