@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import linecache
 import sys
 import weakref
 from typing import Any
@@ -61,19 +62,20 @@ def test_every_setting_exists_under_one_of_its_names() -> None:
         "automatic_dynamic_local_pgo",
         "automatic_dynamic_remote_pgo",
         "caching_precompile",
+        "enable_autograd_cache",
         "enable_remote_autograd_cache",
         "error_on_custom_op_aliasing",
         "fail_on_cache_limit_hit",
         "fail_on_recompile_limit_hit",
         "recompile_limit",
+        "run_gc_after_compile",
     }
-    if torch.__version__.startswith("2.4."):
-        late.add("enable_autograd_cache")
+    early = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
     for module, wanted in compat.compiler._COMPILE_CONFIG.items():
         config = importlib.import_module(module)
         for name in wanted:
             known = hasattr(config, name) or hasattr(config, old.get(name, name))
-            assert known or (torch.__version__ < "2.13" and name in late), f"{module}.{name}"
+            assert known or (early and name in late), f"{module}.{name}"
 
 
 def test_a_session_sets_its_configuration_and_puts_it_back() -> None:
@@ -118,3 +120,25 @@ def test_a_session_forgets_what_it_compiled() -> None:
     del function
     gc.collect()
     assert code() is None
+
+
+def test_a_session_keeps_no_source_of_graphs_but_those_from_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.graph_module import _loader
+
+    torch.fx.symbolic_trace(_fresh())  # the user's own
+    before = set(_loader.eval_cache)
+    assert before
+    for kept in (10**6, 0):
+        monkeypatch.setattr(compat.compiler, "_FAKES_KEPT", kept)
+        with compat.compile_session():
+            compat.compile_whole(_fresh(), compat.counting_backend("aot_eager"))(torch.zeros(3))
+            made = set(_loader.eval_cache) - before
+            assert made
+            assert made <= set(linecache.cache)
+            assert FakeTensorMode.cache
+        assert set(_loader.eval_cache) == before
+        assert not made & set(linecache.cache)
+        assert bool(FakeTensorMode.cache) == bool(kept)
