@@ -18,8 +18,12 @@ def _add(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
-def _fresh() -> Any:
-    return type(_add)(_add.__code__.replace(), globals(), "added")
+def _add_by_another(x: torch.Tensor) -> torch.Tensor:
+    return _add(x)  # an object that a guard looks at
+
+
+def _fresh(function: Any = _add) -> Any:
+    return type(_add)(function.__code__.replace(), globals(), "added")
 
 
 def test_a_counting_backend_counts_and_computes() -> None:
@@ -132,7 +136,7 @@ def test_a_session_keeps_no_source_of_graphs_but_those_from_before(
     before = set(_loader.eval_cache)
     assert before
     for kept in (10**6, 0):
-        monkeypatch.setattr(compat.compiler, "_FAKES_KEPT", kept)
+        monkeypatch.setattr("pytest_customop.compat.traces._FAKES_KEPT", kept)
         with compat.compile_session():
             compat.compile_whole(_fresh(), compat.counting_backend("aot_eager"))(torch.zeros(3))
             made = set(_loader.eval_cache) - before
@@ -142,3 +146,56 @@ def test_a_session_keeps_no_source_of_graphs_but_those_from_before(
         assert set(_loader.eval_cache) == before
         assert not made & set(linecache.cache)
         assert bool(FakeTensorMode.cache) == bool(kept)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch 2.13 itself
+def test_a_session_keeps_no_module_that_inductor_wrote() -> None:
+    prefix = "torch._inductor.runtime.compile_tasks."
+    function = _fresh()
+    with compat.compile_session():
+        compiled = compat.compile_whole(function, compat.counting_backend("inductor"))
+        compiled(torch.zeros(3))
+        compat.keep_compiled(function)
+        assert [name for name in sys.modules if name.startswith(prefix)]
+    assert not [name for name in sys.modules if name.startswith(prefix)]
+    assert not importlib.import_module("torch._inductor.codecache").PyCodeCache.linemaps
+    assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))  # runs without
+    compat.forget_compiled(function)
+
+
+def _alive(*names: str) -> list[int]:
+    gc.collect()
+    kinds = [type(one).__name__ for one in gc.get_objects()]
+    return [kinds.count(name) for name in names]
+
+
+def test_a_session_lets_go_of_guards_and_shape_environments() -> None:
+    names = ("CheckFunctionManager", "ShapeEnv", "FakeTensorMode")
+
+    def compile_once() -> None:
+        with compat.compile_session():
+            x = torch.zeros(3, 4)
+            compat.maybe_mark_dynamic(x, 0)
+            compiled = compat.compile_whole(
+                _fresh(_add_by_another), compat.counting_backend("aot_eager")
+            )
+            assert torch.equal(compiled(x), x + 1)
+            assert _alive("CheckFunctionManager")[0]
+
+    compile_once()
+    before = _alive(*names)
+    for _ in range(3):
+        compile_once()
+    assert _alive(*names) == before
+
+
+def test_a_session_keeps_the_guards_of_a_graph_that_stays() -> None:
+    function, backend = _fresh(_add_by_another), compat.counting_backend("eager")
+    with compat.compile_session():
+        compiled = compat.compile_whole(function, backend)
+        compiled(torch.zeros(3))
+        compat.keep_compiled(function)
+    assert _alive("CheckFunctionManager") == [1]
+    assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
+    assert backend.graphs == 1
+    compat.forget_compiled(function)

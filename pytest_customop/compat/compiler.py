@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import importlib
-import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+
+from .traces import traces_forgotten
 
 
 def counting_backend(name: str) -> Any:
@@ -97,7 +98,7 @@ def compile_session() -> Iterator[None]:
     of guard failures. Code that was compiled before stays compiled.
     """
     with ExitStack() as stack:
-        stack.callback(_forget_traces())
+        stack.enter_context(traces_forgotten())
         stack.callback(_compiler_state())
         for module, wanted in _COMPILE_CONFIG.items():
             config = importlib.import_module(module)
@@ -152,30 +153,6 @@ def _compiler_state() -> Callable[[], None]:
             pgo._CODE_STATE = pgo._INIT_CODE_STATE = None
 
     return restore
-
-
-_FAKES_KEPT = 2_000  # entries of the fake tensors' cache, of which a case makes some 40
-
-
-def _forget_traces() -> Callable[[], None]:
-    """The function returned drops what torch keeps of every trace that it makes from here on.
-
-    That is the generated source of graphs, for tracebacks, and what fake tensors gave: a quarter of what
-    memory grew by from case to case.
-    """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.graph_module import _loader
-
-    before = set(_loader.eval_cache)
-
-    def forget() -> None:
-        for name in [name for name in _loader.eval_cache if name not in before]:
-            del _loader.eval_cache[name]
-            linecache.cache.pop(name, None)
-        if len(FakeTensorMode.cache) > _FAKES_KEPT:
-            FakeTensorMode.cache_clear()
-
-    return forget
 
 
 # The logger of torch's trace of compilations (TORCH_TRACE). 2.4 to 2.15.
