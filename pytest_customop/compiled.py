@@ -140,9 +140,8 @@ class Surrounded:
         outputs = _kinds([tensor for _, tensor in eager.outputs], form, sized_by_data)
         declared = _written(eager.arguments)
         after = _kinds([tensor for _, tensor in eager.arguments.tensors()], form)
-        if (
-            form == "opaque"
-        ):  # of these, a compiler reorders no other reads, and each takes it 10 ms
+        if form == "opaque":
+            # What nobody writes to reads the same before and after, and each reader takes 10 ms or more.
             told = {*declared, *_changed(self.case.inputs(), eager.arguments)}
             after = tuple((index, kind) for index, kind in after if index in told)
         before = tuple((index, kind) for index, kind in after if index not in declared)
