@@ -29,6 +29,13 @@ from .fakes import (
     missing_fake_kernel,
     to_fake,
 )
+from .graph_caches import (
+    GRAPHS_ARE_STORED,
+    as_while_compiling,
+    compiled_by_rule,
+    storing_graphs,
+    told_of,
+)
 from .ops import (
     defining_module,
     device_types,
@@ -49,12 +56,15 @@ from .symbols import expression, guards, is_constant_size, substitute, value_ran
 from .tensors import neg_view, observe_calls, storage_id
 
 __all__ = [
+    "GRAPHS_ARE_STORED",
     "GRAPHS_CAN_STAY",
     "TRACE_LOGGER",
     "OpOverload",
     "OpOverloadPacket",
+    "as_while_compiling",
     "compile_session",
     "compile_whole",
+    "compiled_by_rule",
     "compiler_configuration",
     "counting_backend",
     "defining_module",
@@ -87,7 +97,9 @@ __all__ = [
     "registered_names",
     "schema_of",
     "storage_id",
+    "storing_graphs",
     "substitute",
     "to_fake",
+    "told_of",
     "value_range",
 ]

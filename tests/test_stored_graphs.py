@@ -1,0 +1,216 @@
+"""Graphs on disk: a later check takes them, and never where tracing the op has come to give another one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_customop import Sample, compat, tensor
+from pytest_customop.case import Case
+from pytest_customop.checks import builtin_checks
+from pytest_customop.checks import compile as checks
+from pytest_customop.compiled import Surrounded
+from pytest_customop.engine import run_check
+from pytest_customop.marker import declare_call
+from pytest_customop.matrix import plan
+from pytest_customop.settings import Settings
+from pytest_customop.stored_graphs import tag_of
+
+STATIC = next(check for check in builtin_checks() if check.name == "compile.static")
+
+stores = pytest.mark.skipif(not compat.GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
+
+
+class Bent:
+    """What the op below does now; each value may be changed between two checks."""
+
+    factor = 2.0
+    by_tensor = False
+    transposed = False
+    when_compiling = False
+    wrong_kernel = False
+    aliases = False
+
+
+@pytest.fixture(autouse=True)
+def bent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Changes what the op does; at first it is right, and the compiler's caches are empty."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "caches"))
+
+    def bend(**changed: Any) -> None:
+        for name, value in changed.items():
+            monkeypatch.setattr(Bent, name, value)
+
+    return bend
+
+
+@torch.library.custom_op("stored::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * (3 if Bent.wrong_kernel else 2)
+
+
+@double.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    if Bent.transposed:
+        return x.new_empty(tuple(reversed(x.shape))).t()
+    return torch.empty_like(x)
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    (x,) = ctx.saved_tensors
+    if Bent.when_compiling and torch.compiler.is_compiling():
+        return grad * 5
+    if Bent.by_tensor:
+        return grad * torch.tensor([2.0, Bent.factor, 2.0, 2.0], dtype=grad.dtype)
+    if Bent.aliases:
+        return (grad + grad.view(grad.shape)) + (x - x.view(x.shape))
+    return grad * Bent.factor
+
+
+double.register_autograd(_backward, setup_context=_setup)
+
+
+def _case(**options: Any) -> Case:
+    declared = {"op": double, "samples": [Sample((tensor(3, 4),))], "requires_grad": True}
+    planned = plan(
+        [declare_call(declared, "here")],
+        Settings(variants=0, **options),
+        lambda _: [STATIC],
+        lambda device: None,
+    )
+    assert planned[0].case is not None
+    return planned[0].case
+
+
+def _told() -> tuple[str, Any]:
+    case = _case()
+    try:
+        result = run_check(STATIC, case)
+        return result.outcome, result.finding
+    finally:
+        case.release()
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many graphs each check has taken from disk."""
+    counted: list[int] = []
+    real = compat.storing_graphs
+
+    @contextmanager
+    def storing(tag: str) -> Iterator[Callable[[], int]]:
+        with real(tag) as count:
+            try:
+                yield count
+            finally:
+                counted.append(count())
+
+    monkeypatch.setattr(compat, "storing_graphs", storing)
+    return counted
+
+
+@stores
+def test_a_later_check_takes_its_graphs_from_disk(taken: list[int]) -> None:
+    for _ in range(2):
+        assert _told() == ("passed", None)
+    assert taken[0] == 0
+    assert taken[1] > 0
+
+
+WRONG = {
+    "the fake kernel": {"transposed": True},
+    "a number in the backward": {"factor": 4.0},
+    "a constant tensor in the backward": {"by_tensor": True, "factor": 4.0},
+    "the backward while it is compiled": {"when_compiling": True},
+}
+
+
+@stores
+@pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG)
+def test_what_was_broken_since_is_found_and_what_was_mended_passes(
+    changed: dict[str, Any], bent: Callable[..., None], taken: list[int]
+) -> None:
+    kept = {name: getattr(Bent, name) for name in changed}
+    if "by_tensor" in changed:
+        bent(by_tensor=True)
+    first, right = Surrounded(_case()), _told()
+    before = _tag(first)
+    bent(**changed)
+    assert _tag(first) not in (None, before)
+    broken = _told()
+    bent(**{**kept, "by_tensor": "by_tensor" in changed})
+    assert _tag(first) == before
+    mended = _told()
+    assert taken[0] == taken[1] == 0
+    assert taken[2] > 0
+    assert right == mended == ("passed", None)
+    if "factor" not in changed:  # with it, eager mode changes too
+        assert broken[0] == "failed"
+
+
+def _tag(surrounded: Surrounded) -> Any:
+    with compat.compile_session():
+        return tag_of(surrounded, surrounded.case)
+
+
+@stores
+def test_a_failure_on_a_graph_from_disk_is_judged_again_without_it(
+    monkeypatch: pytest.MonkeyPatch, bent: Callable[..., None], taken: list[int]
+) -> None:
+    monkeypatch.setattr(checks, "tag_of", lambda surrounded, case: "whatever it does")
+    assert _told() == ("passed", None)
+    bent(factor=4.0)  # the graph on disk still doubles
+    assert _told() == ("passed", None)
+    assert taken[1] > 0
+
+
+@stores
+def test_a_kernel_that_has_become_wrong_fails_on_graphs_from_disk(
+    bent: Callable[..., None], taken: list[int]
+) -> None:
+    bent(aliases=True)
+    assert _told() == ("passed", None)
+    bent(transposed=True)
+    first = _told()
+    assert first[0] == "failed"
+    assert _told() == first  # what fails leaves nothing that a later check could take
+    assert taken[1] == 0
+
+
+@stores
+def test_calls_with_the_same_words_on_other_memory_are_told_apart(
+    bent: Callable[..., None],
+) -> None:
+    surrounded = Surrounded(_case())
+    before = _tag(surrounded)
+    bent(aliases=True)
+    assert _tag(surrounded) != before
+
+
+@stores
+def test_where_caches_are_off_for_all_none_is_used(taken: list[int], tmp_path: Path) -> None:
+    with torch.compiler.config.patch(force_disable_caches=True):
+        for _ in range(2):
+            assert _told() == ("passed", None)
+    assert taken == [0, 0]
+
+
+def test_other_backends_have_no_tag() -> None:
+    case = _case(backend="aot_eager")
+    assert _tag(Surrounded(case)) is None
+
+
+def test_without_a_tag_nothing_is_stored(
+    monkeypatch: pytest.MonkeyPatch, taken: list[int]
+) -> None:
+    monkeypatch.setattr(checks, "tag_of", lambda surrounded, case: None)
+    for _ in range(2):
+        assert _told() == ("passed", None)
+    assert taken == []
