@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import hookspecs
+from . import fixtures, hookspecs
 from .marks import CELL, DEVICE, DTYPE, NAME, concerns
 from .options import add_options
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
@@ -26,7 +26,6 @@ _MARKER = (
     "operator on these samples, spread over devices, dtypes, requires_grad and layouts; every check "
     "on every case is an item. Use pytest_customop.customop_cases(...), which is typed."
 )
-pytest_plugins = ("pytest_customop.fixtures",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
+    # Not by `pytest_plugins`: for a name there pytest reads the metadata of all that is installed.
+    pluginmanager.register(fixtures, "customop-fixtures")
 
 
 def pytest_configure(config: pytest.Config) -> None:
