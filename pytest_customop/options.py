@@ -59,6 +59,17 @@ OPTIONS = (
 )
 
 
+# What a session says of itself that was asked for nothing; it need not make its settings for it.
+BY_DEFAULT = (
+    "customop: devices=cpu dtypes=default checks=all variants=quick backend=inductor seed=0"
+)
+
+
+def any_given(config: pytest.Config) -> bool:
+    """Whether any of the options has a value, on the command line or in the ini file."""
+    return any(config.getoption(one.key) or config.getini(one.key) for one in OPTIONS)
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Register the options and their ini twins."""
     group = parser.getgroup("customop", "conformance of PyTorch custom operators")

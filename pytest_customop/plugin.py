@@ -12,8 +12,8 @@ import pytest
 
 from . import fixtures, hookspecs
 from .marks import CELL, DEVICE, DTYPE, NAME, concerns
-from .options import add_options
-from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
+from .options import BY_DEFAULT, add_options
+from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Reports, Session
 
 if TYPE_CHECKING:
     from .checks import Check
@@ -41,7 +41,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     session = config.stash[SESSION] = Session(config)
-    config.pluginmanager.register(session, "customop-session")
+    config.pluginmanager.register(Reports(session), "customop-session")
+    if not session.asked:
+        return
     session.validate_command_line()
     if session.settings.timeout:
         from .timeouts import refuse_without_timer
@@ -68,7 +70,8 @@ def pytest_customop_register_checks() -> Iterable[Check]:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return config.stash[SESSION].settings.header()
+    session = config.stash[SESSION]
+    return session.settings.header() if session.asked else BY_DEFAULT
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
@@ -221,7 +224,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     state.unfinished()
     _tell_once(session.config)
-    if state.settings.reports:
+    if state.asked and state.settings.reports:
         from .report.written import write_reports
 
         write_reports(state)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .settings import NUMBER, Settings, on_command_line, read_settings, validate
+from .options import any_given
 
 if TYPE_CHECKING:
     from .checks import Registry
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .notes import Notes
     from .planned import Planned
     from .results import CheckResult
+    from .settings import Settings
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
@@ -32,12 +33,26 @@ def _unheard(phase: str) -> None:
     del phase
 
 
+class Reports:
+    """A plugin that hands every report to a session; pytest looks at all that a plugin has."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.session.take_in(report)
+
+
 class Session:
-    """One pytest session; `config.stash[SESSION]`."""
+    """One pytest session; `config.stash[SESSION]`.
+
+    Args:
+        config: pytest's.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings: Settings = read_settings(config)
+        self.asked = any_given(config)  # for anything but the defaults
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0  # that the controller has started
@@ -48,6 +63,13 @@ class Session:
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
         self._ini_validated = False
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """What was asked for; a session without marked tests has no need of it."""
+        from .settings import read_settings
+
+        return read_settings(self.config)
 
     @functools.cached_property
     def notes(self) -> Notes:
@@ -63,15 +85,20 @@ class Session:
 
     def validate_command_line(self) -> None:
         """Raise `pytest.UsageError` for what was given there and is not allowed."""
-        self._validate(lambda name: on_command_line(self.config, name), pytest.UsageError)
+        self._validate(lambda name: self._on_command_line(name), pytest.UsageError)
 
     def validate_ini(self) -> None:
         """Raise `ValueError` for values of the ini file; called at the first marked test."""
         if not self._ini_validated:
-            self._validate(lambda name: not on_command_line(self.config, name), ValueError)
+            self._validate(lambda name: not self._on_command_line(name), ValueError)
             self._ini_validated = True
 
-    def _validate(self, given: Any, error: type[Exception]) -> None:
+    def _on_command_line(self, name: str) -> bool:
+        return bool(self.config.getoption(f"customop_{name}"))
+
+    def _validate(self, given: Callable[[str], bool], error: type[Exception]) -> None:
+        from .settings import validate
+
         try:
             validate(self.settings, given)
         except ValueError as wrong:
@@ -88,6 +115,8 @@ class Session:
     @property
     def worker(self) -> int | None:
         """The number of this worker among xdist's, from 0; None outside of one."""
+        from .settings import NUMBER
+
         number: int | None = getattr(self.config, "workerinput", {}).get(NUMBER)
         return number
 
@@ -125,7 +154,7 @@ class Session:
 
     def keep_shard(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Leave the items of the session's shard in the list; returns the others."""
-        shard = self.settings.shard
+        shard = self.settings.shard if self.asked else None
         if shard is None:
             return []
         from .collection import case_of
@@ -149,7 +178,7 @@ class Session:
             return pytest.ExitCode.TESTS_FAILED
         return status
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def take_in(self, report: pytest.TestReport) -> None:
         """Take in what a report carries; a record stands for each check until its item ends."""
         carried: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
         if report.when == "setup" and carried:

@@ -1,7 +1,6 @@
 """Command line and ini file, made into one frozen, validated `Settings`. Imports no torch by itself.
 
-Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins. Every session pays
-for this module: `Settings` is no dataclass because making one takes five times as long.
+Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins.
 """
 
 from __future__ import annotations
@@ -118,11 +117,6 @@ def read_settings(config: pytest.Config) -> Settings:
         shard=_shard(config),
         durations=_durations(config),
     )
-
-
-def on_command_line(config: pytest.Config, name: str) -> bool:
-    """Whether an option was given there, and not only in the ini file."""
-    return bool(config.getoption(f"customop_{name}"))
 
 
 def refuse_unknown_devices(devices: Iterable[str]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from kit import ABSENT, HEAD, Suite
 
+from pytest_customop.options import BY_DEFAULT
+from pytest_customop.settings import Settings
+
 TEST = "@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test_scale(): ...\n"
 TWO_TESTS = TEST + "@customop_cases(plain, [(tensor(3),), (tensor(4),)])\ndef test_plain(): ...\n"
 
@@ -283,6 +286,10 @@ def test_the_header_says_what_will_run(suite: Suite) -> None:
     result.stdout.fnmatch_lines(
         ["customop: devices=cpu dtypes=default checks=all variants=off backend=inductor seed=4"]
     )
+
+
+def test_the_header_of_a_session_that_was_asked_for_nothing_says_the_same() -> None:
+    assert Settings().header() == BY_DEFAULT
 
 
 def test_the_marker_the_fixtures_and_the_options_are_documented(suite: Suite) -> None:

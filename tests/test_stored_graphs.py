@@ -207,9 +207,7 @@ def test_other_backends_have_no_tag() -> None:
     assert _tag(Surrounded(case)) is None
 
 
-def test_without_a_tag_nothing_is_stored(
-    monkeypatch: pytest.MonkeyPatch, taken: list[int]
-) -> None:
+def test_without_a_tag_nothing_is_stored(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
     monkeypatch.setattr(checks, "tag_of", lambda surrounded, case: None)
     for _ in range(2):
         assert _told() == ("passed", None)
