@@ -18,7 +18,7 @@ from .checks import Check, builtin_checks
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
 from .inputs import ErrorSample, GradOptions
-from .isolation import preserved_state
+from .isolation import in_own_context, preserved_state
 from .marker import Declaration, declare_call
 from .matrix import plan
 from .planned import Planned
@@ -76,8 +76,7 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
     with warnings.catch_warnings():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        with preserved_state() as put_back:
-            outcome = _outcome(check, case, entering, put_back)
+        outcome = in_own_context(_outcome, check, case, entering)
     return CheckResult(
         op=case.op.name,
         check=check.name,
@@ -96,7 +95,12 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
     )
 
 
-def _outcome(
+def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[str, Any]:
+    with preserved_state() as put_back:
+        return _found(check, case, entering, put_back)
+
+
+def _found(
     check: Check, case: Case, entering: Callable[[str], None], put_back: Callable[[], None]
 ) -> dict[str, Any]:
     try:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import threading
 import warnings
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 
 from . import ambient, process, streams, torch_logs
+
+_T = TypeVar("_T")
+_VARIABLES = 400  # of a context, before it is thrown away
 
 
 @contextlib.contextmanager
@@ -33,3 +39,39 @@ def preserved_state() -> Iterator[Callable[[], None]]:
             put_settings_back()
 
         yield put_back
+
+
+class _Contexts(threading.local):
+    """The context of the checks of one thread, and what it was copied from."""
+
+    outer: contextvars.Context | None = None
+    own = contextvars.Context()
+    entered = False
+
+
+_contexts = _Contexts()
+
+
+def in_own_context(call: Callable[..., _T], *args: object) -> _T:
+    """Call with the caller's context variables, in a copy of its context that later calls share.
+
+    From torch 2.13 on, every patch of a configuration adds a variable, which nothing can take out
+    again: a session would grow by 20 a case, and every look at them with it. A copy a call would cost
+    what torch has worked out from its configurations and keeps in variables too.
+    """
+    if _contexts.entered:
+        return call(*args)
+    now = contextvars.copy_context()
+    if len(_contexts.own) > _VARIABLES or not _same(now, _contexts.outer):
+        _contexts.outer, _contexts.own = now, now.copy()
+    _contexts.entered = True
+    try:
+        return _contexts.own.run(call, *args)
+    finally:
+        _contexts.entered = False
+
+
+def _same(now: contextvars.Context, before: contextvars.Context | None) -> bool:
+    if before is None or len(now) != len(before):
+        return False
+    return all(before.get(variable, now) is value for variable, value in now.items())

@@ -28,6 +28,7 @@ def storing_graphs(tag: str) -> Iterator[Callable[[], int]]:
     """
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
+    from torch.compiler._cache import CacheArtifactManager
 
     counters = torch._dynamo.utils.counters
     whole = f"{torch.compiler.config.cache_key_tag}{tag}"
@@ -38,6 +39,7 @@ def storing_graphs(tag: str) -> Iterator[Callable[[], int]]:
 
     before = taken()
     with (
+        CacheArtifactManager.with_fresh_cache(),  # else it keeps a copy of each in memory
         torch.compiler.config.patch(cache_key_tag=whole),  # type: ignore[attr-defined]
         functorch.patch(enable_autograd_cache=True),
         inductor.patch(fx_graph_cache=True),
