@@ -5,6 +5,7 @@ import importlib
 import linecache
 import sys
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,6 +192,137 @@ def test_a_session_lets_go_of_guards_and_shape_environments() -> None:
     for _ in range(3):
         compile_once()
     assert _alive(*names) == before
+
+
+stores = pytest.mark.skipif(not compat.GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
+
+
+def _double_sine(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * 2
+
+
+@stores
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch 2.13 itself
+def test_graphs_on_disk_are_taken_by_their_tag_and_nothing_of_them_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from torch._inductor.codecache import FxGraphCachePickler
+    from torch.compiler._cache import CacheArtifactManager
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+
+    def compile_once(tag: str) -> int:
+        with compat.compile_session(), compat.storing_graphs(tag) as taken:
+            function = _fresh(_double_sine)
+            compiled = compat.compile_whole(function, compat.counting_backend("inductor"))
+            assert torch.equal(compiled(torch.zeros(3)), torch.zeros(3))
+            return taken()
+
+    assert compile_once("one") == 0
+    kept = (
+        FxGraphCachePickler._pickleable_type_cache,
+        CacheArtifactManager._seen_artifacts,
+        torch._dynamo.utils.get_metrics_context()._edits,
+    )
+    before = [len(each) for each in kept]
+    assert compile_once("two") == 0
+    assert compile_once("one") > 0
+    assert [len(each) for each in kept] == before
+    assert torch.compiler.config.cache_key_tag == ""
+
+
+@stores
+def test_is_compiling_is_true_where_it_is_asked_to_be() -> None:
+    assert not torch.compiler.is_compiling()
+    with compat.as_while_compiling():
+        assert torch.compiler.is_compiling()
+    assert not torch.compiler.is_compiling()
+
+
+@stores
+def test_what_compilers_are_told_of_an_op_has_its_schema_tags_and_overloads() -> None:
+    torch.library.define(
+        "stored_told::op", "(Tensor x) -> Tensor", tags=(torch.Tag.needs_fixed_stride_order,)
+    )
+    torch.library.define("stored_told::op.other", "(Tensor x, int by) -> Tensor")
+    told = compat.told_of(torch.ops.stored_told.op.default)
+    for part in ("(Tensor x) -> Tensor", "needs_fixed_stride_order", "op.other"):
+        assert part in told
+
+
+def _no_rule(op: Any) -> None:
+    del op
+
+
+def _dispatch_rule(op: Any) -> None:
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+    torch.library.register_torch_dispatch(op, FunctionalTensorMode, lambda *given: None)
+
+
+def _decomposition(op: Any) -> None:
+    torch._decomp.register_decomposition(op)(lambda x: x)
+
+
+def _inductor_decomposition(op: Any) -> None:
+    from torch._inductor.decomposition import decompositions
+
+    decompositions[op] = lambda x: x
+
+
+def _lowering(op: Any) -> None:
+    from torch._inductor.lowering import register_lowering
+
+    register_lowering(op)(lambda x: x)
+
+
+def _effect(op: Any) -> None:
+    from torch._library.effects import EffectType
+
+    entry = torch._library.simple_registry.singleton.find(op.name())
+    entry.effect.register(EffectType.ORDERED)
+
+
+def _kernel_for_functionalization(op: Any) -> None:
+    op.py_impl(torch._C.DispatchKey.Functionalize)(lambda x: x)
+
+
+RULES = [
+    _no_rule,
+    _dispatch_rule,
+    _decomposition,
+    _inductor_decomposition,
+    _lowering,
+    _effect,
+    _kernel_for_functionalization,
+]
+
+
+@stores
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rules_by_which_an_op_is_compiled_are_seen(rule: Any) -> None:
+    name = f"stored_rules::op{rule.__name__}"
+    torch.library.define(name, "(Tensor x) -> Tensor")
+    op = getattr(torch.ops.stored_rules, f"op{rule.__name__}").default
+    rule(op)
+    assert compat.compiled_by_rule(op) == (rule is not _no_rule)
+
+
+@stores
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch 2.13 itself
+def test_an_op_that_inductor_only_calls_is_compiled_by_no_rule() -> None:
+    @torch.library.custom_op("stored_rules::called", mutates_args=())
+    def called(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    called.register_fake(torch.empty_like)
+    op = torch.ops.stored_rules.called.default
+    assert not compat.compiled_by_rule(op)
+    with compat.compile_session():
+        compiled = compat.compile_whole(lambda x: op(x), compat.counting_backend("inductor"))
+        assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
+    assert op in importlib.import_module("torch._inductor.lowering").lowerings
+    assert not compat.compiled_by_rule(op)
 
 
 def test_a_session_keeps_the_guards_of_a_graph_that_stays() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import random
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 import torch
 from kit import HEAD, Suite
 
-from pytest_customop.isolation import preserved_state
+from pytest_customop import isolation
+from pytest_customop.isolation import in_own_context, preserved_state
 
 
 def set_determinism() -> None:
@@ -92,6 +95,53 @@ def test_numpy_s_random_stream() -> None:
         numpy.random.rand(700)
         assert numpy.random.get_state()[1].tolist() != before
     assert numpy.random.get_state()[1].tolist() == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own settings
+def test_a_context_does_not_grow_with_patches() -> None:
+    import torch._dynamo.config as config
+
+    def patch() -> int:
+        with config.patch(cache_size_limit=3):
+            return len(contextvars.copy_context())
+
+    before = len(contextvars.copy_context())
+    inside = [in_own_context(patch) for _ in range(2 * isolation._VARIABLES)]
+    assert len(contextvars.copy_context()) == before
+    assert max(inside) <= before + isolation._VARIABLES + 50
+
+
+number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
+
+
+def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() -> None:
+    def add() -> int:
+        found = number.get()
+        number.set(found + 10)
+        return found
+
+    def called() -> list[int]:
+        found = [in_own_context(add) for _ in range(2)]
+        number.set(1)  # a change of the caller's begins a new copy
+        return [*found, in_own_context(add), number.get()]
+
+    assert contextvars.copy_context().run(called) == [0, 10, 1, 1]
+
+
+def test_a_context_may_be_entered_from_within_and_by_several_threads() -> None:
+    assert in_own_context(in_own_context, number.get) == 0
+    found: list[int] = []
+
+    def outer() -> None:
+        thread = threading.Thread(target=lambda: found.append(in_own_context(number.get)))
+        thread.start()
+        thread.join()
+
+    in_own_context(outer)
+    assert found == [0]
+    with pytest.raises(KeyError):
+        in_own_context({}.__getitem__, "missing")
+    assert in_own_context(number.get) == 0
 
 
 def test_gradients_are_on_inside_whatever_they_are_outside() -> None:

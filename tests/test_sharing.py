@@ -157,6 +157,7 @@ def test_others_do_not(shape: tuple[int, ...], by: int, compiled: list[str]) -> 
     assert compiled == ["[5, 7]", str([*shape])]
 
 
+@shares
 def test_a_failure_seen_on_a_shared_graph_is_the_case_s_own(compiled: list[str]) -> None:
     assert _run(_case(picky, 3, 4))[0] == "passed"
     found = _run(_case(picky, 11, 4))
@@ -166,6 +167,7 @@ def test_a_failure_seen_on_a_shared_graph_is_the_case_s_own(compiled: list[str])
     assert _run(_case(picky, 11, 4)) == found
 
 
+@shares
 def test_a_case_that_fails_shares_nothing(compiled: list[str]) -> None:
     for _ in range(2):
         assert _run(_case(picky, 11, 4))[0] == "failed"

@@ -43,15 +43,25 @@ def traces_forgotten() -> Iterator[None]:
 
 
 def _only_growing() -> dict[str, Any]:
-    """Lists and dicts to which torch adds at the end: sources of graphs, modules that Inductor wrote."""
+    """Lists and dicts to which torch adds at the end.
+
+    Sources of graphs, stacks from which the compiler's metrics were set, modules that Inductor wrote,
+    classes of which it asked whether it can pickle them.
+    """
     from torch.fx.graph_module import _loader
 
     found = {"sources": _loader.eval_cache}
+    metrics: Any = getattr(sys.modules.get("torch._dynamo.utils"), "get_metrics_context", None)
+    if metrics is not None:  # after 2.4
+        found["stacks"] = metrics()._edits
     codecache = sys.modules.get("torch._inductor.codecache")
     written: Any = getattr(codecache, "PyCodeCache", None)
     for name in ("modules", "modules_no_attr", "linemaps", "cache"):  # the last one in 2.4
         if hasattr(written, name):
             found[name] = getattr(written, name)
+    classes: Any = getattr(codecache, "FxGraphCachePickler", None)
+    if hasattr(classes, "_pickleable_type_cache"):  # after 2.4
+        found["classes"] = classes._pickleable_type_cache
     return found
 
 
