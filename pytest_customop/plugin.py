@@ -161,8 +161,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
     from .rerun import failure_text
     from .timeouts import run_in_time
+    from .workers import share_of_threads
 
-    result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
+    with share_of_threads(pyfuncitem.config):
+        result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")

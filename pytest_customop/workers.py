@@ -1,13 +1,17 @@
-"""What xdist's controller and its workers tell each other. Imports no torch."""
+"""What xdist's controller and its workers tell each other, and what a worker may take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .settings import DURATIONS, NUMBER
 
 if TYPE_CHECKING:
+    import pytest
+
     from .session import Session
 
 _KEY = "customop"
@@ -32,3 +36,24 @@ def from_worker(node: Any, session: Session) -> None:
     wrong: Iterable[str] = told.pop("wrong", ())
     session.told_by_workers |= set(wrong)
     session.notes.take(told)
+
+
+@contextlib.contextmanager
+def share_of_threads(config: pytest.Config) -> Iterator[None]:
+    """Let torch use this worker's share of the threads that it takes by itself; all outside of one.
+
+    Each worker has a thread a core else, and those that wait for work take the others' time. Where
+    OMP_NUM_THREADS is set, somebody has decided.
+    """
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    if count < 2 or "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, before // count))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -55,6 +55,47 @@ def test_report_and_summary_are_those_of_one_process(suite: Suite, way: str) -> 
     assert outcomes[0] == outcomes[1]
 
 
+THREADS = """
+def pytest_customop_register_checks():
+    def threads(case):
+        import torch
+        assert torch.get_num_threads() == {inside}
+
+    return [Check("own.threads", "counts threads", threads)]
+"""
+UNMARKED = """
+import torch
+
+@customop_cases(plain, [(tensor(3),), (tensor(4),)], requires_grad=False, checks="own.threads")
+def test_plain(): ...
+
+def test_unmarked():
+    assert torch.get_num_threads() == {outside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "environment", "inside"),
+    [(2, {}, 4), (1, {}, 8), (2, {"OMP_NUM_THREADS": "8"}, 8)],
+    ids=["shared", "one worker", "decided"],
+)
+def test_a_check_takes_its_worker_s_share_of_the_threads(
+    suite: Suite,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    environment: dict[str, str],
+    inside: int,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    start = "import torch\nfrom pytest_customop import Check\ntorch.set_num_threads(8)\n"
+    suite.write("conftest.py", start + THREADS.format(inside=inside))
+    suite.test(UNMARKED.format(outside=8))
+    result = suite.run_apart("-n", str(workers), checks=None)
+    result.assert_outcomes(passed=3)
+
+
 # Devices
 
 
