@@ -56,8 +56,9 @@ def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
 
 # What checks need, whatever the session or its environment has set. Graph caches on disk and in
 # memory are keyed by the graph and not by fake kernels: with them, an op whose fake kernel was mended
-# or broken since the last run would get the old answer. Aliased outputs, which torch makes errors
-# where the variable CI is set, are reported by the checks that look for them.
+# or broken since the last run would get the old answer; `storing_graphs` has a key that knows. Aliased
+# outputs, which torch makes errors where the variable CI is set, are reported by the checks that look
+# for them.
 _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
         "assume_static_by_default": True,
