@@ -3,7 +3,8 @@
 torch's own keys hold the graph around an op, and not what the op's fake kernel and its backward do in it
 while it is compiled: with them alone, an op that was mended or broken since would get the old answer. So
 the key has a digest of that besides: every call of an op that the function around the op makes on fake
-tensors, in the backward too, with its constants, and the metadata, memory and order of its tensors.
+tensors, in the backward too, with its constants, and the metadata, memory and order of its tensors. What
+only shows elsewhere, the code of the functions themselves tells as a rule.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 import gc
 import importlib
+import inspect
 import linecache
+import os
+import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -248,6 +251,59 @@ def test_what_compilers_are_told_of_an_op_has_its_schema_tags_and_overloads() ->
     told = compat.told_of(torch.ops.stored_told.op.default)
     for part in ("(Tensor x) -> Tensor", "needs_fixed_stride_order", "op.other"):
         assert part in told
+
+
+def _fake_kernels() -> list[Any]:
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    def same(x: torch.Tensor) -> torch.Tensor:  # on other lines
+        return torch.empty_like(x)
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x) if x.is_contiguous() else torch.zeros_like(x)
+
+    return [fake, same, other]
+
+
+@stores
+@pytest.mark.parametrize("way", ["custom_op", "register_fake"])
+def test_the_code_of_functions_that_stand_in_for_an_op_is_told(way: str) -> None:
+    told = []
+    for index, fake in enumerate(_fake_kernels()):
+        name = f"stored_code::{way}{index}"
+        if way == "custom_op":
+            defined = torch.library.custom_op(name, lambda x: x + 1, mutates_args=(), schema=SCHEMA)
+            defined.register_fake(fake)
+        else:
+            torch.library.define(name, SCHEMA)
+            torch.library.register_fake(name, fake)
+        overload = getattr(torch.ops.stored_code, f"{way}{index}").default
+        told.append(compat.told_of(overload).replace(name, "op"))
+    assert told[0] == told[1] != told[2]
+
+
+def test_code_is_told_alike_in_every_process() -> None:
+    source = "from pytest_customop.compat.graph_caches import _text_of\n" + inspect.cleandoc(
+        """
+        def kernel(x):
+            return x in {"a", "b", "c", "d"}, [y for y in (1, ("e", 2.0))]
+
+        print(_text_of(kernel.__code__))
+        """
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "random"}
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", source], env=environment, capture_output=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(printed) == 1
+    assert all(b"'%c'" % letter in next(iter(printed)) for letter in b"abcde")
+
+
+SCHEMA = "(Tensor x) -> Tensor"
 
 
 def _no_rule(op: Any) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
+
+from .ops import unwrapped
 
 # 2.4 has no key of one's own; between, it was not tried.
 GRAPHS_ARE_STORED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
@@ -54,11 +57,37 @@ def as_while_compiling() -> AbstractContextManager[None]:
 
 
 def told_of(overload: OpOverload) -> str:
-    """What compilers are told of an op: its schema, its tags, and the other overloads. 2.13 to 2.15."""
+    """What compilers are told of an op besides its kernels' results. 2.13 to 2.15.
+
+    Its schema, its tags, the other overloads, and the code of the Python functions that stand in for it
+    while it is traced.
+    """
     packet = overload._overloadpacket
     names = sorted(packet.overloads())  # type: ignore[no-untyped-call]
     schemas = [str(getattr(packet, name)._schema) for name in names]
-    return f"{overload._schema} {sorted(map(str, overload.tags))} {schemas}"
+    functions = [_text_of(getattr(unwrapped(one), "__code__", None)) for one in _traced(overload)]
+    return f"{overload._schema} {sorted(map(str, overload.tags))} {schemas} {functions}"
+
+
+def _traced(overload: OpOverload) -> list[Any]:
+    """The fake kernel and the formula, as far as torch knows them as Python functions."""
+    definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    if definition is not None:
+        return [definition._abstract_fn, definition._setup_context_fn, definition._backward_fn]
+    entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
+    return [getattr(entry.fake_impl.kernel, "func", None)]
+
+
+def _text_of(constant: Any) -> str:
+    """The same for the same constant of a function in every process; for code, less its lines."""
+    if isinstance(constant, types.CodeType):
+        parts = (constant.co_code.hex(), constant.co_names, constant.co_consts)
+        return f"code {_text_of(parts)}"
+    if isinstance(constant, frozenset):
+        return f"set ({', '.join(sorted(map(_text_of, constant)))})"
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_text_of, constant))})"
+    return repr(constant)
 
 
 def compiled_by_rule(overload: OpOverload) -> bool:

@@ -105,16 +105,16 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
     if definition is not None:
         for device, kernel in definition._backend_fns.items():
             where = f" for {device}" if device else ""
-            found.append((f"the kernel{where}", _unwrapped(kernel)))
+            found.append((f"the kernel{where}", unwrapped(kernel)))
         fake = definition._abstract_fn
     else:
         entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
         holder = getattr(entry, "fake_impl", None) or getattr(entry, "abstract_impl", None)
         fake = getattr(getattr(holder, "kernel", None), "func", None)
-    return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
+    return [*found, ("the fake kernel", unwrapped(fake))] if fake is not None else found
 
 
-def _unwrapped(function: Any) -> Any:
+def unwrapped(function: Any) -> Any:
     """The author's function inside of those that torch puts around a kernel."""
     while getattr(function, "__module__", "").startswith("torch."):
         cells = zip(
