@@ -14,7 +14,7 @@ import torch
 from . import ambient, process, streams, torch_logs
 
 _T = TypeVar("_T")
-_VARIABLES = 400  # of a context, before it is thrown away
+_VARIABLES = 400  # that a context may take on before it is thrown away
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def in_own_context(call: Callable[..., _T], *args: object) -> _T:
     if _contexts.entered:
         return call(*args)
     now = contextvars.copy_context()
-    if len(_contexts.own) > _VARIABLES or not _same(now, _contexts.outer):
+    if len(_contexts.own) > len(now) + _VARIABLES or not _same(now, _contexts.outer):
         _contexts.outer, _contexts.own = now, now.copy()
     _contexts.entered = True
     try:

@@ -106,11 +106,12 @@ def test_a_context_does_not_grow_with_patches() -> None:
             return len(contextvars.copy_context())
 
     before = len(contextvars.copy_context())
-    inside = [in_own_context(patch) for _ in range(2 * isolation._VARIABLES)]
+    inside = [in_own_context(patch) for _ in range(_MANY)]
     assert len(contextvars.copy_context()) == before
     assert max(inside) <= before + isolation._VARIABLES + 50
 
 
+_MANY = 2 * isolation._VARIABLES
 number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 
@@ -125,7 +126,14 @@ def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() ->
         number.set(1)  # a change of the caller's begins a new copy
         return [*found, in_own_context(add), number.get()]
 
-    assert contextvars.copy_context().run(called) == [0, 10, 1, 1]
+    def called_among_many() -> list[int]:
+        kept = [contextvars.ContextVar(f"other{index}") for index in range(_MANY)]
+        for each in kept:
+            each.set(0)
+        return called()
+
+    for call in (called, called_among_many):
+        assert contextvars.copy_context().run(call) == [0, 10, 1, 1]
 
 
 def test_a_context_may_be_entered_from_within_and_by_several_threads() -> None:
