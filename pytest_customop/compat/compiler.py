@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .traces import traces_forgotten
+from .version import TORCH
 
 
 def counting_backend(name: str) -> Any:
@@ -33,7 +34,7 @@ def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
 
 
 # On torch 2.4 what is kept counts against the limit of other functions; between, it was not tried.
-GRAPHS_CAN_STAY = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+GRAPHS_CAN_STAY = TORCH >= (2, 13)
 
 
 def keep_compiled(function: Any) -> None:

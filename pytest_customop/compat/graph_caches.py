@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from .ops import unwrapped
+from .ops import traced_functions
+from .version import TORCH
 
 # 2.4 has no key of one's own; between, it was not tried.
-GRAPHS_ARE_STORED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+GRAPHS_ARE_STORED = TORCH >= (2, 13)
 
 
 @contextmanager
@@ -65,17 +66,8 @@ def told_of(overload: OpOverload) -> str:
     packet = overload._overloadpacket
     names = sorted(packet.overloads())  # type: ignore[no-untyped-call]
     schemas = [str(getattr(packet, name)._schema) for name in names]
-    functions = [_text_of(getattr(unwrapped(one), "__code__", None)) for one in _traced(overload)]
+    functions = [_text_of(getattr(one, "__code__", None)) for one in traced_functions(overload)]
     return f"{overload._schema} {sorted(map(str, overload.tags))} {schemas} {functions}"
-
-
-def _traced(overload: OpOverload) -> list[Any]:
-    """The fake kernel and the formula, as far as torch knows them as Python functions."""
-    definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
-    if definition is not None:
-        return [definition._abstract_fn, definition._setup_context_fn, definition._backward_fn]
-    entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
-    return [getattr(entry.fake_impl.kernel, "func", None)]
 
 
 def _text_of(constant: Any) -> str:

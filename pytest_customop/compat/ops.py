@@ -105,16 +105,31 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
     if definition is not None:
         for device, kernel in definition._backend_fns.items():
             where = f" for {device}" if device else ""
-            found.append((f"the kernel{where}", unwrapped(kernel)))
-        fake = definition._abstract_fn
-    else:
-        entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
-        holder = getattr(entry, "fake_impl", None) or getattr(entry, "abstract_impl", None)
-        fake = getattr(getattr(holder, "kernel", None), "func", None)
-    return [*found, ("the fake kernel", unwrapped(fake))] if fake is not None else found
+            found.append((f"the kernel{where}", _unwrapped(kernel)))
+    fake = _fake_kernel(overload)
+    return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
 
 
-def unwrapped(function: Any) -> Any:
+def traced_functions(overload: OpOverload) -> list[Any]:
+    """The Python functions that stand in for an op while it is traced. 2.4 to 2.15.
+
+    Its fake kernel, and of a CustomOpDef the formula in its two parts; None for what there is not.
+    """
+    definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    formula = [getattr(definition, name, None) for name in ("_setup_context_fn", "_backward_fn")]
+    return [_unwrapped(one) for one in (_fake_kernel(overload), *formula)]
+
+
+def _fake_kernel(overload: OpOverload) -> Any:
+    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    if definition is not None:
+        return definition._abstract_fn
+    entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
+    holder = getattr(entry, "fake_impl", None) or getattr(entry, "abstract_impl", None)
+    return getattr(getattr(holder, "kernel", None), "func", None)
+
+
+def _unwrapped(function: Any) -> Any:
     """The author's function inside of those that torch puts around a kernel."""
     while getattr(function, "__module__", "").startswith("torch."):
         cells = zip(

@@ -1,0 +1,7 @@
+"""Which torch this is."""
+
+from __future__ import annotations
+
+import torch
+
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
