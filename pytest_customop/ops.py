@@ -13,6 +13,9 @@ from . import compat
 from .inputs import Sample, TensorSpec
 from .suggest import unknown
 
+# Namespaces whose ops no author has written: torch's, and this package's.
+_OTHERS = ("aten", "prims", "prim", "profiler", "pytest_customop")
+
 
 class OpError(Exception):
     """The op, or arguments for it, cannot be what the author meant; the message says why."""
@@ -234,3 +237,8 @@ def _kind_of(value: Any) -> str:
 
 def _article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def is_authors(func: Any) -> bool:
+    """Whether something that was called is an author's op: neither torch's nor this package's own."""
+    return isinstance(func, compat.OpOverload) and func.namespace not in _OTHERS

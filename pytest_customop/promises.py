@@ -15,9 +15,8 @@ import torch
 
 from . import compat
 from .draw import Arguments
+from .ops import is_authors
 from .values import is_plain, map_tensors, output_leaves
-
-_OWN = ("aten", "prims", "prim", "profiler", "pytest_customop")
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Promises:
 
     def _call(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = overload(*args, **kwargs)
-        if isinstance(overload, compat.OpOverload) and overload.namespace not in _OWN:
+        if is_authors(overload):
             self._compare(overload, args, kwargs, result)
         return result
 

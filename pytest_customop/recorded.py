@@ -12,9 +12,7 @@ from .case import Case, Run, gradients
 from .draw import Arguments
 from .faking import fake_run, kernel_failure, refuse_unfakeable
 from .metadata import Compared, Reading, compare
-from .ops import Op
-
-_TORCHS_OWN = ("aten", "prims", "prim", "profiler")
+from .ops import Op, is_authors
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ def backward_calls(case: Case) -> list[Call]:
     calls: dict[str, Call] = {}
 
     def observe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not isinstance(func, compat.OpOverload) or func.namespace in _TORCHS_OWN:
+        if not is_authors(func):
             return func(*args, **kwargs)
         arguments = Arguments(Op(func, compat.overload_name(func)), args, kwargs)
         key = _signature(arguments)

@@ -44,11 +44,7 @@ class Reports:
 
 
 class Session:
-    """One pytest session; `config.stash[SESSION]`.
-
-    Args:
-        config: pytest's.
-    """
+    """One pytest session; `config.stash[SESSION]`."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -85,7 +81,7 @@ class Session:
 
     def validate_command_line(self) -> None:
         """Raise `pytest.UsageError` for what was given there and is not allowed."""
-        self._validate(lambda name: self._on_command_line(name), pytest.UsageError)
+        self._validate(self._on_command_line, pytest.UsageError)
 
     def validate_ini(self) -> None:
         """Raise `ValueError` for values of the ini file; called at the first marked test."""

@@ -19,8 +19,8 @@ from . import compat
 from .case import Case
 from .compiled import Surrounded
 from .faking import fake_arguments, shapes_of
+from .ops import is_authors
 
-_TORCHS_OWN = ("aten", "prims", "prim", "profiler", "pytest_customop")
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),
     *(torch.dtype, torch.device, torch.layout, torch.memory_format),
@@ -98,7 +98,7 @@ class _Calls:
     def _op(self, func: Any) -> str:
         if not isinstance(func, compat.OpOverload):
             raise _NoKey
-        if func.namespace in _TORCHS_OWN:
+        if not is_authors(func):
             return str(func)
         if compat.compiled_by_rule(func):
             raise _NoKey
