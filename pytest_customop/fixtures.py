@@ -1,4 +1,7 @@
-"""The fixtures that tests request. Loading it imports no torch."""
+"""The fixtures that tests request.
+
+Every session loads this, so that it imports what a fixture needs where that is used.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from .session import RESULTS, SESSION
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 def _customop_cell(request: pytest.FixtureRequest) -> Planned:
     planned: Planned = request.param
     if planned.case is not None:
+        from .in_use import session_of
+
         device = planned.case.placement.device
-        request.config.stash[SESSION].use_own_device(request, device)
+        session_of(request.config).use_own_device(request, device)
     return planned
 
 
@@ -47,11 +50,13 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     from .devices import own_devices
     from .engine import run_declaration
     from .handles import ConformanceError
+    from .in_use import session_of
     from .marker import declare_call
     from .rerun import script_of
+    from .session import RESULTS
 
     item = request.node
-    session = item.config.stash[SESSION]
+    session = session_of(item.config)
     results = item.stash.setdefault(RESULTS, [])
 
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -78,7 +83,9 @@ def customop_device(request: pytest.FixtureRequest) -> str:
 
     Under xdist, with several devices of a type, the current one is the worker's own.
     """
-    session = request.config.stash[SESSION]
+    from .in_use import session_of
+
+    session = session_of(request.config)
     device: str = request.param
     absent = session.why_absent(device)
     if absent:

@@ -6,22 +6,20 @@ Records travel as an attribute of pytest's reports, so those of xdist's workers 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .options import any_given
+from .notes import Notes
+from .settings import NUMBER, read_settings, validate
 
 if TYPE_CHECKING:
     from .checks import Registry
     from .child.deaths import Died
-    from .notes import Notes
     from .planned import Planned
     from .results import CheckResult
-    from .settings import Settings
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
@@ -33,51 +31,23 @@ def _unheard(phase: str) -> None:
     del phase
 
 
-class Reports:
-    """A plugin that hands every report to a session; pytest looks at all that a plugin has."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.session.take_in(report)
-
-
 class Session:
     """One pytest session; `config.stash[SESSION]`."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.asked = any_given(config)  # for anything but the defaults
+        self.settings = read_settings(config)  # what was asked for
+        self.notes = Notes()  # what there is to say beside the results
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0  # that the controller has started
         self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
         self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
-        self.told_by_workers: set[str] = set()  # the same, from xdist's workers
+        self.told_by_workers: set[str] = set()  # wrong check names, from those of xdist
         self._begun: dict[str, list[dict[str, Any]]] = {}
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
         self._ini_validated = False
-
-    @functools.cached_property
-    def settings(self) -> Settings:
-        """What was asked for; a session without marked tests has no need of it."""
-        from .settings import read_settings
-
-        return read_settings(self.config)
-
-    @functools.cached_property
-    def notes(self) -> Notes:
-        """What there is to say beside the results."""
-        from .notes import Notes
-
-        return Notes()
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether there is anything to say, as far as it was asked for."""
-        return "notes" in vars(self)
 
     def validate_command_line(self) -> None:
         """Raise `pytest.UsageError` for what was given there and is not allowed."""
@@ -93,8 +63,6 @@ class Session:
         return bool(self.config.getoption(f"customop_{name}"))
 
     def _validate(self, given: Callable[[str], bool], error: type[Exception]) -> None:
-        from .settings import validate
-
         try:
             validate(self.settings, given)
         except ValueError as wrong:
@@ -111,8 +79,6 @@ class Session:
     @property
     def worker(self) -> int | None:
         """The number of this worker among xdist's, from 0; None outside of one."""
-        from .settings import NUMBER
-
         number: int | None = getattr(self.config, "workerinput", {}).get(NUMBER)
         return number
 
@@ -150,7 +116,7 @@ class Session:
 
     def keep_shard(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Leave the items of the session's shard in the list; returns the others."""
-        shard = self.settings.shard if self.asked else None
+        shard = self.settings.shard
         if shard is None:
             return []
         from .collection import case_of
@@ -165,8 +131,6 @@ class Session:
         """The status that the session ends with, of the one that pytest found."""
         if self.told_by_workers:
             return pytest.ExitCode.USAGE_ERROR
-        if not self.has_notes:
-            return status
         shard = self.notes.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards
