@@ -8,6 +8,7 @@ import gc
 import importlib
 import logging
 import os
+import struct
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -82,9 +83,13 @@ def _set_filters(value: list[Any]) -> None:
     warnings.filters[:] = value  # type: ignore[index]
 
 
+# By its bits: where denormal numbers are flushed, reading it as text gives 0.
+_DENORMAL: float = struct.unpack("<d", (1).to_bytes(8, "little"))[0]
+
+
 def _flushes() -> bool:
-    """Whether this thread computes 0 in place of denormal numbers."""
-    return float(torch.tensor([1e-40], dtype=torch.float32) * 1) == 0.0
+    """Whether this thread computes 0 in place of denormal numbers; Python's are the CPU's as well."""
+    return _DENORMAL * 1.0 == 0.0
 
 
 def _numpy() -> Any:
@@ -134,22 +139,22 @@ def _set_anomaly(value: bool) -> None:
         torch.autograd.set_detect_anomaly(value)
 
 
-@functools.cache
-def _torchs(count: int) -> list[str]:
-    """The names of torch's loggers, as long as there are no more loggers than these."""
-    names = logging.root.manager.loggerDict
-    return [name for name in names if name == "torch" or name.startswith("torch.")]
+@functools.lru_cache(maxsize=1)
+def _torchs(count: int) -> tuple[list[logging.Logger], list[str]]:
+    """torch's loggers, and names that may become some, as long as there are no more than these."""
+    names = logging.root.manager.loggerDict.items()
+    own = [(name, one) for name, one in names if name == "torch" or name.startswith("torch.")]
+    loggers = [one for _, one in own if isinstance(one, logging.Logger)]
+    return loggers, [name for name, one in own if not isinstance(one, logging.Logger)]
 
 
 def _levels() -> dict[str, int]:
     """The levels of the root logger and of torch's own, by name, where there is one."""
-    found = {"": logging.root.level}
-    loggers: dict[str, Any] = logging.root.manager.loggerDict
-    for name in _torchs(len(loggers)):
-        level = getattr(loggers[name], "level", logging.NOTSET)  # some are no loggers yet
-        if level != logging.NOTSET:
-            found[name] = level
-    return found
+    known = logging.root.manager.loggerDict
+    loggers, names = _torchs(len(known))
+    since = [one for one in map(known.get, names) if isinstance(one, logging.Logger)]
+    found = {one.name: one.level for one in (*loggers, *since) if one.level}
+    return {"": logging.root.level, **found}
 
 
 def _set_levels(value: dict[str, int]) -> None:

@@ -10,6 +10,7 @@ from .rerun import rerun_command
 from .session import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
+    from .planned import Planned
     from .results import CheckResult
 
 
@@ -21,20 +22,27 @@ def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, A
     """
     planned = item.stash.get(PLANNED, None)
     results = item.stash.get(RESULTS, [])
-    if planned is None:
-        return [_record(one, item, report) for one in results] if report.when == "call" else []
+    if report.when == "teardown":
+        return [_of_item(item, planned, report)] if planned is not None and report.failed else []
+    told = [_record(one, item, report) for one in results] if report.when == "call" else []
+    if planned is None or (told and _is_of(told[0], planned)):
+        return told
+    record = _of_item(item, planned, report)
+    if report.when == "setup" and report.passed:
+        record["outcome"] = "pending"
+    elif report.when == "call" and record["outcome"] == "failed" and not planned.is_body:
+        record["outcome"] = "error"  # nothing was checked: no finding, and no pass
+    return [record, *told]  # a body may have run checks by hand
+
+
+def _is_of(record: dict[str, Any], planned: Planned) -> bool:
+    """Whether it tells what came of the item itself, and not of a check that its body has run."""
+    return not planned.is_body or record["check"] == planned.check_name
+
+
+def _of_item(item: pytest.Item, planned: Planned, report: pytest.TestReport) -> dict[str, Any]:
     base = {**planned.record(), "finding": None, "fix": None, "repro": rerun_command(item)}
-    if report.when == "setup":
-        return [{**base, **_of_report(report, pending=True)}]
-    if report.when == "call":
-        told = [_record(one, item, report) for one in results]
-        if told and (not planned.is_body or told[0]["check"] == planned.check_name):
-            return told
-        record = {**base, **_of_report(report)}
-        if record["outcome"] == "failed" and not planned.is_body:
-            record["outcome"] = "error"  # nothing was checked: no finding, and no pass
-        return [record, *told]  # a body may have run checks by hand
-    return [{**base, **_of_report(report)}] if report.failed else []
+    return {**base, **_of_report(report)}
 
 
 def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
@@ -45,8 +53,8 @@ def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -
     return record
 
 
-def _of_report(report: pytest.TestReport, pending: bool = False) -> dict[str, Any]:
-    outcome = "pending" if pending and report.passed else _outcome(report)
+def _of_report(report: pytest.TestReport) -> dict[str, Any]:
+    outcome = _outcome(report)
     message = ""
     if report.skipped and isinstance(report.longrepr, tuple):
         message = report.longrepr[2].removeprefix("Skipped: ")
