@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
-import logging
 import os
 import struct
 import sys
@@ -17,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import precision
+from . import log_levels, precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,35 +135,6 @@ def _set_anomaly(value: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.autograd.set_detect_anomaly(value)
-
-
-@functools.lru_cache(maxsize=1)
-def _torchs(count: int) -> tuple[list[logging.Logger], list[str]]:
-    """torch's loggers, and names that may become some, as long as there are no more than these."""
-    names = logging.root.manager.loggerDict.items()
-    own = [(name, one) for name, one in names if name == "torch" or name.startswith("torch.")]
-    loggers = [one for _, one in own if isinstance(one, logging.Logger)]
-    return loggers, [name for name, one in own if not isinstance(one, logging.Logger)]
-
-
-def _levels() -> dict[str, int]:
-    """The levels of the root logger and of torch's own, by name, where there is one."""
-    known = logging.root.manager.loggerDict
-    loggers, names = _torchs(len(known))
-    since = [one for one in map(known.get, names) if isinstance(one, logging.Logger)]
-    found = {one.name: one.level for one in (*loggers, *since) if one.level}
-    return {"": logging.root.level, **found}
-
-
-def _set_levels(value: dict[str, int]) -> None:
-    before = _levels()
-    for name in {**before, **value}:
-        if before.get(name) != value.get(name):  # each call clears the caches of all loggers
-            logging.getLogger(name).setLevel(value.get(name, logging.NOTSET))
-
-
-def _other_levels(value: dict[str, int]) -> dict[str, int]:
-    return {**value, "": value[""] + 1, "torch": value.get("torch", logging.WARNING) + 1}
 
 
 _OTHER_HALF = {torch.bfloat16: torch.float16}
@@ -314,9 +283,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("the working directory", os.getcwd, os.chdir, _parent, "__import__('os').getcwd()"),
     Setting(
         "the levels of loggers",
-        _levels,
-        _set_levels,
-        _other_levels,
+        log_levels.read,
+        log_levels.write,
+        log_levels.other,
         "{name: getattr(each, 'level', 0)"
         " for name, each in __import__('logging').root.manager.loggerDict.items()}",
     ),

@@ -218,7 +218,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         from .report.terminal import summary_lines
 
         counts = state.notes.neighbours.values()
-        terminalreporter.section("customop")
+        terminalreporter.write_sep("=", "customop")
         for line in [*summary_lines(list(state.records.values()), counts), *notes]:
             terminalreporter.write_line(line)
         for path in state.settings.reports:
