@@ -15,7 +15,8 @@ from paired import by_turns, environment, folder, run, told, whole
 
 EMPTY = "def test_nothing(): ...\n"
 NO_TORCH = "import sys\n\ndef test_no_torch():\n    assert 'torch' not in sys.modules\n"
-WITH = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+# pytest-randomly imports numpy, whose threads add to the noise.
+WITH = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 WITHOUT = (*WITH, "-p", "no:customop")
 
 
