@@ -231,9 +231,13 @@ def test_a_check_that_did_not_execute_is_an_error(suite: Suite) -> None:
         suite.path.joinpath("conftest.py").read_text()
         + """
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    return True
+class Other:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem):
+        return True
+
+def pytest_collection_finish(session):
+    session.config.pluginmanager.register(Other())
 """,
     )
     suite.test(f"{MARK}def test_op(): ...\n\ndef test_ordinary(): ...\n")
