@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .garbage import no_garbage_collected
 from .marker import Declaration, declare
 from .marks import CELL, NAME, marks_of
 from .samples import MarkError
@@ -107,7 +108,10 @@ def _made_by_pytest(collector: pytest.Collector, name: str, obj: Any) -> list[An
     """What pytest and other plugins make of the function, this plugin standing aside."""
     _in_progress.add(id(obj))
     try:
-        made = collector.ihook.pytest_pycollect_makeitem(collector=collector, name=name, obj=obj)
+        with no_garbage_collected():
+            made = collector.ihook.pytest_pycollect_makeitem(
+                collector=collector, name=name, obj=obj
+            )
     finally:
         _in_progress.discard(id(obj))
     return list(made) if isinstance(made, list) else [made] if made is not None else []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from .garbage import no_garbage_collected
 from .marks import CELL, DEVICE, DTYPE
 from .session import SESSION, Session
 
@@ -24,23 +24,10 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     Raises:
         pytest.fail.Exception: for an author's mistake, in one line.
     """
-    with _no_garbage_collected():
+    with no_garbage_collected():
         for name, one in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
             if name in metafunc.fixturenames:
                 one(metafunc)
-
-
-@contextlib.contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Collect none while a plan grows, of which nothing is garbage: torch's heap takes 0.1 s each time."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _cells(metafunc: pytest.Metafunc) -> None:
