@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .garbage import no_garbage_collected
+from .in_use import session_of
 from .marks import CELL, DEVICE, DTYPE
-from .session import SESSION, Session
+from .session import Session
 
 if TYPE_CHECKING:
     from .planned import Planned
@@ -33,7 +34,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 def _cells(metafunc: pytest.Metafunc) -> None:
     from .collection import plan_for
 
-    session = metafunc.config.stash[SESSION]
+    session = session_of(metafunc.config)
     hook = metafunc.definition.ihook
     with mistakes_told():
         session.validate_ini()
@@ -68,7 +69,7 @@ def _marks(planned: Planned, session: Session) -> tuple[pytest.MarkDecorator, ..
 
 
 def _devices(metafunc: pytest.Metafunc) -> None:
-    session = metafunc.config.stash[SESSION]
+    session = session_of(metafunc.config)
     with mistakes_told():
         session.validate_ini()
     params = []
@@ -86,7 +87,7 @@ def _dtypes(metafunc: pytest.Metafunc) -> None:
     from .cells import dtype_name
     from .settings import dtype_named
 
-    session = metafunc.config.stash[SESSION]
+    session = session_of(metafunc.config)
     with mistakes_told():
         session.validate_ini()
     named = [dtype_named(name) for name in session.settings.dtypes or ()]

@@ -77,10 +77,8 @@ def pytest_pycollect_makeitem(
     if not concerns(collector, obj):
         return None
     from .collection import items_of
-    from .in_use import session_of
     from .parametrize import mistakes_told
 
-    session_of(collector.config)
     with mistakes_told():
         return items_of(collector, name, obj)
 
@@ -88,10 +86,8 @@ def pytest_pycollect_makeitem(
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not {CELL, DEVICE, DTYPE}.isdisjoint(metafunc.fixturenames):
-        from .in_use import session_of
         from .parametrize import parametrize
 
-        session_of(metafunc.config)
         parametrize(metafunc)
 
 
