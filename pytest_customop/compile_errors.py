@@ -12,6 +12,7 @@ import torch
 
 from . import compat, torch_logs
 from .case import Case
+from .core.paths import PACKAGE_PREFIX
 from .faking import fake_run
 from .findings import CheckFailed, CheckSkipped, fail, skip
 from .promises import Promises
@@ -290,9 +291,8 @@ def _trimmed(text: str) -> str:
 def _user_line(error: Exception) -> str | None:
     """The last line of the author's code that the compiler was at."""
     found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
-    own = str(compat.__file__).rpartition("compat")[0]
     for filename, line, function in reversed(found):
-        if not filename.startswith((own, str(torch.__file__).rpartition("__init__")[0])):
+        if not filename.startswith((PACKAGE_PREFIX, str(torch.__file__).rpartition("__init__")[0])):
             return f"{filename}:{line} in {function}"
     return None
 

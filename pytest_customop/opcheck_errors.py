@@ -13,6 +13,7 @@ from . import compat
 from .case import Case, gradients
 from .compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
 from .compiled import opaque_ops
+from .core.paths import PACKAGE_PREFIX
 from .faking import fake_run, kernel_failure
 from .findings import CheckFailed, CheckSkipped, fail, skip
 from .tracebacks import error_line, traceback_text
@@ -115,7 +116,7 @@ _VERDICTS: tuple[tuple[str, str, str, str], ...] = (
 _WHERE = re.compile(r"mismatched tensor metadata for output\[(\d+)\]")
 _CALLED = re.compile(r"When comparing the output of (\S+) on FakeTensor")
 _DIFFERENT = re.compile(r"(Outputs|Gradients) of the operator are different in eager-mode")
-_OURS_AND_TORCHS = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+_OURS_AND_TORCHS = (PACKAGE_PREFIX, str(Path(torch.__file__).parent))
 # Where torch's utilities do their own work (file, function): what is raised there, and is no verdict,
 # is not about the op.
 _CHECKING = (

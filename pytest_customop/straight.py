@@ -6,20 +6,19 @@ A general function with loops and helpers gives the same graph, and takes dynamo
 from __future__ import annotations
 
 import math
-import os
 import types
 from collections.abc import Iterator, Sequence
 from keyword import iskeyword
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from .core.paths import PACKAGE_PREFIX
 from .draw import Arguments
 from .ops import Op
 
 # Not a file: tracebacks show no lines of it. In the package's folder: they are cut like the package's.
-_FILE = os.path.join(Path(__file__).parent, "<around the op>")
+_FILE = PACKAGE_PREFIX + "<around the op>"
 _LITERAL = (type(None), bool, int, str)
 
 

@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).parent) + os.sep
+from .core.paths import PACKAGE_PREFIX
+
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
 
 
@@ -21,7 +22,7 @@ _LONG = 240  # characters of an exception's text that a one-line message takes
 def _torch() -> str:
     """The folder of torch, found without importing it."""
     spec = importlib.util.find_spec("torch")
-    return str(Path(spec.origin).parent) + os.sep if spec and spec.origin else _PACKAGE
+    return str(Path(spec.origin).parent) + os.sep if spec and spec.origin else PACKAGE_PREFIX
 
 
 def traceback_text(error: BaseException, *, whole: bool = False) -> str:
@@ -107,4 +108,4 @@ def is_of_author(filename: str) -> bool:
 def _hidden(filename: str) -> bool:
     in_python = filename.startswith(_PYTHON) and "site-packages" not in filename
     generated = filename.startswith("<") or "torchinductor" in filename
-    return in_python or generated or filename.startswith((_PACKAGE, _torch()))
+    return in_python or generated or filename.startswith((PACKAGE_PREFIX, _torch()))

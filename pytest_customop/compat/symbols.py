@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ..core.paths import PACKAGE_ROOT
+
 
 def expression(size: Any) -> Any:
     """The sympy expression of a SymInt, SymFloat or SymBool; numbers as they are. 2.4 to 2.15."""
@@ -67,7 +69,7 @@ def _frames(guard: Any) -> list[Any]:
 
 
 def _authors_line(frames: list[Any]) -> str | None:
-    own = (Path(torch.__file__).parent, Path(__file__).parents[1])
+    own = (Path(torch.__file__).parent, PACKAGE_ROOT)
     hidden = tuple(str(folder) + os.sep for folder in own)
     for frame in reversed(frames):
         if frame.filename.startswith(hidden):
