@@ -11,11 +11,11 @@ import torch
 
 from .case import Case, random_like
 from .compiled import BARE, Seen, Surrounded
+from .core.tracebacks import error_line, message_of, traceback_text
 from .draw import base_name
 from .findings import CheckFailed, Finding, fail, skip
 from .promises import Promises
 from .rounding import within_rounding
-from .tracebacks import error_line, message_of, traceback_text
 from .values import difference, is_plain
 
 _T = TypeVar("_T")

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from . import streams
+from .core import streams
+from .core.tracebacks import of_the_op
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .ops import Op
-from .tracebacks import of_the_op
 from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from .case import seed_of
+from .core.tracebacks import raised_at
 from .draw import is_differentiable, wants_grad
 from .inputs import Sample, TensorSpec
 from .layouts import changes
 from .marker import Declaration
 from .ops import OpError
 from .samples import MarkError, read_samples
-from .tracebacks import raised_at
 
 
 @dataclass(frozen=True, eq=False)

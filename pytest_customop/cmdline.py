@@ -29,8 +29,8 @@ def print_instead(config: pytest.Config) -> int:
 
 
 def _explain(code: str) -> int:
+    from .core.suggest import unknown
     from .findings import page
-    from .suggest import unknown
 
     if code not in page.CATALOGUE:
         raise pytest.UsageError(
@@ -55,7 +55,7 @@ def refuse_near_misses(session: Session) -> None:
     Raises:
         pytest.UsageError: for the misspelt one.
     """
-    from .suggest import misspelt
+    from .core.suggest import misspelt
 
     with _as_usage_error():
         registry = session.registry(session.config.hook)

@@ -13,10 +13,10 @@ import torch
 from . import compat, torch_logs
 from .case import Case
 from .core.paths import PACKAGE_PREFIX
+from .core.tracebacks import error_line, message_of, traceback_text
 from .faking import fake_run
 from .findings import CheckFailed, CheckSkipped, fail, skip
 from .promises import Promises
-from .tracebacks import error_line, message_of, traceback_text
 from .values import is_plain, kind_of
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from . import compat, streams
+from . import compat
 from .case import Case
+from .core import streams
 from .draw import Arguments, base_name
 from .promises import data_dependent
 from .straight import HELPERS, Straight, consumer, returned_tensors

@@ -11,10 +11,12 @@ from typing import Any
 import pluggy
 import torch
 
-from . import hookspecs, streams
+from . import hookspecs
 from .case import Case
 from .cells import dtype_name
 from .checks import Check, builtin_checks
+from .core import streams
+from .core.tracebacks import error_line, first_line, of_the_op, traceback_text
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
 from .inputs import ErrorSample, GradOptions
@@ -28,7 +30,6 @@ from .results import TOLD_ABOVE, CheckResult
 from .samples import MarkError
 from .selection import registry_from, select_checks
 from .settings import Settings, read_amount
-from .tracebacks import error_line, first_line, of_the_op, traceback_text
 
 
 class BuiltinChecks:

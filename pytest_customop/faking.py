@@ -11,9 +11,9 @@ import torch
 
 from . import compat
 from .case import Case, Run
+from .core.tracebacks import error_line, first_line, traceback_text
 from .draw import Arguments
 from .findings import CheckFailed, fail, skip
-from .tracebacks import error_line, first_line, traceback_text
 
 
 @dataclass(frozen=True, eq=False)

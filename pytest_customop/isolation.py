@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import torch
 
-from . import ambient, process, streams, torch_logs
+from . import ambient, process, torch_logs
+from .core import streams
 
 _T = TypeVar("_T")
 _VARIABLES = 400  # that a context may take on before it is thrown away

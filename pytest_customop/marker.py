@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
 
+from .core.suggest import unknown
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
 from .marks import NAME
 from .samples import MarkError, read_errors, read_id, read_samples
-from .suggest import unknown
 from .variants.neighbour import KINDS, Predicate
 
 if TYPE_CHECKING:

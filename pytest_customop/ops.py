@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from . import compat
+from .core.suggest import unknown
 from .inputs import Sample, TensorSpec
-from .suggest import unknown
 
 # Namespaces whose ops no author has written: torch's, and this package's.
 _OTHERS = ("aten", "prims", "prim", "profiler", "pytest_customop")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from .case import Case
+from .core.tracebacks import error_line, traceback_text
 from .faking import fake_run, shapes_of
 from .findings import fail, skip
 from .guard import Overrun, guarded
 from .repro import CALL
-from .tracebacks import error_line, traceback_text
 from .variants.neighbour import ACCEPTED_BY_FAKE, REJECTED
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from . import compat
 from .case import Case
-from .files import write_whole
+from .core.files import write_whole
 from .findings import Finding
 from .literals import inputs_source
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .core.tracebacks import raised_at
 from .inputs import ErrorSample, Sample
-from .tracebacks import raised_at
 
 if TYPE_CHECKING:
     from .ops import Op

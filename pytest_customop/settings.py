@@ -124,7 +124,7 @@ def refuse_unknown_devices(devices: Iterable[str]) -> None:
     import torch
 
     from .compat import device_types
-    from .suggest import unknown
+    from .core.suggest import unknown
 
     for device in devices:
         try:
@@ -139,7 +139,7 @@ def dtype_named(name: str) -> torch.dtype:
     """The dtype of that name; raises `ValueError` for one that torch does not know."""
     import torch
 
-    from .suggest import unknown
+    from .core.suggest import unknown
 
     known = {key: value for key, value in vars(torch).items() if isinstance(value, torch.dtype)}
     if name.removeprefix("torch.") not in known:
@@ -153,7 +153,7 @@ def refuse_unknown_backend(backend: str) -> None:
     """Raise `ValueError` for a backend that is not registered. Imports dynamo."""
     import torch
 
-    from .suggest import unknown
+    from .core.suggest import unknown
 
     known = torch.compiler.list_backends(exclude_tags=())
     if backend not in known:
@@ -274,7 +274,7 @@ def _folder(config: pytest.Config, name: str) -> Path | None:
     flag = f"--customop-{name.replace('_', '-')}={text}"
     if path.exists() and not path.is_dir():
         raise pytest.UsageError(f"{flag}: this is a file")
-    from .files import why_unusable
+    from .core.files import why_unusable
 
     why = why_unusable(path)
     if why:
@@ -296,7 +296,7 @@ def _report(config: pytest.Config, text: str) -> Path:
         raise pytest.UsageError(f"{flag}: the ending says the format; known: {', '.join(REPORTS)}")
     if not path.parent.is_dir():
         raise pytest.UsageError(f"{flag}: there is no folder {path.parent}")
-    from .files import why_unwritable
+    from .core.files import why_unwritable
 
     why = why_unwritable(path)
     if why:

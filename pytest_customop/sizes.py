@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from .case import Case
+from .core.tracebacks import error_line
 from .findings import skip
 from .inputs import Sample
-from .tracebacks import error_line
 
 # Only growing: ops that do not check their arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .core.tracebacks import is_of_author
 from .session import Session
-from .tracebacks import is_of_author
 
 if TYPE_CHECKING:
     from .child.deaths import Died

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kit import HEAD, Suite
 
-from pytest_customop.files import why_unusable, why_unwritable, write_whole
+from pytest_customop.core.files import why_unusable, why_unwritable, write_whole
 
 TEST = "@customop_cases(plain, [(tensor(3),)], requires_grad=False)\ndef test_plain(): ...\n"
 FAILING = TEST.replace("requires_grad", "checks=['own.fails'], requires_grad")

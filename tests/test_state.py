@@ -11,9 +11,10 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 
-from pytest_customop import ambient, ops, streams
+from pytest_customop import ambient, ops
 from pytest_customop.case import Case
 from pytest_customop.checks import state
+from pytest_customop.core import streams
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed
 from pytest_customop.inputs import Sample, tensor

@@ -16,12 +16,12 @@ from ..agreement import CompiledRaises, Reference, agree
 from ..case import Case, Run, gradients, random_like
 from ..compile_errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
 from ..compiled import BARE, Function, Seen, Surrounded
+from ..core.tracebacks import error_line
 from ..draw import Arguments
 from ..faking import fake_run, refuse_unfakeable
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Reading, compare, table, worst
 from ..promises import Promises
-from ..tracebacks import error_line
 from ..values import DEFAULT_TOLERANCES, difference, output_leaves
 from .registry import Check
 

@@ -9,10 +9,10 @@ import torch
 
 from .. import compat
 from ..case import Case
+from ..core.tracebacks import error_line, message_of, raised_by_author, traceback_text
 from ..faking import fake_run
 from ..findings import fail, skip
 from ..inputs import ErrorSample
-from ..tracebacks import error_line, message_of, raised_by_author, traceback_text
 from ..values import describe, summary
 from .registry import Check
 

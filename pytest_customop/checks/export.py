@@ -14,10 +14,10 @@ import torch
 
 from ..case import Case
 from ..compile_errors import compiler_session
+from ..core.tracebacks import error_line, raised_by_author, root_cause, traceback_text
 from ..draw import Arguments
 from ..findings import fail, skip
 from ..promises import data_dependent
-from ..tracebacks import error_line, raised_by_author, root_cause, traceback_text
 from ..values import difference, is_plain, output_leaves
 from .registry import Check
 

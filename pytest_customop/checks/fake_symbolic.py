@@ -16,6 +16,7 @@ import torch
 
 from ..case import Case, Run
 from ..compat import is_data_dependent
+from ..core.tracebacks import error_line, traceback_text
 from ..faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Compared, Reading, compare, table, worst
@@ -31,7 +32,6 @@ from ..sizes import (
     whole_numbers,
 )
 from ..symbolic import Pin, Traced, fake_gradients, trace
-from ..tracebacks import error_line, traceback_text
 from ..values import output_leaves
 from . import fake_scripts
 

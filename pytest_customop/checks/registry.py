@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..case import Case
+from ..core.suggest import unknown
 from ..ops import Op
-from ..suggest import unknown
 from ..variants.neighbour import KINDS
 
 # The test's own assertions: selected like a check, run by pytest and not by the engine.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .. import streams
 from ..ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
 from ..case import Case, gradients
+from ..core import streams
 from ..faking import fake_run, shapes_of
 from ..findings import CheckFailed, CheckSkipped, fail
 from .registry import Check

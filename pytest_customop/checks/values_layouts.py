@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import streams
 from ..case import Case
+from ..core import streams
 from ..draw import Arguments
 from ..findings import fail, skip
 from ..memory.calls import (

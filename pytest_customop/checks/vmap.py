@@ -10,11 +10,11 @@ import torch
 
 from .. import compat
 from ..case import Case, random_like
+from ..core.tracebacks import error_line, traceback_text
 from ..draw import Arguments, draw
 from ..findings import fail, skip
 from ..ops import Op
 from ..rounding import within_rounding
-from ..tracebacks import error_line, traceback_text
 from ..values import difference, is_plain, output_leaves
 from . import vmap_scripts
 from .registry import Check

@@ -14,7 +14,7 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from ..resources import resident
+from ..core.resources import resident
 from . import deaths, limits
 from .messages import Done, End, Ready, Start, Stderr
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from .. import streams
 from ..case import Case, Run
+from ..core import streams
 from ..draw import Arguments
 from ..findings import skip
 from ..values import difference, is_plain, output_leaves

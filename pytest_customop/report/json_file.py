@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..files import write_whole
+from ..core.files import write_whole
 
 SCHEMA = 1
 FIELDS = (

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from ... import streams
 from ...case import Case, Run, gradients
+from ...core import streams
+from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
-from ...tracebacks import error_line, traceback_text
 from ...values import Copier
 from ..registry import Check
 from . import scripts

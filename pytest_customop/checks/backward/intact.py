@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...case import Case
+from ...core.tracebacks import error_line, message_of
 from ...findings import fail, skip
-from ...tracebacks import error_line, message_of
 from ...values import Copier, difference, is_plain
 from ..registry import Check
 from .scripts import INTACT

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ...case import Case
+from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail
 from ...layouts import changes, lay_out
-from ...tracebacks import error_line, traceback_text
 from ...values import is_plain
 from ..registry import Check
 from . import scripts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from ...case import Case
+from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, fail, skip
-from ...tracebacks import error_line, traceback_text
 from ..registry import Check
 from . import scripts
 from .vjp import Graph, Reference, table

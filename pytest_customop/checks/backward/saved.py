@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ...case import Case
+from ...core.tracebacks import error_line, traceback_text
 from ...draw import is_differentiable
 from ...findings import CheckSkipped, fail
-from ...tracebacks import error_line, traceback_text
 from ...values import Copier, is_plain
 from ..registry import Check
 from . import scripts

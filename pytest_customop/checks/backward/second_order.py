@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ... import streams
 from ...case import Case
+from ...core import streams
 from ...findings import fail
 from ..registry import Check
 from .scripts import SECOND_ORDER

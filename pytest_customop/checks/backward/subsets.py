@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ... import streams
 from ...case import Case, gradients
+from ...core import streams
+from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ...tracebacks import error_line, traceback_text
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, call, double, table

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ... import streams
 from ...case import Case, Run, gradients, random_like
+from ...core import streams
+from ...core.tracebacks import error_line, traceback_text
 from ...draw import Arguments, is_differentiable
 from ...findings import CheckSkipped, fail, skip
-from ...tracebacks import error_line, traceback_text
 from ...values import readable
 
 Gradients = dict[str, Tensor]

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from .core.paths import PACKAGE_PREFIX
+from .paths import PACKAGE_PREFIX
 
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
 
