@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .case import Case as Case
     from .checks import Check as Check
+    from .declare.inputs import ErrorSample as ErrorSample
+    from .declare.inputs import GradOptions as GradOptions
+    from .declare.inputs import Sample as Sample
+    from .declare.inputs import tensor as tensor
+    from .declare.marker import customop_cases as customop_cases
     from .engine import check_op as check_op
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
-    from .inputs import ErrorSample as ErrorSample
-    from .inputs import GradOptions as GradOptions
-    from .inputs import Sample as Sample
-    from .inputs import tensor as tensor
-    from .marker import customop_cases as customop_cases
     from .results import CheckResult as CheckResult
 
 __version__ = "0.1.0"
@@ -31,15 +31,15 @@ _HOMES = {
     "Case": "case",
     "Check": "checks",
     "CheckResult": "results",
-    "ErrorSample": "inputs",
+    "ErrorSample": "declare.inputs",
     "Finding": "findings",
-    "GradOptions": "inputs",
-    "Sample": "inputs",
+    "GradOptions": "declare.inputs",
+    "Sample": "declare.inputs",
     "check_op": "engine",
-    "customop_cases": "marker",
+    "customop_cases": "declare.marker",
     "fail": "findings",
     "skip": "findings",
-    "tensor": "inputs",
+    "tensor": "declare.inputs",
 }
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from .case import seed_of
 from .cells import Cell
-from .inputs import Sample
-from .marker import Declaration
+from .declare.inputs import Sample
+from .declare.marker import Declaration
 from .notes import LeftOut, Tell
 from .settings import Settings
 

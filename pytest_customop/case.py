@@ -15,9 +15,9 @@ import torch
 
 from .core import streams
 from .core.tracebacks import of_the_op
+from .declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
+from .declare.ops import Op
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
-from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
-from .ops import Op
 from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]

@@ -16,12 +16,12 @@ import torch
 
 from .case import seed_of
 from .core.tracebacks import raised_at
+from .declare.inputs import Sample, TensorSpec
+from .declare.layouts import changes
+from .declare.marker import Declaration
+from .declare.ops import OpError
+from .declare.samples import MarkError, read_samples
 from .draw import is_differentiable, wants_grad
-from .inputs import Sample, TensorSpec
-from .layouts import changes
-from .marker import Declaration
-from .ops import OpError
-from .samples import MarkError, read_samples
 
 
 @dataclass(frozen=True, eq=False)

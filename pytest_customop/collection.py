@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .declare.marker import Declaration, declare
+from .declare.marks import CELL, NAME, marks_of
+from .declare.samples import MarkError
 from .garbage import no_garbage_collected
-from .marker import Declaration, declare
-from .marks import CELL, NAME, marks_of
-from .samples import MarkError
 from .settings import Settings
 
 if TYPE_CHECKING:

@@ -17,17 +17,17 @@ from .cells import dtype_name
 from .checks import Check, builtin_checks
 from .core import streams
 from .core.tracebacks import error_line, first_line, of_the_op, traceback_text
+from .declare.inputs import ErrorSample, GradOptions
+from .declare.marker import Declaration, declare_call
+from .declare.samples import MarkError
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
-from .inputs import ErrorSample, GradOptions
 from .isolation import in_own_context, preserved_state
-from .marker import Declaration, declare_call
 from .matrix import plan
 from .planned import Planned
 from .refusal import refuse_neighbour
 from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
-from .samples import MarkError
 from .selection import registry_from, select_checks
 from .settings import Settings, read_amount
 

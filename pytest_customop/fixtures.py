@@ -47,11 +47,11 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
+    from .declare.marker import declare_call
     from .devices import own_devices
     from .engine import run_declaration
     from .handles import ConformanceError
     from .in_use import session_of
-    from .marker import declare_call
     from .rerun import script_of
     from .session import RESULTS
 
@@ -60,7 +60,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     results = item.stash.setdefault(RESULTS, [])
 
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
-        from .inputs import Sample
+        from .declare.inputs import Sample
 
         declaration = declare_call(
             {"op": op, "samples": [Sample(args, kwargs)], "variants": False}, "customop_check"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .marks import CELL
+from .declare.marks import CELL
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import torch
 from torch.testing import make_tensor
 
 from .case import Case
+from .declare.inputs import TensorSpec
 from .draw import Arguments
-from .inputs import TensorSpec
 from .values import DEFAULT_TOLERANCES, is_plain
 
 _INLINE = 64  # elements of a storage that are written out

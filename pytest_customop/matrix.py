@@ -15,11 +15,11 @@ from .capped import capped
 from .case import Case
 from .cells import cells_of, dtype_name, error_cells
 from .checks import Check, selects_body
-from .marker import Declaration
+from .declare.marker import Declaration
+from .declare.samples import MarkError
 from .neighbours import neighbours
 from .notes import Tell
 from .planned import Key, Placed, Planned, joined, placed
-from .samples import MarkError
 from .settings import Settings, dtype_named, refuse_unknown_devices
 
 # (device) -> None if it is here, or why not

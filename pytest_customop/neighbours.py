@@ -12,12 +12,12 @@ from typing import Any
 
 from .cells import reason_by, skip_reason
 from .checks import Check
-from .marker import Declaration
+from .declare.marker import Declaration
+from .declare.neighbour import APART, KINDS, Neighbour
 from .notes import NeighboursLeft, Tell
 from .planned import Key, Placed, Planned
 from .settings import Settings
 from .variants.choice import chosen, signature
-from .variants.neighbour import APART, KINDS, Neighbour
 from .variants.risk import why_apart
 
 QUICK = 24  # neighbours of a sample that the quick set has at most

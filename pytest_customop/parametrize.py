@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .declare.marks import CELL, DEVICE, DTYPE
 from .garbage import no_garbage_collected
 from .in_use import session_of
-from .marks import CELL, DEVICE, DTYPE
 from .session import Session
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _cells(metafunc: pytest.Metafunc) -> None:
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
     """Tell an author's mistake as one collection error, without a traceback of the plugin."""
-    from .samples import MarkError
+    from .declare.samples import MarkError
 
     try:
         yield

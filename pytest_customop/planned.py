@@ -8,11 +8,11 @@ from typing import Any
 from .case import Case, seed_of
 from .cells import Cell, dtype_name, skip_reason
 from .checks import BODY, Check
+from .declare.inputs import Sample
+from .declare.marker import Declaration
+from .declare.neighbour import Neighbour
 from .draw import Placement
-from .inputs import Sample
-from .marker import Declaration
 from .settings import Settings
-from .variants.neighbour import Neighbour
 
 # The parts of an id, by which what is planned is sorted.
 Key = tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import fixtures, hookspecs
-from .marks import CELL, DEVICE, DTYPE, NAME, concerns
+from .declare.marks import CELL, DEVICE, DTYPE, NAME, concerns
 from .options import BY_DEFAULT, add_options, any_given
 
 if TYPE_CHECKING:

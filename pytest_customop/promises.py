@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from . import compat
+from .declare.ops import is_authors
 from .draw import Arguments
-from .ops import is_authors
 from .values import is_plain, map_tensors, output_leaves
 
 

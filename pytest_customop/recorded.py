@@ -9,10 +9,10 @@ import torch
 
 from . import compat
 from .case import Case, Run, gradients
+from .declare.ops import Op, is_authors
 from .draw import Arguments
 from .faking import fake_run, kernel_failure, refuse_unfakeable
 from .metadata import Compared, Reading, compare
-from .ops import Op, is_authors
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 from .case import Case
 from .core.tracebacks import error_line, traceback_text
+from .declare.neighbour import ACCEPTED_BY_FAKE, REJECTED
 from .faking import fake_run, shapes_of
 from .findings import fail, skip
 from .guard import Overrun, guarded
 from .repro import CALL
-from .variants.neighbour import ACCEPTED_BY_FAKE, REJECTED
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import torch
 
 from .case import Case
 from .core.tracebacks import error_line
+from .declare.inputs import Sample
 from .findings import skip
-from .inputs import Sample
 
 # Only growing: ops that do not check their arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (

@@ -18,8 +18,8 @@ import torch
 from . import compat
 from .case import Case
 from .compiled import Surrounded
+from .declare.ops import is_authors
 from .faking import fake_arguments, shapes_of
-from .ops import is_authors
 
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),

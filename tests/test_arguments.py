@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pytest_customop import Check, Sample, check_op, tensor
+from pytest_customop.declare.samples import MarkError
 from pytest_customop.hookspecs import hookimpl
-from pytest_customop.samples import MarkError
 
 LIBRARY = torch.library.Library("t_arguments", "DEF")
 CALLS: List[Any] = []

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pytest_customop import compat, ops
+from pytest_customop import compat
+from pytest_customop.declare import ops
 
 
 def _op(name: str) -> compat.OpOverload:

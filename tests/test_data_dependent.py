@@ -8,12 +8,13 @@ import torch
 import verdicts
 from torch import Tensor
 
-from pytest_customop import ops, tensor
+from pytest_customop import tensor
 from pytest_customop.case import Case
 from pytest_customop.checks.data_dependent import CHECKS
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
-from pytest_customop.inputs import Sample
 
 (check,) = (one.run for one in CHECKS)
 _numbers = itertools.count()

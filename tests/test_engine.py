@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pytest_customop import Case, Check, CheckResult, Sample, check_op, fail, skip, tensor
+from pytest_customop.declare.samples import MarkError
 from pytest_customop.hookspecs import hookimpl
-from pytest_customop.samples import MarkError
 
 
 @torch.library.custom_op("t_engine::scale", mutates_args=())

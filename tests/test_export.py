@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pytest_customop import check_op, ops, tensor
+from pytest_customop import check_op, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks.export import CHECKS
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed, CheckSkipped
-from pytest_customop.inputs import Sample
 
 (roundtrip,) = CHECKS
 _numbers = itertools.count()

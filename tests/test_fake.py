@@ -10,13 +10,13 @@ import pytest
 import torch
 from verdicts import finding, skipped
 
-from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks.fake import CHECKS
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample, tensor
+from pytest_customop.declare.layouts import LAYOUTS
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed, CheckSkipped
-from pytest_customop.inputs import Sample, tensor
-from pytest_customop.layouts import LAYOUTS
 
 BY_NAME = {check.name: check.run for check in CHECKS}
 forward, backward, symbolic = (BY_NAME[f"fake.{n}"] for n in ("forward", "backward", "symbolic"))

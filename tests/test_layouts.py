@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pytest_customop.layouts import LAYOUTS, changes, lay_out
+from pytest_customop.declare.layouts import LAYOUTS, changes, lay_out
 
 DENSE = torch.arange(120.0).reshape(2, 3, 4, 5)
 STRIDES = {

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from pytest_customop import Check, Sample, tensor
-from pytest_customop.marker import declare_call
+from pytest_customop.declare.marker import declare_call
+from pytest_customop.declare.samples import MarkError
 from pytest_customop.matrix import Planned, plan
-from pytest_customop.samples import MarkError
 from pytest_customop.settings import Settings
 
 

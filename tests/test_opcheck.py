@@ -6,12 +6,12 @@ import pytest
 import torch
 import verdicts
 
-from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks.opcheck import CHECKS
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
-from pytest_customop.inputs import Sample, tensor
 
 BY_NAME = {check.name.removeprefix("opcheck."): check for check in CHECKS}
 SCHEMA, REGISTRATION = "test_schema", "test_autograd_registration"

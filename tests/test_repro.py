@@ -13,9 +13,9 @@ from torch import Tensor
 
 from pytest_customop import CheckResult, Sample, check_op, tensor
 from pytest_customop.case import Case
+from pytest_customop.declare.ops import resolve
 from pytest_customop.draw import Placement
 from pytest_customop.literals import inputs_source
-from pytest_customop.ops import resolve
 
 SPARSE = pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 

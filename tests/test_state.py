@@ -11,13 +11,14 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 
-from pytest_customop import ambient, ops
+from pytest_customop import ambient
 from pytest_customop.case import Case
 from pytest_customop.checks import state
 from pytest_customop.core import streams
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed
-from pytest_customop.inputs import Sample, tensor
 
 CHECKS = {check.name: check.run for check in state.CHECKS}
 SETTINGS = {setting.name: setting for setting in ambient.SETTINGS}

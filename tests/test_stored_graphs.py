@@ -13,8 +13,8 @@ from pytest_customop.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks import compile as checks
 from pytest_customop.compiled import Surrounded
+from pytest_customop.declare.marker import declare_call
 from pytest_customop.engine import run_check
-from pytest_customop.marker import declare_call
 from pytest_customop.matrix import plan
 from pytest_customop.settings import Settings
 from pytest_customop.stored_graphs import tag_of

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 import verdicts
 from torch import Tensor
 
-from pytest_customop import ops
 from pytest_customop.case import Case
 from pytest_customop.checks import values
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
-from pytest_customop.inputs import Sample, tensor
 from pytest_customop.values import same_bits
 
 CHECKS = {check.name.partition(".")[2]: check.run for check in values.CHECKS}

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from pytest_customop import Sample, tensor
+from pytest_customop.declare.inputs import SameAs
+from pytest_customop.declare.neighbour import KINDS, Neighbour
+from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.draw import Placement, draw
-from pytest_customop.inputs import SameAs
-from pytest_customop.ops import Op, resolve
 from pytest_customop.variants.choice import chosen, signature
-from pytest_customop.variants.neighbour import KINDS, Neighbour
 from pytest_customop.variants.risk import why_apart
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")

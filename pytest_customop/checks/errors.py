@@ -10,9 +10,9 @@ import torch
 from .. import compat
 from ..case import Case
 from ..core.tracebacks import error_line, message_of, raised_by_author, traceback_text
+from ..declare.inputs import ErrorSample
 from ..faking import fake_run
 from ..findings import fail, skip
-from ..inputs import ErrorSample
 from ..values import describe, summary
 from .registry import Check
 

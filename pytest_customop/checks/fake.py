@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ..case import Case, gradients
 from ..compat import enter_fake_mode, to_fake
 from ..core.tracebacks import error_line, traceback_text
+from ..declare.neighbour import KINDS
 from ..faking import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Compared, Reading, compare, table, worst
 from ..recorded import Call, backward_calls
-from ..variants.neighbour import KINDS
 from .fake_scripts import BACKWARD, FORWARD, traced
 from .fake_symbolic import symbolic
 from .registry import Check

@@ -9,10 +9,10 @@ import torch
 from ..case import Case, gradients
 from ..core import streams
 from ..core.tracebacks import error_line, raised_at, traceback_text
+from ..declare.samples import MarkError
 from ..draw import Arguments, is_differentiable
 from ..findings import fail, skip
 from ..rounding import within_rounding
-from ..samples import MarkError
 from ..values import difference, is_plain, output_leaves, readable
 from .reference_scripts import ANY_GRADIENT, gradient_script, requiring, values_script
 from .registry import Check

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ..case import Case
 from ..core.suggest import unknown
-from ..ops import Op
-from ..variants.neighbour import KINDS
+from ..declare.neighbour import KINDS
+from ..declare.ops import Op
 
 # The test's own assertions: selected like a check, run by pytest and not by the engine.
 BODY = "body"

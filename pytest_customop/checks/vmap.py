@@ -11,9 +11,9 @@ import torch
 from .. import compat
 from ..case import Case, random_like
 from ..core.tracebacks import error_line, traceback_text
+from ..declare.ops import Op
 from ..draw import Arguments, draw
 from ..findings import fail, skip
-from ..ops import Op
 from ..rounding import within_rounding
 from ..values import difference, is_plain, output_leaves
 from . import vmap_scripts

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..declare.neighbour import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
 from ..notes import NeighboursLeft
-from ..variants.neighbour import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
 
 Record = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from ..inputs import SameAs
+from ..declare.inputs import SameAs
+from ..declare.neighbour import Step
 from .described import Described
-from .neighbour import Step
 
 
 def steps(given: Described) -> Iterator[Step]:

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from ..case import seed_of
+from ..declare.inputs import Sample, TensorSpec
+from ..declare.neighbour import Neighbour, Step
+from ..declare.ops import Op
 from ..draw import Placement
-from ..inputs import Sample, TensorSpec
-from ..ops import Op
 from . import alias, arguments, dtype, gradients, layout, shape, values
 from .described import Described
-from .neighbour import Neighbour, Step
 
 ONLY_FULL = 10  # the rank from which on a step belongs to the full set only
 _STEPS: dict[str, Callable[[Described], Iterable[Step]]] = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from ..declare.inputs import Sample, TensorSpec
+from ..declare.neighbour import SEPARATOR, Step
+from ..declare.ops import Op
 from ..draw import Placement, dtype_of, is_differentiable, wants_grad
-from ..inputs import Sample, TensorSpec
-from ..ops import Op
 from ..values import is_plain
-from .neighbour import SEPARATOR, Step
 
 
 @dataclass(frozen=True, eq=False)

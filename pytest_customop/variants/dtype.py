@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
+from ..declare.neighbour import Step
 from .described import Described
-from .neighbour import Step
 
 _OTHER = {
     torch.float16: torch.float32,

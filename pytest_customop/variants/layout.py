@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..layouts import LAYOUTS, changes
+from ..declare.layouts import LAYOUTS, changes
+from ..declare.neighbour import Step
 from .described import Described, TensorArgument
-from .neighbour import Step
 
 _FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")
 _ORDER = (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..ops import Op
+from ..declare.ops import Op
 
 # A Python kernel that uses one of these hands addresses to code that may trust them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})

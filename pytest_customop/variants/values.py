@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from ..declare.neighbour import Step
 from .described import Described, TensorArgument
-from .neighbour import Step
 
 _LARGE = 1e4
 _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9

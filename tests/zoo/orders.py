@@ -33,8 +33,8 @@ import torch
 from pytest_customop import check_op, shared_graphs, tensor
 from pytest_customop.case import Case
 from pytest_customop.checks import Check, builtin_checks
+from pytest_customop.declare.marker import declare_call
 from pytest_customop.engine import registry_from, run_check, select_checks, standalone_hook
-from pytest_customop.marker import declare_call
 from pytest_customop.matrix import plan
 from pytest_customop.settings import AMOUNTS, Settings, read_amount
 

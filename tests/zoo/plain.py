@@ -20,12 +20,13 @@ import torch
 import torch._dynamo
 import torch._inductor.config
 
-from pytest_customop import CheckResult, Sample, check_op, ops
+from pytest_customop import CheckResult, Sample, check_op
 from pytest_customop.checks import builtin_checks
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import TensorSpec
+from pytest_customop.declare.ops import Op
 from pytest_customop.draw import Placement, draw
-from pytest_customop.inputs import TensorSpec
 from pytest_customop.isolation import preserved_state
-from pytest_customop.ops import Op
 from pytest_customop.report.terminal import aligned
 
 from .registry import Specimen, specimens

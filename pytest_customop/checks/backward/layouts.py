@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...case import Case
 from ...core.tracebacks import error_line, traceback_text
+from ...declare.layouts import changes, lay_out
 from ...findings import CheckSkipped, fail
-from ...layouts import changes, lay_out
 from ...values import is_plain
 from ..registry import Check
 from . import scripts

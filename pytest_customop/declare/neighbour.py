@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..inputs import Sample
+from .inputs import Sample
 
 KINDS = (
     "layout",

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
 
-from .core.suggest import unknown
+from ..core.suggest import unknown
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
 from .marks import NAME
+from .neighbour import KINDS, Predicate
 from .samples import MarkError, read_errors, read_id, read_samples
-from .variants.neighbour import KINDS, Predicate
 
 if TYPE_CHECKING:
     import torch

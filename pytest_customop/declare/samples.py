@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .core.tracebacks import raised_at
+from ..core.tracebacks import raised_at
 from .inputs import ErrorSample, Sample
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .core.suggest import unknown
+from .. import compat
+from ..core.suggest import unknown
 from .inputs import Sample, TensorSpec
 
 # Namespaces whose ops no author has written: torch's, and this package's.

@@ -1,0 +1,1 @@
+"""What an author writes: the mark, its samples, its op."""
