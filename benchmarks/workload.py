@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal import custom_op_db as db
 
 from pytest_customop import Sample, customop_cases, tensor
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.declare.marker import declare_call
 from pytest_customop.matrix import plan

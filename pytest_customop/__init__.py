@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .case import Case as Case
+    from .cases.case import Case as Case
     from .checks import Check as Check
     from .declare.inputs import ErrorSample as ErrorSample
     from .declare.inputs import GradOptions as GradOptions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Case": "case",
+    "Case": "cases.case",
     "Check": "checks",
     "CheckResult": "results",
     "ErrorSample": "declare.inputs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from .case import seed_of
+from .cases.case import seed_of
 from .cells import Cell
 from .declare.inputs import Sample
 from .declare.marker import Declaration

@@ -12,7 +12,7 @@ import pluggy
 import torch
 
 from . import hookspecs
-from .case import Case
+from .cases.case import Case
 from .cells import dtype_name
 from .checks import Check, builtin_checks
 from .core import streams

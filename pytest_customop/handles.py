@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .case import Case, Run
+from .cases.case import Case, Run
 from .cells import dtype_name
 from .isolation import preserved_state
 

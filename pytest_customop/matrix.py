@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from .capped import capped
-from .case import Case
+from .cases.case import Case
 from .cells import cells_of, dtype_name, error_cells
 from .checks import Check, selects_body
 from .declare.marker import Declaration

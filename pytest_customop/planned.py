@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .case import Case, seed_of
+from .cases.case import Case, seed_of
+from .cases.draw import Placement
 from .cells import Cell, dtype_name, skip_reason
 from .checks import BODY, Check
 from .declare.inputs import Sample
 from .declare.marker import Declaration
 from .declare.neighbour import Neighbour
-from .draw import Placement
 from .settings import Settings
 
 # The parts of an id, by which what is planned is sorted.

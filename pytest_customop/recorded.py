@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from . import compat
-from .case import Case, Run, gradients
+from .cases.case import Case, Run, gradients
+from .cases.draw import Arguments
+from .cases.faking import fake_run, kernel_failure, refuse_unfakeable
 from .declare.ops import Op, is_authors
-from .draw import Arguments
-from .faking import fake_run, kernel_failure, refuse_unfakeable
 from .metadata import Compared, Reading, compare
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from . import compat
-from .case import Case
+from .cases.case import Case
 from .core.files import write_whole
 from .findings import Finding
 from .literals import inputs_source

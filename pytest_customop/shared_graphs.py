@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from . import compat
-from .case import Case
+from .cases.case import Case
+from .cases.values import is_plain
 from .compiled import Function, Surrounded
-from .values import is_plain
 
 _LIMIT = 8  # graphs that are kept: samples that share one come one after the other
 

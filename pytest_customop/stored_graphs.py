@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from . import compat
-from .case import Case
+from .cases.case import Case
+from .cases.faking import fake_arguments, shapes_of
 from .compiled import Surrounded
 from .declare.ops import is_authors
-from .faking import fake_arguments, shapes_of
 
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import compat
-from .case import Case, gradients
-from .faking import FakeRun, fake_run, shapes_of
-from .sizes import Place, places
+from .cases.case import Case, gradients
+from .cases.faking import FakeRun, fake_run, shapes_of
+from .cases.sizes import Place, places
 
 
 @dataclass(frozen=True)

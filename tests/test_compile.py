@@ -16,14 +16,14 @@ import torch._dynamo
 from verdicts import finding, skipped
 
 from pytest_customop import compat
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.compile import CHECKS, check_dynamic, check_static
 from pytest_customop.compile_errors import compiler_session, pinned_size, refuse_without_compiler
 from pytest_customop.compiled import Surrounded, opaque_ops
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped
 
 # From 2.5 on, generated code asserts the strides of what ops return.

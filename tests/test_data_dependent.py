@@ -9,11 +9,11 @@ import verdicts
 from torch import Tensor
 
 from pytest_customop import tensor
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.data_dependent import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
 
 (check,) = (one.run for one in CHECKS)

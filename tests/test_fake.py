@@ -10,12 +10,12 @@ import pytest
 import torch
 from verdicts import finding, skipped
 
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.fake import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed, CheckSkipped
 
 BY_NAME = {check.name: check.run for check in CHECKS}

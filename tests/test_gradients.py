@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from verdicts import finding, skipped
 
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import backward as backward_family
 from pytest_customop.checks import gradcheck as gradcheck_family
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import GradOptions, Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed
 
 CHECKS = {check.name: check.run for check in [*gradcheck_family.CHECKS, *backward_family.CHECKS]}

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from pytest_customop import GradOptions, Sample, tensor
+from pytest_customop.cases.draw import Placement, draw
 from pytest_customop.declare import ops as ops_module
-from pytest_customop.draw import Placement, draw
 
 SIN = ops_module.resolve("aten::add.Tensor")
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 import verdicts
 
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.opcheck import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
 
 BY_NAME = {check.name.removeprefix("opcheck."): check for check in CHECKS}

@@ -9,12 +9,12 @@ from torch import Tensor
 from verdicts import finding, skipped
 
 from pytest_customop import CheckResult, check_op, tensor
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.reference import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.declare.samples import MarkError
-from pytest_customop.draw import Placement
 
 gradients, values = (check.run for check in CHECKS)
 ONE = "(Tensor x) -> Tensor"

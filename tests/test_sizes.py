@@ -5,12 +5,12 @@ from typing import Any, Callable
 import pytest
 import torch
 
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
+from pytest_customop.cases.sizes import changeable, other_sizes, places, resized_at, second_case
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped
-from pytest_customop.sizes import changeable, other_sizes, places, resized_at, second_case
 
 CALLS: list = []
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from pytest_customop import ambient
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import state
 from pytest_customop.core import streams
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckFailed
 
 CHECKS = {check.name: check.run for check in state.CHECKS}

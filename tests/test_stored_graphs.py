@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pytest_customop import Sample, compat, tensor
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks import compile as checks
 from pytest_customop.compiled import Surrounded

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.compat import neg_view
-from pytest_customop.values import (
+from pytest_customop.cases.values import (
     Copier,
     describe,
     difference,
@@ -18,6 +17,7 @@ from pytest_customop.values import (
     output_leaves,
     same_bits,
 )
+from pytest_customop.compat import neg_view
 
 NAN = float("nan")
 

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 import verdicts
 from torch import Tensor
 
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
+from pytest_customop.cases.draw import Placement
+from pytest_customop.cases.values import same_bits
 from pytest_customop.checks import values
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
-from pytest_customop.draw import Placement
 from pytest_customop.findings import CheckSkipped, Finding
-from pytest_customop.values import same_bits
 
 CHECKS = {check.name.partition(".")[2]: check.run for check in values.CHECKS}
 MATRIX = tensor(4, 3)

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from pytest_customop import Sample, tensor
+from pytest_customop.cases.draw import Placement, draw
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.neighbour import KINDS, Neighbour
 from pytest_customop.declare.ops import Op, resolve
-from pytest_customop.draw import Placement, draw
 from pytest_customop.variants.choice import chosen, signature
 from pytest_customop.variants.risk import why_apart
 

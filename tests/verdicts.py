@@ -10,7 +10,7 @@ import torch
 import torch._dynamo
 
 from pytest_customop import CheckResult
-from pytest_customop.case import Case
+from pytest_customop.cases.case import Case
 from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
 from pytest_customop.isolation import preserved_state

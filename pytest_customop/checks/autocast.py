@@ -13,16 +13,16 @@ import torch
 
 from .. import compat
 from ..agreement import CompiledRaises, Reference, agree
-from ..case import Case, Run, gradients, random_like
+from ..cases.case import Case, Run, gradients, random_like
+from ..cases.draw import Arguments
+from ..cases.faking import fake_run, refuse_unfakeable
+from ..cases.promises import Promises
+from ..cases.values import DEFAULT_TOLERANCES, difference, output_leaves
 from ..compile_errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
 from ..compiled import BARE, Function, Seen, Surrounded
 from ..core.tracebacks import error_line
-from ..draw import Arguments
-from ..faking import fake_run, refuse_unfakeable
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Reading, compare, table, worst
-from ..promises import Promises
-from ..values import DEFAULT_TOLERANCES, difference, output_leaves
 from .registry import Check
 
 

@@ -10,7 +10,10 @@ import torch
 
 from .. import compat
 from ..agreement import CompiledRaises, NoneDiffers, Reference, agree, reference
-from ..case import Case
+from ..cases.case import Case
+from ..cases.draw import Arguments
+from ..cases.sizes import second_case, whole_numbers
+from ..cases.values import is_plain
 from ..compile_errors import (
     certain_verdict,
     chain,
@@ -21,12 +24,9 @@ from ..compile_errors import (
     verdict,
 )
 from ..compiled import BARE, Form, Function, Surrounded
-from ..draw import Arguments
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..shared_graphs import Graph, find, keep, key_of, unchanged
-from ..sizes import second_case, whole_numbers
 from ..stored_graphs import tag_of
-from ..values import is_plain
 from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
 from .fake_scripts import traced
 from .registry import Check

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..case import Case, Run
-from ..faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ..cases.case import Case, Run
+from ..cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ..cases.values import is_plain
 from ..findings import fail, skip
 from ..metadata import Compared, Reading, Row, compare, table
-from ..values import is_plain
 from .registry import Check
 
 _SIZES = ("shape", "kind", "value")

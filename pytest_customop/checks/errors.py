@@ -8,12 +8,12 @@ import re
 import torch
 
 from .. import compat
-from ..case import Case
+from ..cases.case import Case
+from ..cases.faking import fake_run
+from ..cases.values import describe, summary
 from ..core.tracebacks import error_line, message_of, raised_by_author, traceback_text
 from ..declare.inputs import ErrorSample
-from ..faking import fake_run
 from ..findings import fail, skip
-from ..values import describe, summary
 from .registry import Check
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..case import Case, gradients
+from ..cases.case import Case, gradients
+from ..cases.faking import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
 from ..compat import enter_fake_mode, to_fake
 from ..core.tracebacks import error_line, traceback_text
 from ..declare.neighbour import KINDS
-from ..faking import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..metadata import Compared, Reading, compare, table, worst
 from ..recorded import Call, backward_calls

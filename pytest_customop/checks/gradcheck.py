@@ -8,15 +8,15 @@ import warnings
 import torch
 from torch import Tensor
 
-from ..case import Case, Run, random_like
+from ..cases.case import Case, Run, random_like
+from ..cases.draw import is_differentiable
+from ..cases.values import Copier, is_plain
 from ..core import streams
 from ..core.tracebacks import error_line, traceback_text
 from ..declare.inputs import GradOptions
-from ..draw import is_differentiable
 from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..finite.judge import Words, judge
 from ..finite.vectors import BackwardError, CallError, Named, VectorFunction
-from ..values import Copier, is_plain
 from .gradcheck_scripts import compared
 from .registry import Check
 

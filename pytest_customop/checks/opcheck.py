@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..case import Case
+from ..cases.case import Case
+from ..cases.faking import fake_run, kernel_failure
 from ..compile_errors import compiler_session
-from ..faking import fake_run, kernel_failure
 from ..findings import skip
 from ..opcheck_errors import read_failure
 from .registry import Check

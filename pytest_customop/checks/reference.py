@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from ..case import Case, gradients
+from ..cases.case import Case, gradients
+from ..cases.draw import Arguments, is_differentiable
+from ..cases.rounding import within_rounding
+from ..cases.values import difference, is_plain, output_leaves, readable
 from ..core import streams
 from ..core.tracebacks import error_line, raised_at, traceback_text
 from ..declare.samples import MarkError
-from ..draw import Arguments, is_differentiable
 from ..findings import fail, skip
-from ..rounding import within_rounding
-from ..values import difference, is_plain, output_leaves, readable
 from .reference_scripts import ANY_GRADIENT, gradient_script, requiring, values_script
 from .registry import Check
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..case import Case
+from ..cases.case import Case
 from ..core.suggest import unknown
 from ..declare.neighbour import KINDS
 from ..declare.ops import Op

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
-from ..case import Case, gradients
+from ..cases.case import Case, gradients
+from ..cases.faking import fake_run, shapes_of
 from ..core import streams
-from ..faking import fake_run, shapes_of
 from ..findings import CheckFailed, CheckSkipped, fail
 from .registry import Check
 

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from .. import compat
-from ..case import Case
+from ..cases.case import Case
 from ..findings import fail, skip
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.draw import Arguments
+from ..cases.values import difference, is_plain, readable
 from ..core import streams
-from ..draw import Arguments
 from ..findings import fail, skip
 from ..memory.calls import (
     CALL,
@@ -24,7 +25,6 @@ from ..memory.calls import (
 )
 from ..memory.changes import changeable, same_places
 from ..memory.placed import LAY_OUT, Moved, bits, contiguous, movable, placements
-from ..values import difference, is_plain, readable
 
 # By how much of the largest result the results may differ: sums taken in another order round
 # otherwise, elements read from the wrong place are off by far more.

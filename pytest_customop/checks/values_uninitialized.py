@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..case import Case, Run
-from ..draw import Arguments
+from ..cases.case import Case, Run
+from ..cases.draw import Arguments
 from ..findings import fail, skip
 from ..memory.calls import CALL, Caller, differ, refuse_random, refuse_silent, results
 from ..memory.changes import EXTREMES, changeable

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..case import Case, random_like
+from ..cases.case import Case, random_like
+from ..cases.draw import Arguments, draw
+from ..cases.rounding import within_rounding
+from ..cases.values import difference, is_plain, output_leaves
 from ..core.tracebacks import error_line, traceback_text
 from ..declare.ops import Op
-from ..draw import Arguments, draw
 from ..findings import fail, skip
-from ..rounding import within_rounding
-from ..values import difference, is_plain, output_leaves
 from . import vmap_scripts
 from .registry import Check
 

@@ -12,7 +12,7 @@ from . import messages
 from .deaths import Died, shortened
 
 if TYPE_CHECKING:
-    from ..case import Case
+    from ..cases.case import Case
     from ..planned import Planned
 
 _WHERE = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from ..case import Case, Run
+from ..cases.case import Case, Run
+from ..cases.draw import Arguments
+from ..cases.values import difference, is_plain, output_leaves
 from ..core import streams
-from ..draw import Arguments
 from ..findings import skip
-from ..values import difference, is_plain, output_leaves
 
 Leaves = list[tuple[str, Any]]
 

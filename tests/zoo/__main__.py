@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from pytest_customop import Sample
+from pytest_customop.cases.draw import Arguments, Placement, draw
 from pytest_customop.declare import ops
 from pytest_customop.declare.ops import Op
-from pytest_customop.draw import Arguments, Placement, draw
 from pytest_customop.isolation import preserved_state
 from pytest_customop.report.terminal import aligned
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from ...case import Case, Run, gradients
+from ...cases.case import Case, Run, gradients
+from ...cases.values import Copier
 from ...core import streams
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
-from ...values import Copier
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Limits, Reference, double, row, size_of, table

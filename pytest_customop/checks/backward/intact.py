@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
+from ...cases.values import Copier, difference, is_plain
 from ...core.tracebacks import error_line, message_of
 from ...findings import fail, skip
-from ...values import Copier, difference, is_plain
 from ..registry import Check
 from .scripts import INTACT
 from .vjp import Gradients, Graph, Reference, double, table

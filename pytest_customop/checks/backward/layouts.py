@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
+from ...cases.values import is_plain
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.layouts import changes, lay_out
 from ...findings import CheckSkipped, fail
-from ...values import is_plain
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, Row, table

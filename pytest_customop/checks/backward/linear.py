@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
 from ...findings import CheckFailed, fail
 from ..registry import Check
 from .scripts import LINEAR, RAISES

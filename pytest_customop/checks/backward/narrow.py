@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
+from ...cases.values import Copier, is_plain
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ...values import Copier, is_plain
 from ..registry import Check
 from . import scripts
 from .vjp import Graph, Reference, call, double, size_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ...case import Case
+from ...cases.case import Case
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, fail, skip
 from ..registry import Check

@@ -8,11 +8,11 @@ import weakref
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
+from ...cases.draw import is_differentiable
+from ...cases.values import Copier, is_plain
 from ...core.tracebacks import error_line, traceback_text
-from ...draw import is_differentiable
 from ...findings import CheckSkipped, fail
-from ...values import Copier, is_plain
 from ..registry import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, call, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...case import Case
+from ...cases.case import Case
 from ...core import streams
 from ...findings import fail
 from ..registry import Check

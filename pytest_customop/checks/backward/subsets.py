@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...case import Case, gradients
+from ...cases.case import Case, gradients
 from ...core import streams
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...case import Case, Run, gradients, random_like
+from ...cases.case import Case, Run, gradients, random_like
+from ...cases.draw import Arguments, is_differentiable
+from ...cases.values import readable
 from ...core import streams
 from ...core.tracebacks import error_line, traceback_text
-from ...draw import Arguments, is_differentiable
 from ...findings import CheckSkipped, fail, skip
-from ...values import readable
 
 Gradients = dict[str, Tensor]
 Named = list[tuple[str, Tensor]]

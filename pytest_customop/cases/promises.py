@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .declare.ops import is_authors
+from .. import compat
+from ..declare.ops import is_authors
 from .draw import Arguments
 from .values import is_plain, map_tensors, output_leaves
 

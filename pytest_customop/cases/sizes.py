@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from ..core.tracebacks import error_line
+from ..declare.inputs import Sample
+from ..findings import skip
 from .case import Case
-from .core.tracebacks import error_line
-from .declare.inputs import Sample
-from .findings import skip
 
 # Only growing: ops that do not check their arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (

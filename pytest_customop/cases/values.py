@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .compat import neg_view
+from ..compat import neg_view
 
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
 DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {

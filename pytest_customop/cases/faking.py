@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from . import compat
+from .. import compat
+from ..core.tracebacks import error_line, first_line, traceback_text
+from ..findings import CheckFailed, fail, skip
 from .case import Case, Run
-from .core.tracebacks import error_line, first_line, traceback_text
 from .draw import Arguments
-from .findings import CheckFailed, fail, skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.testing import make_tensor
 
-from .declare.inputs import SameAs, Sample, TensorSpec
-from .declare.layouts import lay_out
-from .declare.ops import Op
+from ..declare.inputs import SameAs, Sample, TensorSpec
+from ..declare.layouts import lay_out
+from ..declare.ops import Op
 from .values import Copier, leaves, map_tensors
 
 

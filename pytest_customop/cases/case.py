@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from .core import streams
-from .core.tracebacks import of_the_op
-from .declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
-from .declare.ops import Op
+from ..core import streams
+from ..core.tracebacks import of_the_op
+from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
+from ..declare.ops import Op
 from .draw import Arguments, Placement, base_name, draw, is_differentiable
 from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
