@@ -22,7 +22,7 @@ from .declare.marker import Declaration, declare_call
 from .declare.samples import MarkError
 from .devices import why_absent
 from .findings import CheckFailed, CheckSkipped, Finding
-from .isolation import in_own_context, preserved_state
+from .global_state.isolation import in_own_context, preserved_state
 from .matrix import plan
 from .planned import Planned
 from .refusal import refuse_neighbour

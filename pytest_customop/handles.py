@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cases.case import Case, Run
 from .cells import dtype_name
-from .isolation import preserved_state
+from .global_state.isolation import preserved_state
 
 if TYPE_CHECKING:
     import torch

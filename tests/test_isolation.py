@@ -14,8 +14,8 @@ import pytest
 import torch
 from kit import HEAD, Suite
 
-from pytest_customop import isolation
-from pytest_customop.isolation import in_own_context, preserved_state
+from pytest_customop.global_state import isolation
+from pytest_customop.global_state.isolation import in_own_context, preserved_state
 
 
 def set_determinism() -> None:

@@ -15,7 +15,8 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from pytest_customop import ambient, compat, precision, process
+from pytest_customop import compat
+from pytest_customop.global_state import ambient, precision, process
 
 
 def own_handler(number: int, frame: Any) -> None: ...

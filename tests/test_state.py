@@ -11,7 +11,6 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 
-from pytest_customop import ambient
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import state
@@ -19,6 +18,7 @@ from pytest_customop.core import streams
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckFailed
+from pytest_customop.global_state import ambient
 
 CHECKS = {check.name: check.run for check in state.CHECKS}
 SETTINGS = {setting.name: setting for setting in ambient.SETTINGS}

@@ -13,7 +13,7 @@ from pytest_customop import CheckResult
 from pytest_customop.cases.case import Case
 from pytest_customop.compile_errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
-from pytest_customop.isolation import preserved_state
+from pytest_customop.global_state.isolation import preserved_state
 
 
 def finding(check: Callable[[Case], None], case: Case) -> Finding:

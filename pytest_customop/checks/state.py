@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
 from ..cases.case import Case, gradients
 from ..cases.faking import fake_run, shapes_of
 from ..core import streams
 from ..findings import CheckFailed, CheckSkipped, fail
+from ..global_state.ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
 from .registry import Check
 
 

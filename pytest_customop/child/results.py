@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..findings import Finding
-from ..isolation import preserved_state
+from ..global_state.isolation import preserved_state
 from ..repro import CALL, reproduced_by
 from ..results import CheckResult
 from . import messages

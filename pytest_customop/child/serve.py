@@ -52,7 +52,7 @@ def _warm_up() -> None:
     """Load what the first item would load, in the time that is not counted as its own."""
     import torch
 
-    from ..isolation import preserved_state
+    from ..global_state.isolation import preserved_state
 
     torch.compiler.list_backends()  # loads dynamo, as the first call of a custom op does
     with preserved_state():

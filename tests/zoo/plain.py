@@ -26,7 +26,7 @@ from pytest_customop.checks import builtin_checks
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import TensorSpec
 from pytest_customop.declare.ops import Op
-from pytest_customop.isolation import preserved_state
+from pytest_customop.global_state.isolation import preserved_state
 from pytest_customop.report.terminal import aligned
 
 from .registry import Specimen, specimens

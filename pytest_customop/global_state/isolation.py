@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import torch
 
+from ..core import streams
 from . import ambient, process, torch_logs
-from .core import streams
 
 _T = TypeVar("_T")
 _VARIABLES = 400  # that a context may take on before it is thrown away

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import compat
+from .. import compat
 
 _NAMES = "ABRT ALRM BUS CHLD FPE HUP ILL INT PIPE SEGV TERM USR1 USR2"
 _SIGNALS = [

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from . import compat
+from .. import compat
 
 
 class _NotOfTorch:

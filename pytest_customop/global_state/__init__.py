@@ -1,0 +1,1 @@
+"""Process-global state: what is read, compared, and restored around a check."""
