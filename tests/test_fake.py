@@ -12,7 +12,7 @@ from verdicts import finding, skipped
 
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks.fake import CHECKS
+from pytest_customop.checks.fake.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS

@@ -22,7 +22,7 @@ from ..compile_errors import certain_verdict, compiler_session, refuse_without_c
 from ..compiled import BARE, Function, Seen, Surrounded
 from ..core.tracebacks import error_line
 from ..findings import CheckFailed, CheckSkipped, fail, skip
-from ..metadata import Reading, compare, table, worst
+from .fake.metadata import Reading, compare, table, worst
 from .registry import Check
 
 

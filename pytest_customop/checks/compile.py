@@ -28,7 +28,7 @@ from ..findings import CheckFailed, CheckSkipped, fail, skip
 from ..shared_graphs import Graph, find, keep, key_of, unchanged
 from ..stored_graphs import tag_of
 from .compile_scripts import DYNAMIC, STATIC, TWO_SIZES
-from .fake_scripts import traced
+from .fake.scripts import traced
 from .registry import Check
 
 # Which graph of the process a guard belongs to; it depends on what was compiled before.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import backward, compile, eager, fake, faults, gradcheck, more, opcheck, state, values
+from ..checks.fake import findings as fake
+from . import backward, compile, eager, faults, gradcheck, more, opcheck, state, values
 from .entry import Explanation
 
 FAMILIES = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import fake, opcheck, state, torch_docs, values
+from ..checks.fake import findings as fake
+from . import opcheck, state, torch_docs, values
 from .entry import Explanation
 
 # Compiled code believes the schema and the fake kernel, and takes a kernel for a pure function.

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Run
-from .cases.values import output_leaves
+from ... import compat
+from ...cases.case import Run
+from ...cases.values import output_leaves
 
 # The codes of findings, the one to report first in front.
 _SEVERITY = (

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..cases.case import Case, Run
-from ..cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
-from ..cases.values import is_plain
-from ..findings import fail, skip
-from ..metadata import Compared, Reading, Row, compare, table
-from .registry import Check
+from ...cases.case import Case, Run
+from ...cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ...cases.values import is_plain
+from ...findings import fail, skip
+from ..registry import Check
+from .metadata import Compared, Reading, Row, compare, table
 
 _SIZES = ("shape", "kind", "value")
 

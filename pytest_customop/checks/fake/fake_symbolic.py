@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from ..cases.case import Case, Run
-from ..cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
-from ..cases.sizes import (
+from ...cases.case import Case, Run
+from ...cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ...cases.sizes import (
     Place,
     changeable,
     fixed_inputs,
@@ -26,14 +26,14 @@ from ..cases.sizes import (
     tied_integers,
     whole_numbers,
 )
-from ..cases.values import output_leaves
-from ..compat import is_data_dependent
-from ..core.tracebacks import error_line, traceback_text
-from ..findings import CheckFailed, CheckSkipped, fail, skip
-from ..metadata import Compared, Reading, compare, table, worst
-from ..recorded import Call, backward_calls
-from ..symbolic import Pin, Traced, fake_gradients, trace
-from . import fake_scripts
+from ...cases.values import output_leaves
+from ...compat import is_data_dependent
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from . import scripts as fake_scripts
+from .metadata import Compared, Reading, compare, table, worst
+from .recorded import Call, backward_calls
+from .symbolic import Pin, Traced, fake_gradients, trace
 
 _SHAPE, _RAISES = "fake-shape-mismatch", "fake-raises"
 _HARDCODED = "fake-size-hardcoded"

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case, Run, gradients
-from .cases.draw import Arguments
-from .cases.faking import fake_run, kernel_failure, refuse_unfakeable
-from .declare.ops import Op, is_authors
+from ... import compat
+from ...cases.case import Case, Run, gradients
+from ...cases.draw import Arguments
+from ...cases.faking import fake_run, kernel_failure, refuse_unfakeable
+from ...declare.ops import Op, is_authors
 from .metadata import Compared, Reading, compare
 
 

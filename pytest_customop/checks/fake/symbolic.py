@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import compat
-from .cases.case import Case, gradients
-from .cases.faking import FakeRun, fake_run, shapes_of
-from .cases.sizes import Place, places
+from ... import compat
+from ...cases.case import Case, gradients
+from ...cases.faking import FakeRun, fake_run, shapes_of
+from ...cases.sizes import Place, places
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The family `fake`: fake kernels compared with real ones."""
