@@ -13,8 +13,8 @@ from . import compat
 from .cases.case import Case, gradients
 from .cases.faking import fake_run, kernel_failure
 from .cases.values import Copier, difference, is_plain, kind_of, readable
-from .compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
-from .compiled import opaque_ops
+from .checks.compile.compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
+from .checks.compile.compiled import opaque_ops
 from .core.paths import PACKAGE_PREFIX
 from .core.tracebacks import error_line, traceback_text
 from .findings import CheckFailed, CheckSkipped, fail, skip

@@ -10,7 +10,7 @@ from torch import Tensor
 from pytest_customop import tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks import autocast as family
+from pytest_customop.checks.compile import autocast as family
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckFailed, CheckSkipped

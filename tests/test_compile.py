@@ -18,9 +18,13 @@ from verdicts import finding, skipped
 from pytest_customop import compat
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks.compile import CHECKS, check_dynamic, check_static
-from pytest_customop.compile_errors import compiler_session, pinned_size, refuse_without_compiler
-from pytest_customop.compiled import Surrounded, opaque_ops
+from pytest_customop.checks.compile.checks import CHECKS, check_dynamic, check_static
+from pytest_customop.checks.compile.compile_errors import (
+    compiler_session,
+    pinned_size,
+    refuse_without_compiler,
+)
+from pytest_customop.checks.compile.compiled import Surrounded, opaque_ops
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -661,7 +665,9 @@ def test_surroundings_that_do_not_compile_are_not_the_ops_fault(
 ) -> None:
     """The op is then judged alone: right where it is right, wrong where it is wrong."""
     produce, _ = opaque_ops()
-    monkeypatch.setattr("pytest_customop.compiled.opaque_ops", lambda: (produce, _untraceable))
+    monkeypatch.setattr(
+        "pytest_customop.checks.compile.compiled.opaque_ops", lambda: (produce, _untraceable)
+    )
     check_static(case("copies", grad=True, backend="aot_eager"))
     assert finding(check_static, case("gradient_other", grad=True, backend="aot_eager"))
     assert finding(check_static, case("no_fake", backend="aot_eager"))

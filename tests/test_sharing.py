@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop import Check, CheckResult, Sample, compat, shared_graphs, tensor
+from pytest_customop import Check, CheckResult, Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.checks import compile as checks
+from pytest_customop.checks.compile import checks as checks
+from pytest_customop.checks.compile import shared_graphs
 from pytest_customop.declare.marker import declare_call
 from pytest_customop.engine import run_check
 from pytest_customop.matrix import plan

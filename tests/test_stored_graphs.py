@@ -11,13 +11,13 @@ import torch
 from pytest_customop import Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.checks import compile as checks
-from pytest_customop.compiled import Surrounded
+from pytest_customop.checks.compile import checks as checks
+from pytest_customop.checks.compile.compiled import Surrounded
+from pytest_customop.checks.compile.stored_graphs import tag_of
 from pytest_customop.declare.marker import declare_call
 from pytest_customop.engine import run_check
 from pytest_customop.matrix import plan
 from pytest_customop.settings import Settings
-from pytest_customop.stored_graphs import tag_of
 
 STATIC = next(check for check in builtin_checks() if check.name == "compile.static")
 

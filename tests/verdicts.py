@@ -11,7 +11,7 @@ import torch._dynamo
 
 from pytest_customop import CheckResult
 from pytest_customop.cases.case import Case
-from pytest_customop.compile_errors import quiet
+from pytest_customop.checks.compile.compile_errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
 from pytest_customop.global_state.isolation import preserved_state
 

@@ -16,9 +16,9 @@ from ..cases.case import Case
 from ..cases.draw import Arguments
 from ..cases.promises import data_dependent
 from ..cases.values import difference, is_plain, output_leaves
-from ..compile_errors import compiler_session
 from ..core.tracebacks import error_line, raised_by_author, root_cause, traceback_text
 from ..findings import fail, skip
+from .compile.compile_errors import compiler_session
 from .registry import Check
 
 _T = TypeVar("_T")

@@ -10,9 +10,9 @@ import torch
 from .. import compat
 from ..cases.case import Case
 from ..cases.faking import fake_run, kernel_failure
-from ..compile_errors import compiler_session
 from ..findings import skip
 from ..opcheck_errors import read_failure
+from .compile.compile_errors import compiler_session
 from .registry import Check
 
 # Ops with one of these tags are passed over by torch's comparison of fake and real kernels.

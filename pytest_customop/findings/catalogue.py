@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..checks.compile import findings as compile
 from ..checks.fake import findings as fake
-from . import backward, compile, eager, faults, gradcheck, more, opcheck, state, values
+from . import backward, eager, faults, gradcheck, more, opcheck, state, values
 from .entry import Explanation
 
 FAMILIES = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)

@@ -30,9 +30,10 @@ from typing import Any, NoReturn, Optional
 
 import torch
 
-from pytest_customop import check_op, shared_graphs, tensor
+from pytest_customop import check_op, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check, builtin_checks
+from pytest_customop.checks.compile import shared_graphs
 from pytest_customop.declare.marker import declare_call
 from pytest_customop.engine import registry_from, run_check, select_checks, standalone_hook
 from pytest_customop.matrix import plan

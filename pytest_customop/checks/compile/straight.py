@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from .cases.draw import Arguments
-from .core.paths import PACKAGE_PREFIX
-from .declare.ops import Op
+from ...cases.draw import Arguments
+from ...core.paths import PACKAGE_PREFIX
+from ...declare.ops import Op
 
 # Not a file: tracebacks show no lines of it. In the package's folder: they are cut like the package's.
 _FILE = PACKAGE_PREFIX + "<around the op>"

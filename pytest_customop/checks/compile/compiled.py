@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case
-from .cases.draw import Arguments, base_name
-from .cases.promises import data_dependent
-from .cases.values import is_plain, output_leaves, same_bits
-from .core import streams
+from ... import compat
+from ...cases.case import Case
+from ...cases.draw import Arguments, base_name
+from ...cases.promises import data_dependent
+from ...cases.values import is_plain, output_leaves, same_bits
+from ...core import streams
 from .straight import HELPERS, Straight, consumer, returned_tensors
 
 Function = Callable[[list[torch.Tensor]], Any]

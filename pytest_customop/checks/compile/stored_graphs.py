@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case
-from .cases.faking import fake_arguments, shapes_of
+from ... import compat
+from ...cases.case import Case
+from ...cases.faking import fake_arguments, shapes_of
+from ...declare.ops import is_authors
 from .compiled import Surrounded
-from .declare.ops import is_authors
 
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import torch
 
-from .cases.case import Case, random_like
-from .cases.draw import base_name
-from .cases.promises import Promises
-from .cases.rounding import within_rounding
-from .cases.values import difference, is_plain
+from ...cases.case import Case, random_like
+from ...cases.draw import base_name
+from ...cases.promises import Promises
+from ...cases.rounding import within_rounding
+from ...cases.values import difference, is_plain
+from ...core.tracebacks import error_line, message_of, traceback_text
+from ...findings import CheckFailed, Finding, fail, skip
 from .compiled import BARE, Seen, Surrounded
-from .core.tracebacks import error_line, message_of, traceback_text
-from .findings import CheckFailed, Finding, fail, skip
 
 _T = TypeVar("_T")
 Gradients = dict[str, "torch.Tensor | None"]

@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case
-from .cases.faking import fake_run
-from .cases.promises import Promises
-from .cases.values import is_plain, kind_of
-from .core.paths import PACKAGE_PREFIX
-from .core.tracebacks import error_line, message_of, traceback_text
-from .findings import CheckFailed, CheckSkipped, fail, skip
-from .global_state import torch_logs
+from ... import compat
+from ...cases.case import Case
+from ...cases.faking import fake_run
+from ...cases.promises import Promises
+from ...cases.values import is_plain, kind_of
+from ...core.paths import PACKAGE_PREFIX
+from ...core.tracebacks import error_line, message_of, traceback_text
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...global_state import torch_logs
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
 _SIZES = re.compile(r"expected size (\d+)==(\d+)")

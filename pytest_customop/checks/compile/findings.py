@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..checks.fake import findings as fake
-from . import opcheck, state, torch_docs, values
-from .entry import Explanation
+from ...findings import opcheck, state, torch_docs, values
+from ...findings.entry import Explanation
+from ..fake import findings as fake
 
 # Compiled code believes the schema and the fake kernel, and takes a kernel for a pure function.
 _BELIEVED = (*opcheck.ENTRIES, *values.ENTRIES, *state.ENTRIES, *fake.ENTRIES)

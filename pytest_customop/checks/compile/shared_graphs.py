@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case
-from .cases.values import is_plain
+from ... import compat
+from ...cases.case import Case
+from ...cases.values import is_plain
 from .compiled import Function, Surrounded
 
 _LIMIT = 8  # graphs that are kept: samples that share one come one after the other

@@ -1,0 +1,1 @@
+"""The family `compile`: the op under `torch.compile(fullgraph=True)`."""
