@@ -8,7 +8,7 @@ import verdicts
 
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks.opcheck import CHECKS
+from pytest_customop.checks.opcheck.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped, Finding

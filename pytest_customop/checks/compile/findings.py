@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...findings import opcheck, state, torch_docs, values
+from ...findings import state, torch_docs, values
 from ...findings.entry import Explanation
 from ..fake import findings as fake
+from ..opcheck import findings as opcheck
 
 # Compiled code believes the schema and the fake kernel, and takes a kernel for a pure function.
 _BELIEVED = (*opcheck.ENTRIES, *values.ENTRIES, *state.ENTRIES, *fake.ENTRIES)

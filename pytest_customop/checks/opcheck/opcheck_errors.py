@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from . import compat
-from .cases.case import Case, gradients
-from .cases.faking import fake_run, kernel_failure
-from .cases.values import Copier, difference, is_plain, kind_of, readable
-from .checks.compile.compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
-from .checks.compile.compiled import opaque_ops
-from .core.paths import PACKAGE_PREFIX
-from .core.tracebacks import error_line, traceback_text
-from .findings import CheckFailed, CheckSkipped, fail, skip
+from ... import compat
+from ...cases.case import Case, gradients
+from ...cases.faking import fake_run, kernel_failure
+from ...cases.values import Copier, difference, is_plain, kind_of, readable
+from ...core.paths import PACKAGE_PREFIX
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ..compile.compile_errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
+from ..compile.compiled import opaque_ops
 
 # What torch's utilities say of the op -> the code of the finding, and the message in our words.
 # The first word is the utility; "" is any.

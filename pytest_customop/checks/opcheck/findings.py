@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import torch_docs
-from .entry import Explanation
+from ...findings import torch_docs
+from ...findings.entry import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "undeclared-mutation": Explanation(

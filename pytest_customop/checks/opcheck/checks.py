@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from .. import compat
-from ..cases.case import Case
-from ..cases.faking import fake_run, kernel_failure
-from ..findings import skip
-from ..opcheck_errors import read_failure
-from .compile.compile_errors import compiler_session
-from .registry import Check
+from ... import compat
+from ...cases.case import Case
+from ...cases.faking import fake_run, kernel_failure
+from ...findings import skip
+from ..compile.compile_errors import compiler_session
+from ..registry import Check
+from .opcheck_errors import read_failure
 
 # Ops with one of these tags are passed over by torch's comparison of fake and real kernels.
 _PASSED_OVER = ("dynamic_output_shape", "data_dependent_output", "inplace_view")

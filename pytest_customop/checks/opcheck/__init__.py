@@ -1,0 +1,1 @@
+"""The family `opcheck`: the four utilities of `torch.library.opcheck`."""
