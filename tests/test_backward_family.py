@@ -11,11 +11,11 @@ from torch import Tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import backward
+from pytest_customop.checks.gradcheck import findings as gradcheck_entries
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CATALOGUE, CheckSkipped, Finding
 from pytest_customop.findings import backward as backward_entries
-from pytest_customop.findings import gradcheck as gradcheck_entries
 
 CHECKS = {check.name.partition(".")[2]: check.run for check in backward.CHECKS}
 ONE, TWO = "(Tensor x) -> Tensor", "(Tensor x, Tensor w) -> Tensor"

@@ -15,7 +15,7 @@ from verdicts import finding, skipped
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import backward as backward_family
-from pytest_customop.checks import gradcheck as gradcheck_family
+from pytest_customop.checks.gradcheck import checks as gradcheck_family
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import GradOptions, Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS

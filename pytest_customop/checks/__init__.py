@@ -9,11 +9,12 @@ __all__ = ["BODY", "Check", "Registry", "builtin_checks", "selects_body"]
 
 def builtin_checks() -> list[Check]:
     """The checks that come with the package."""
-    from . import backward, errors, export, gradcheck, reference, state, values, vmap
+    from . import backward, errors, export, reference, state, values, vmap
     from .compile import autocast
     from .compile import checks as compile
     from .fake import checks as fake
     from .fake import data_dependent
+    from .gradcheck import checks as gradcheck
     from .opcheck import checks as opcheck
 
     modules = (

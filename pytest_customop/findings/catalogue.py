@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..checks.compile import findings as compile
 from ..checks.fake import findings as fake
+from ..checks.gradcheck import findings as gradcheck
 from ..checks.opcheck import findings as opcheck
-from . import backward, eager, faults, gradcheck, more, state, values
+from . import backward, eager, faults, more, state, values
 from .entry import Explanation
 
 FAMILIES = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)

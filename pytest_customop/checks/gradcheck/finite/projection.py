@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..declare.inputs import GradOptions
+from ....declare.inputs import GradOptions
 from .vectors import ROUNDING, VectorFunction, largest
 
 # At most so many elements in and out together, and so many pairs of them, are compared one by one.

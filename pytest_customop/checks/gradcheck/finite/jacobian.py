@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..declare.inputs import GradOptions
+from ....declare.inputs import GradOptions
 from .projection import Draw, gradient_of, tolerance
 from .vectors import ROUNDING, Output, Slopes, VectorFunction
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..declare.inputs import GradOptions
-from ..findings import CheckFailed, CheckSkipped, fail, skip
+from ....declare.inputs import GradOptions
+from ....findings import CheckFailed, CheckSkipped, fail, skip
 from .jacobian import RIGHT, WRONG, Pair, compare
 from .projection import Draw, is_cheap, is_linear, is_small, torch_agrees
 from .unfit import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..declare.inputs import GradOptions
+from ...declare.inputs import GradOptions
 
 _LARGE = 2000  # elements, above which an element at a time takes too long
 

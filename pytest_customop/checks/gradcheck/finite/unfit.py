@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from ..declare.inputs import GradOptions
-from ..findings import CheckSkipped, skip
+from ....declare.inputs import GradOptions
+from ....findings import CheckSkipped, skip
 from .jacobian import RIGHT, Pair
 from .projection import gradient_of, random_weights, signs
 from .vectors import ROUNDING, CallError, VectorFunction, largest

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cases.values import Copier
+from ....cases.values import Copier
 
 Named = list[tuple[str, Tensor]]
 ROUNDING = 2.0**-52

@@ -8,17 +8,17 @@ import warnings
 import torch
 from torch import Tensor
 
-from ..cases.case import Case, Run, random_like
-from ..cases.draw import is_differentiable
-from ..cases.values import Copier, is_plain
-from ..core import streams
-from ..core.tracebacks import error_line, traceback_text
-from ..declare.inputs import GradOptions
-from ..findings import CheckFailed, CheckSkipped, fail, skip
-from ..finite.judge import Words, judge
-from ..finite.vectors import BackwardError, CallError, Named, VectorFunction
-from .gradcheck_scripts import compared
-from .registry import Check
+from ...cases.case import Case, Run, random_like
+from ...cases.draw import is_differentiable
+from ...cases.values import Copier, is_plain
+from ...core import streams
+from ...core.tracebacks import error_line, traceback_text
+from ...declare.inputs import GradOptions
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ..registry import Check
+from .finite.judge import Words, judge
+from .finite.vectors import BackwardError, CallError, Named, VectorFunction
+from .scripts import compared
 
 _FIRST = Words(
     mismatch="gradient-mismatch",

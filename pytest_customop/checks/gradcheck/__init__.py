@@ -1,0 +1,1 @@
+"""The family `gradcheck`: gradients compared with finite differences."""
