@@ -1,15 +1,16 @@
 """A mkdocs hook: a page for each finding of the catalogue, and one that lists them."""
 
 from mkdocs.structure.files import File
-
 from pytest_customop.findings.catalogue import FAMILIES
-from pytest_customop.findings.page import CATALOGUE, as_markdown
+
+from pytest_customop.checks import catalogue
+from pytest_customop.findings.page import as_markdown
 
 
 def on_files(files, config):
     """Add the pages; nothing of them lies in the docs folder."""
     files.append(File.generated(config, "findings/index.md", content=_index()))
-    for code in CATALOGUE:
+    for code in catalogue():
         files.append(File.generated(config, f"findings/{code}.md", content=as_markdown(code)))
     return files
 

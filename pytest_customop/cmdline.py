@@ -29,12 +29,13 @@ def print_instead(config: pytest.Config) -> int:
 
 
 def _explain(code: str) -> int:
+    from .checks import catalogue
     from .core.suggest import unknown
     from .findings import page
 
-    if code not in page.CATALOGUE:
+    if code not in catalogue():
         raise pytest.UsageError(
-            f"--customop-explain: {unknown('finding', code, list(page.CATALOGUE))}"
+            f"--customop-explain: {unknown('finding', code, list(catalogue()))}"
         )
     print(page.as_text(code))
     return 0

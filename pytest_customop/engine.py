@@ -14,7 +14,7 @@ import torch
 from . import hookspecs
 from .cases.case import Case
 from .cells import dtype_name
-from .checks import Check, builtin_checks
+from .checks import Check, builtin_checks, fix_for
 from .core import streams
 from .core.tracebacks import error_line, first_line, of_the_op, traceback_text
 from .declare.inputs import ErrorSample, GradOptions
@@ -178,7 +178,7 @@ def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
         "finding": finding.code,
         "message": finding.message,
         "evidence": finding.evidence,
-        "fix": finding.fix,
+        "fix": fix_for(finding),
     }
 
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks import backward
+from pytest_customop.checks import backward, catalogue
+from pytest_customop.checks.backward import findings as backward_entries
 from pytest_customop.checks.gradcheck import findings as gradcheck_entries
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
-from pytest_customop.findings import CATALOGUE, CheckSkipped, Finding
-from pytest_customop.findings import backward as backward_entries
+from pytest_customop.findings import CheckSkipped, Finding
 
 CHECKS = {check.name.partition(".")[2]: check.run for check in backward.CHECKS}
 ONE, TWO = "(Tensor x) -> Tensor", "(Tensor x, Tensor w) -> Tensor"
@@ -350,10 +350,10 @@ def test_a_generator_is_left_out() -> None:
 
 @pytest.mark.parametrize("code", [*backward_entries.ENTRIES, *gradcheck_entries.ENTRIES])
 def test_every_entry_is_complete(code: str) -> None:
-    entry = CATALOGUE[code]
+    entry = catalogue()[code]
     assert entry.why
     assert entry.docs
     for lines in (entry.before, entry.after):
         assert 1 <= len(lines.strip().splitlines()) <= 8
         compile(lines.strip(), code, "exec")
-    assert set(entry.follows) <= set(CATALOGUE)
+    assert set(entry.follows) <= set(catalogue())

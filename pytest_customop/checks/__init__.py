@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
+from ..findings import Explanation, Finding
 from .registry import BODY, Check, Registry, selects_body
 
-__all__ = ["BODY", "Check", "Registry", "builtin_checks", "selects_body"]
+__all__ = ["BODY", "Check", "Registry", "builtin_checks", "catalogue", "fix_for", "selects_body"]
 
 
 def builtin_checks() -> list[Check]:
@@ -33,3 +37,42 @@ def builtin_checks() -> list[Check]:
         export,
     )
     return [check for module in modules for check in module.CHECKS]
+
+
+@functools.cache
+def catalogue() -> Mapping[str, Explanation]:
+    """The explanation of every code that a built-in check reports.
+
+    Raises:
+        ValueError: if a code is explained twice.
+    """
+    from ..findings import eager, faults, more, state, values
+    from .backward import findings as backward
+    from .compile import findings as compile
+    from .fake import findings as fake
+    from .gradcheck import findings as gradcheck
+    from .opcheck import findings as opcheck
+
+    families = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)
+    merged: dict[str, Explanation] = {}
+    for family in families:
+        twice = merged.keys() & family.ENTRIES.keys()
+        if twice:
+            raise ValueError(f"finding {min(twice)!r} is explained twice")
+        merged |= family.ENTRIES
+    return merged
+
+
+def fix_for(finding: Finding) -> str:
+    """What to change: the finding's own words, or those of the catalogue.
+
+    Raises:
+        ValueError: for a code that is not in the catalogue and brings no fix of its own.
+    """
+    if finding.fix is not None:
+        return finding.fix
+    if finding.code not in catalogue():
+        raise ValueError(
+            f"finding {finding.code!r} is not in the catalogue: give it a fix of its own"
+        )
+    return catalogue()[finding.code].fix

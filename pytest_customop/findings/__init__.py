@@ -1,13 +1,11 @@
-"""The catalogue of findings: a code, what it means, what to change; and how a check reports one.
+"""What a check reports: a finding with its explanation, or the reason for a skip.
 
-One module a family holds its entries. Nothing here imports the rest of the package, so that the checks
-can be held to the catalogue.
+Explanations of codes that belong to one family of checks stand in that family's folder.
 """
 
 from __future__ import annotations
 
-from .catalogue import CATALOGUE
 from .entry import Explanation
 from .finding import CheckFailed, CheckSkipped, Finding, fail, skip
 
-__all__ = ["CATALOGUE", "CheckFailed", "CheckSkipped", "Explanation", "Finding", "fail", "skip"]
+__all__ = ["CheckFailed", "CheckSkipped", "Explanation", "Finding", "fail", "skip"]

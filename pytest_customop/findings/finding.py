@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .catalogue import CATALOGUE
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -20,9 +18,6 @@ class Finding:
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
-
-    Raises:
-        ValueError: for a code that is not in the catalogue and brings no fix of its own.
     """
 
     code: str
@@ -31,14 +26,6 @@ class Finding:
     fix: str | None = None
     repro: str | None = None
     case: Any = None
-
-    def __post_init__(self) -> None:
-        if self.fix is None:
-            if self.code not in CATALOGUE:
-                raise ValueError(
-                    f"finding {self.code!r} is not in the catalogue: give it a fix of its own"
-                )
-            object.__setattr__(self, "fix", CATALOGUE[self.code].fix)
 
 
 class CheckFailed(Exception):

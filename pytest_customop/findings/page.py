@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import textwrap
 
-from .catalogue import CATALOGUE
-
-__all__ = ["CATALOGUE", "as_markdown", "as_text"]
+from ..checks import catalogue
 
 _WIDTH = 96
 
 
 def as_text(code: str) -> str:
     """The page that `--customop-explain` prints."""
-    entry = CATALOGUE[code]
+    entry = catalogue()[code]
     parts = [code, _folded(entry.meaning)]
     if entry.why:
         parts.append(_folded(entry.why))
@@ -34,7 +32,7 @@ def _folded(text: str) -> str:
 
 def as_markdown(code: str) -> str:
     """The page of the documentation."""
-    entry = CATALOGUE[code]
+    entry = catalogue()[code]
     parts = [f"# {code}", entry.meaning]
     if entry.why:
         parts += ["## Why it matters", entry.why]

@@ -7,21 +7,26 @@ a repetition, and among neighbours of the samples in any words.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 from typing import Any
 
-from ..findings import CATALOGUE
+from ..checks import catalogue
 from .neighbours import is_neighbour
 
 Record = Mapping[str, Any]
 
 # Of checks that report one code, the one that tells most of it comes first.
 _FAMILIES = ("values", "state", "fake", "backward", "gradcheck", "reference", "compile", "opcheck")
+
+
 # Causes before their consequences.
-_ORDER = TopologicalSorter({code: entry.follows for code, entry in CATALOGUE.items()})
-_CODES = {code: rank for rank, code in enumerate(_ORDER.static_order())}
+@functools.cache
+def _codes() -> dict[str, int]:
+    order = TopologicalSorter({code: entry.follows for code, entry in catalogue().items()})
+    return {code: rank for rank, code in enumerate(order.static_order())}
 
 
 def case_of(record: Record) -> tuple[Any, ...]:
@@ -37,7 +42,7 @@ def causes(records: Iterable[Record]) -> dict[int, int]:
     """
     found = list(records)
     told = [at for at, record in enumerate(found) if record["outcome"] == "failed"]
-    told = [at for at in told if found[at]["finding"] in CATALOGUE]
+    told = [at for at in told if found[at]["finding"] in catalogue()]
     told.sort(key=lambda at: _rank(found[at]))
     by_case: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     first: dict[tuple[Any, ...], int] = {}
@@ -63,9 +68,9 @@ def _words(record: Record) -> tuple[Any, ...]:
 def _rank(record: Record) -> tuple[Any, ...]:
     family = str(record["check"]).partition(".")[0]
     known = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
-    return _CODES[record["finding"]], known, record["check"], record["nodeid"]
+    return _codes()[record["finding"]], known, record["check"], record["nodeid"]
 
 
 def _follows(record: Record, earlier: Record) -> bool:
     code, other = record["finding"], earlier["finding"]
-    return bool(code == other or other in CATALOGUE[code].follows)
+    return bool(code == other or other in catalogue()[code].follows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import torch_docs
-from .entry import Explanation
+from ...findings import torch_docs
+from ...findings.entry import Explanation
 
 _STABLE = "https://docs.pytorch.org/docs/stable"
 _CONTEXT = f"{_STABLE}/generated/torch.autograd.function.FunctionCtx"
