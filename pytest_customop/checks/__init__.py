@@ -13,13 +13,14 @@ __all__ = ["BODY", "Check", "Registry", "builtin_checks", "catalogue", "fix_for"
 
 def builtin_checks() -> list[Check]:
     """The checks that come with the package."""
-    from . import backward, errors, export, reference, state, values, vmap
+    from . import backward, errors, export, reference, state, vmap
     from .compile import autocast
     from .compile import checks as compile
     from .fake import checks as fake
     from .fake import data_dependent
     from .gradcheck import checks as gradcheck
     from .opcheck import checks as opcheck
+    from .values import checks as values
 
     modules = (
         opcheck,
@@ -46,12 +47,13 @@ def catalogue() -> Mapping[str, Explanation]:
     Raises:
         ValueError: if a code is explained twice.
     """
-    from ..findings import eager, faults, more, state, values
+    from ..findings import eager, faults, more, state
     from .backward import findings as backward
     from .compile import findings as compile
     from .fake import findings as fake
     from .gradcheck import findings as gradcheck
     from .opcheck import findings as opcheck
+    from .values import findings as values
 
     families = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)
     merged: dict[str, Explanation] = {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...findings import state, torch_docs, values
+from ...findings import state, torch_docs
 from ...findings.entry import Explanation
 from ..fake import findings as fake
 from ..opcheck import findings as opcheck
+from ..values import findings as values
 
 # Compiled code believes the schema and the fake kernel, and takes a kernel for a pure function.
 _BELIEVED = (*opcheck.ENTRIES, *values.ENTRIES, *state.ENTRIES, *fake.ENTRIES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from .. import compat
-from ..cases.case import Case
-from ..findings import fail, skip
+from ... import compat
+from ...cases.case import Case
+from ...findings import fail, skip
 
 
 def defaults(case: Case) -> None:

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from .. import compat
-from ..cases.case import Case, Run
-from ..cases.draw import Arguments, base_name
-from ..cases.values import leaves
-from ..findings import CheckFailed, fail, skip
-from ..memory.calls import CALL, Caller, differ, expression, refuse_random, refuse_silent, results
-from ..memory.changes import changeable
-from ..memory.placed import movable, placements
-from ..memory.storage import share_memory
-from ..memory.tried import Tried, moved_to
+from ... import compat
+from ...cases.case import Case, Run
+from ...cases.draw import Arguments, base_name
+from ...cases.values import leaves
+from ...findings import CheckFailed, fail, skip
+from .memory.calls import CALL, Caller, differ, expression, refuse_random, refuse_silent, results
+from .memory.changes import changeable
+from .memory.placed import movable, placements
+from .memory.storage import share_memory
+from .memory.tried import Tried, moved_to
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 

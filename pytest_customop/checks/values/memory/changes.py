@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..cases.draw import Arguments, is_differentiable
-from ..cases.values import is_plain
+from ....cases.draw import Arguments, is_differentiable
+from ....cases.values import is_plain
 
 _NAN = "float('nan')"
 # NaNs of both signs differ in their bits; -0.0 and 0.0 differ in nothing else.

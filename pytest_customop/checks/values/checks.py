@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .registry import Check
-from .values_aliasing import aliasing, same_tensor
-from .values_defaults import defaults
-from .values_layouts import layouts
-from .values_mutation import mutation
-from .values_repeat import repeat
-from .values_uninitialized import uninitialized
+from ..registry import Check
+from .aliasing import aliasing, same_tensor
+from .defaults import defaults
+from .layouts import layouts
+from .mutation import mutation
+from .repeat import repeat
+from .uninitialized import uninitialized
 
 CHECKS = [
     Check(

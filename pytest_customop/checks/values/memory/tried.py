@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..cases.case import Case
-from ..cases.draw import Arguments
+from ....cases.case import Case
+from ....cases.draw import Arguments
 from .calls import expression
 from .placed import LAY_OUT, Moved
 

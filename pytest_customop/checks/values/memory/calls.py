@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from ..cases.case import Case, Run
-from ..cases.draw import Arguments
-from ..cases.values import difference, is_plain, output_leaves
-from ..core import streams
-from ..findings import skip
+from ....cases.case import Case, Run
+from ....cases.draw import Arguments
+from ....cases.values import difference, is_plain, output_leaves
+from ....core import streams
+from ....findings import skip
 
 Leaves = list[tuple[str, Any]]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from ..cases.case import Case
-from ..cases.draw import Arguments
-from ..cases.values import difference, is_plain, readable
-from ..core import streams
-from ..findings import fail, skip
-from ..memory.calls import (
+from ...cases.case import Case
+from ...cases.draw import Arguments
+from ...cases.values import difference, is_plain, readable
+from ...core import streams
+from ...findings import fail, skip
+from .memory.calls import (
     CALL,
     Caller,
     Leaves,
@@ -23,8 +23,8 @@ from ..memory.calls import (
     refuse_silent,
     results,
 )
-from ..memory.changes import changeable, same_places
-from ..memory.placed import LAY_OUT, Moved, bits, contiguous, movable, placements
+from .memory.changes import changeable, same_places
+from .memory.placed import LAY_OUT, Moved, bits, contiguous, movable, placements
 
 # By how much of the largest result the results may differ: sums taken in another order round
 # otherwise, elements read from the wrong place are off by far more.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..cases.draw import Arguments, base_name
-from ..cases.values import is_plain
-from ..compat import kernel_in_python, neg_view
+from ....cases.draw import Arguments, base_name
+from ....cases.values import is_plain
+from ....compat import kernel_in_python, neg_view
 from .storage import storage_bytes
 
 _GUARD = 64  # bytes before and after the elements

@@ -1,0 +1,1 @@
+"""The family `values`: what the op returns and writes to, call after call."""
