@@ -10,7 +10,7 @@ from torch import Tensor
 from pytest_customop import check_op, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks.export import CHECKS
+from pytest_customop.checks.export.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckFailed, CheckSkipped

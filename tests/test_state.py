@@ -13,7 +13,7 @@ import torch
 
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
-from pytest_customop.checks import state
+from pytest_customop.checks.state import checks as state
 from pytest_customop.core import streams
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor

@@ -13,14 +13,19 @@ __all__ = ["BODY", "Check", "Registry", "builtin_checks", "catalogue", "fix_for"
 
 def builtin_checks() -> list[Check]:
     """The checks that come with the package."""
-    from . import backward, errors, export, reference, state, vmap
+    from . import backward
     from .compile import autocast
     from .compile import checks as compile
+    from .errors import checks as errors
+    from .export import checks as export
     from .fake import checks as fake
     from .fake import data_dependent
     from .gradcheck import checks as gradcheck
     from .opcheck import checks as opcheck
+    from .reference import checks as reference
+    from .state import checks as state
     from .values import checks as values
+    from .vmap import checks as vmap
 
     modules = (
         opcheck,
@@ -47,12 +52,13 @@ def catalogue() -> Mapping[str, Explanation]:
     Raises:
         ValueError: if a code is explained twice.
     """
-    from ..findings import eager, faults, more, state
+    from ..findings import eager, faults, more
     from .backward import findings as backward
     from .compile import findings as compile
     from .fake import findings as fake
     from .gradcheck import findings as gradcheck
     from .opcheck import findings as opcheck
+    from .state import findings as state
     from .values import findings as values
 
     families = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)

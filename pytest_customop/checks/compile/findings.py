@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...findings import state, torch_docs
+from ...findings import torch_docs
 from ...findings.entry import Explanation
 from ..fake import findings as fake
 from ..opcheck import findings as opcheck
+from ..state import findings as state
 from ..values import findings as values
 
 # Compiled code believes the schema and the fake kernel, and takes a kernel for a pure function.

@@ -7,14 +7,14 @@ import re
 
 import torch
 
-from .. import compat
-from ..cases.case import Case
-from ..cases.faking import fake_run
-from ..cases.values import describe, summary
-from ..core.tracebacks import error_line, message_of, raised_by_author, traceback_text
-from ..declare.inputs import ErrorSample
-from ..findings import fail, skip
-from .registry import Check
+from ... import compat
+from ...cases.case import Case
+from ...cases.faking import fake_run
+from ...cases.values import describe, summary
+from ...core.tracebacks import error_line, message_of, raised_by_author, traceback_text
+from ...declare.inputs import ErrorSample
+from ...findings import fail, skip
+from ..registry import Check
 
 
 def check_real(case: Case) -> None:

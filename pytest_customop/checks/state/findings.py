@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .entry import Explanation
+from ...findings.entry import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "rng-undeclared": Explanation(

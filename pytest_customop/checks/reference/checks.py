@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from ..cases.case import Case, gradients
-from ..cases.draw import Arguments, is_differentiable
-from ..cases.rounding import within_rounding
-from ..cases.values import difference, is_plain, output_leaves, readable
-from ..core import streams
-from ..core.tracebacks import error_line, raised_at, traceback_text
-from ..declare.samples import MarkError
-from ..findings import fail, skip
-from .reference_scripts import ANY_GRADIENT, gradient_script, requiring, values_script
-from .registry import Check
+from ...cases.case import Case, gradients
+from ...cases.draw import Arguments, is_differentiable
+from ...cases.rounding import within_rounding
+from ...cases.values import difference, is_plain, output_leaves, readable
+from ...core import streams
+from ...core.tracebacks import error_line, raised_at, traceback_text
+from ...declare.samples import MarkError
+from ...findings import fail, skip
+from ..registry import Check
+from .scripts import ANY_GRADIENT, gradient_script, requiring, values_script
 
 Named = dict[str, Any]
 

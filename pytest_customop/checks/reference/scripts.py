@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ..cases.case import Case
-from ..cases.values import readable
+from ...cases.case import Case
+from ...cases.values import readable
 
 
 def _place(own: torch.Tensor, wanted: torch.Tensor, tolerance: tuple[float, float]) -> Any:

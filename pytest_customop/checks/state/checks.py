@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..cases.case import Case, gradients
-from ..cases.faking import fake_run, shapes_of
-from ..core import streams
-from ..findings import CheckFailed, CheckSkipped, fail
-from ..global_state.ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
-from .registry import Check
+from ...cases.case import Case, gradients
+from ...cases.faking import fake_run, shapes_of
+from ...core import streams
+from ...findings import CheckFailed, CheckSkipped, fail
+from ...global_state.ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
+from ..registry import Check
 
 
 @dataclass(frozen=True)

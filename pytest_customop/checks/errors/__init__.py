@@ -1,0 +1,1 @@
+"""The family `errors`: inputs that the op must reject."""

@@ -1,0 +1,1 @@
+"""The family `export`: the op through `torch.export`."""

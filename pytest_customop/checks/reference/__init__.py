@@ -1,0 +1,1 @@
+"""The family `reference`: the op compared with a reference implementation."""

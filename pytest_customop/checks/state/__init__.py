@@ -1,0 +1,1 @@
+"""The family `state`: what the op leaves behind in the process."""

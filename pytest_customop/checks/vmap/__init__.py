@@ -1,0 +1,1 @@
+"""The family `vmap`: the op under `torch.func.vmap`."""
