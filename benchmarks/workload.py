@@ -14,7 +14,7 @@ from pytest_customop import Sample, customop_cases, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.declare.marker import declare_call
-from pytest_customop.matrix import plan
+from pytest_customop.plan.matrix import plan
 from pytest_customop.settings import Settings
 from reference_ops import sin
 

@@ -18,8 +18,8 @@ def print_instead(config: pytest.Config) -> int:
     """
     if config.getoption("customop_explain"):
         return _explain(config.getoption("customop_explain"))
+    from .plan.selection import registry_from
     from .report.terminal import aligned
-    from .selection import registry_from
 
     with _as_usage_error():
         checks = registry_from(config.hook)

@@ -23,8 +23,8 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .checks import Check, Registry
-    from .notes import Tell
-    from .planned import Planned
+    from .plan.notes import Tell
+    from .plan.planned import Planned
 
 CLASS_CHECKS = "test_customop"
 _STANDS_FOR = "_customop_stands_for"
@@ -204,9 +204,9 @@ def plan_for(
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
-    from .matrix import plan
-    from .planned import Planned
-    from .selection import select_checks
+    from .plan.matrix import plan
+    from .plan.planned import Planned
+    from .plan.selection import select_checks
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from .handles import CaseHandle
-    from .planned import Planned
+    from .plan.planned import Planned
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .cases.case import Case, Run
-from .cells import dtype_name
 from .global_state.isolation import preserved_state
+from .plan.cells import dtype_name
 
 if TYPE_CHECKING:
     import torch

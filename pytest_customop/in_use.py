@@ -15,7 +15,7 @@ from .declare.marks import CELL
 from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 
 if TYPE_CHECKING:
-    from .planned import Planned
+    from .plan.planned import Planned
 
 
 def session_of(config: pytest.Config) -> Session:

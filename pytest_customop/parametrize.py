@@ -14,7 +14,7 @@ from .in_use import session_of
 from .session import Session
 
 if TYPE_CHECKING:
-    from .planned import Planned
+    from .plan.planned import Planned
 
 NOTHING = "not-selected"
 
@@ -84,7 +84,7 @@ def _devices(metafunc: pytest.Metafunc) -> None:
 def _dtypes(metafunc: pytest.Metafunc) -> None:
     import torch
 
-    from .cells import dtype_name
+    from .plan.cells import dtype_name
     from .settings import dtype_named
 
     session = session_of(metafunc.config)

@@ -10,7 +10,7 @@ from .rerun import rerun_command
 from .session import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
-    from .planned import Planned
+    from .plan.planned import Planned
     from .results import CheckResult
 
 

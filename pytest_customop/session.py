@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .notes import Notes
+from .plan.notes import Notes
 from .settings import NUMBER, read_settings, validate
 
 if TYPE_CHECKING:
     from .checks import Registry
     from .child.deaths import Died
-    from .planned import Planned
+    from .plan.planned import Planned
     from .results import CheckResult
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
@@ -94,7 +94,7 @@ class Session:
 
     def registry(self, hook: Any) -> Registry:
         """The checks that a node sees: the package's, and those of plugins and of its conftests."""
-        from .selection import registry_from
+        from .plan.selection import registry_from
 
         key = frozenset(id(i.plugin) for i in hook.pytest_customop_register_checks.get_hookimpls())
         if key not in self._registries:
@@ -120,7 +120,7 @@ class Session:
         if shard is None:
             return []
         from .collection import case_of
-        from .shards import split
+        from .plan.shards import split
 
         items[:], others, self.notes.shard = split(
             items, case_of, lambda item: item.nodeid, shard, self.settings.durations

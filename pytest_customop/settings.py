@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     import torch
 
-    from .shards import Shard
+    from .plan.shards import Shard
 
 REPORTS = (".json",)
 AMOUNTS = ("off", "quick", "full")
@@ -237,7 +237,7 @@ def _shard(config: pytest.Config) -> Shard | None:
     text = _text(config, "shard")
     if not text:
         return None
-    from .shards import parse
+    from .plan.shards import parse
 
     try:
         return parse(text)
@@ -253,7 +253,7 @@ def _durations(config: pytest.Config) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in _paths(config, "durations"):
         try:
-            from .shards import read_durations
+            from .plan.shards import read_durations
 
             found.update(read_durations(config.invocation_params.dir / text.strip()))
         except ValueError as error:

@@ -14,7 +14,7 @@ from .session import Session
 
 if TYPE_CHECKING:
     from .child.deaths import Died
-    from .planned import Planned
+    from .plan.planned import Planned
     from .results import CheckResult
 
 _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be registered

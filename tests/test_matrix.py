@@ -8,7 +8,7 @@ import torch
 from pytest_customop import Check, Sample, tensor
 from pytest_customop.declare.marker import declare_call
 from pytest_customop.declare.samples import MarkError
-from pytest_customop.matrix import Planned, plan
+from pytest_customop.plan.matrix import Planned, plan
 from pytest_customop.settings import Settings
 
 

@@ -10,8 +10,8 @@ from pytest_customop.cases.draw import Placement, draw
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.neighbour import KINDS, Neighbour
 from pytest_customop.declare.ops import Op, resolve
-from pytest_customop.variants.choice import chosen, signature
-from pytest_customop.variants.risk import why_apart
+from pytest_customop.plan.variants.choice import chosen, signature
+from pytest_customop.plan.variants.risk import why_apart
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
 

@@ -19,7 +19,7 @@ from .warm import NotThere, WarmChild
 from .worker import measures_coverage
 
 if TYPE_CHECKING:
-    from ..planned import Planned
+    from ..plan.planned import Planned
     from ..results import CheckResult
 
 

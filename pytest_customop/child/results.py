@@ -13,7 +13,7 @@ from .deaths import Died, shortened
 
 if TYPE_CHECKING:
     from ..cases.case import Case
-    from ..planned import Planned
+    from ..plan.planned import Planned
 
 _WHERE = {
     messages.START: "while it starts",

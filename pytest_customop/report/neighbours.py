@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..declare.neighbour import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
-from ..notes import NeighboursLeft
+from ..plan.notes import NeighboursLeft
 
 Record = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..notes import NeighboursLeft
+from ..plan.notes import NeighboursLeft
 from .neighbours import is_neighbour, neighbour_lines
 
 _BAD = ("failed", "error", "xpassed")

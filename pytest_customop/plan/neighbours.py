@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..checks import Check
+from ..declare.marker import Declaration
+from ..declare.neighbour import APART, KINDS, Neighbour
+from ..settings import Settings
 from .cells import reason_by, skip_reason
-from .checks import Check
-from .declare.marker import Declaration
-from .declare.neighbour import APART, KINDS, Neighbour
 from .notes import NeighboursLeft, Tell
 from .planned import Key, Placed, Planned
-from .settings import Settings
 from .variants.choice import chosen, signature
 from .variants.risk import why_apart
 

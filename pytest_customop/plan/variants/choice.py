@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from ..cases.case import seed_of
-from ..cases.draw import Placement
-from ..declare.inputs import Sample, TensorSpec
-from ..declare.neighbour import Neighbour, Step
-from ..declare.ops import Op
+from ...cases.case import seed_of
+from ...cases.draw import Placement
+from ...declare.inputs import Sample, TensorSpec
+from ...declare.neighbour import Neighbour, Step
+from ...declare.ops import Op
 from . import alias, arguments, dtype, gradients, layout, shape, values
 from .described import Described
 

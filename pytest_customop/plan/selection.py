@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .checks import Check, Registry
-from .declare.marker import Declaration
-from .settings import Settings
+from ..checks import Check, Registry
+from ..declare.marker import Declaration
+from ..settings import Settings
 
 
 def registry_from(hook: Any) -> Registry:

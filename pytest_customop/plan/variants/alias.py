@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from ..declare.inputs import SameAs
-from ..declare.neighbour import Step
+from ...declare.inputs import SameAs
+from ...declare.neighbour import Step
 from .described import Described
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .. import compat
-from ..declare.ops import Op
+from ... import compat
+from ...declare.ops import Op
 
 # A Python kernel that uses one of these hands addresses to code that may trust them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})

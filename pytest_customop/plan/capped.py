@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from .cases.case import seed_of
+from ..cases.case import seed_of
+from ..declare.inputs import Sample
+from ..declare.marker import Declaration
+from ..settings import Settings
 from .cells import Cell
-from .declare.inputs import Sample
-from .declare.marker import Declaration
 from .notes import LeftOut, Tell
-from .settings import Settings
 
 Placed = tuple[Cell, Sample]
 

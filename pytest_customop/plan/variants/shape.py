@@ -11,7 +11,7 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from ..declare.neighbour import Step
+from ...declare.neighbour import Step
 from .described import Described, TensorArgument
 
 _ELEMENTS = 2**22  # no neighbour is larger, or four times larger than the sample

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..declare.layouts import LAYOUTS, changes
-from ..declare.neighbour import Step
+from ...declare.layouts import LAYOUTS, changes
+from ...declare.neighbour import Step
 from .described import Described, TensorArgument
 
 _FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")

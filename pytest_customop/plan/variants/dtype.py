@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from ..declare.neighbour import Step
+from ...declare.neighbour import Step
 from .described import Described
 
 _OTHER = {

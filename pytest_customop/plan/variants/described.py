@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from ..cases.draw import Placement, dtype_of, is_differentiable, wants_grad
-from ..cases.values import is_plain
-from ..declare.inputs import Sample, TensorSpec
-from ..declare.neighbour import SEPARATOR, Step
-from ..declare.ops import Op
+from ...cases.draw import Placement, dtype_of, is_differentiable, wants_grad
+from ...cases.values import is_plain
+from ...declare.inputs import Sample, TensorSpec
+from ...declare.neighbour import SEPARATOR, Step
+from ...declare.ops import Op
 
 
 @dataclass(frozen=True, eq=False)

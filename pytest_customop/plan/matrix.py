@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
+from ..cases.case import Case
+from ..checks import Check, selects_body
+from ..declare.marker import Declaration
+from ..declare.samples import MarkError
+from ..settings import Settings, dtype_named, refuse_unknown_devices
 from .capped import capped
-from .cases.case import Case
 from .cells import cells_of, dtype_name, error_cells
-from .checks import Check, selects_body
-from .declare.marker import Declaration
-from .declare.samples import MarkError
 from .neighbours import neighbours
 from .notes import Tell
 from .planned import Key, Placed, Planned, joined, placed
-from .settings import Settings, dtype_named, refuse_unknown_devices
 
 # (device) -> None if it is here, or why not
 Availability = Callable[[str], "str | None"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..declare.neighbour import Step
+from ...declare.neighbour import Step
 from .described import Described, TensorArgument
 
 _LARGE = 1e4

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..declare.neighbour import Step
+from ...declare.neighbour import Step
 from .described import Described
 
 _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")

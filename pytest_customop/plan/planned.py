@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .cases.case import Case, seed_of
-from .cases.draw import Placement
+from ..cases.case import Case, seed_of
+from ..cases.draw import Placement
+from ..checks import BODY, Check
+from ..declare.inputs import Sample
+from ..declare.marker import Declaration
+from ..declare.neighbour import Neighbour
+from ..settings import Settings
 from .cells import Cell, dtype_name, skip_reason
-from .checks import BODY, Check
-from .declare.inputs import Sample
-from .declare.marker import Declaration
-from .declare.neighbour import Neighbour
-from .settings import Settings
 
 # The parts of an id, by which what is planned is sorted.
 Key = tuple[str, ...]

@@ -1,0 +1,1 @@
+"""Which items a mark becomes: cases, checks, variants, shards."""
