@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from .declare.inputs import Sample as Sample
     from .declare.inputs import tensor as tensor
     from .declare.marker import customop_cases as customop_cases
-    from .engine import check_op as check_op
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
-    from .results import CheckResult as CheckResult
+    from .run.engine import check_op as check_op
+    from .run.results import CheckResult as CheckResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Case": "cases.case",
     "Check": "checks",
-    "CheckResult": "results",
+    "CheckResult": "run.results",
     "ErrorSample": "declare.inputs",
     "Finding": "findings",
     "GradOptions": "declare.inputs",
     "Sample": "declare.inputs",
-    "check_op": "engine",
+    "check_op": "run.engine",
     "customop_cases": "declare.marker",
     "fail": "findings",
     "skip": "findings",

@@ -48,11 +48,11 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     Runs every check of the session on them and raises one error that lists every finding.
     """
     from .declare.marker import declare_call
-    from .devices import own_devices
-    from .engine import run_declaration
     from .handles import ConformanceError
     from .in_use import session_of
     from .rerun import script_of
+    from .run.devices import own_devices
+    from .run.engine import run_declaration
     from .session import RESULTS
 
     item = request.node

@@ -12,7 +12,7 @@ from .plan.cells import dtype_name
 if TYPE_CHECKING:
     import torch
 
-    from .results import CheckResult
+    from .run.results import CheckResult
 
 
 class CaseHandle:

@@ -11,7 +11,7 @@ from .session import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
     from .plan.planned import Planned
-    from .results import CheckResult
+    from .run.results import CheckResult
 
 
 def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .checks import Registry
     from .child.deaths import Died
     from .plan.planned import Planned
-    from .results import CheckResult
+    from .run.results import CheckResult
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
@@ -70,7 +70,7 @@ class Session:
 
     def why_absent(self, device: str) -> str | None:
         """Why a device is not here, or None; asked once a device."""
-        from .devices import why_absent
+        from .run.devices import why_absent
 
         if device not in self._absent:
             self._absent[device] = why_absent(device, self.config.hook)
@@ -86,7 +86,7 @@ class Session:
         """Let `cuda` mean this worker's own device until the test that requests this has ended."""
         if self.worker is None or device == "cpu":
             return
-        from .devices import own_devices
+        from .run.devices import own_devices
 
         own = contextlib.ExitStack()
         own.enter_context(own_devices([device], self.worker))

@@ -15,7 +15,7 @@ from .session import Session
 if TYPE_CHECKING:
     from .child.deaths import Died
     from .plan.planned import Planned
-    from .results import CheckResult
+    from .run.results import CheckResult
 
 _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be registered
 _WORDS = re.compile(r"Timeout \(?>([\d.]+)s\)? ?from pytest-timeout|Timeout >([\d.]+)s")
@@ -53,7 +53,7 @@ def run_in_time(
     """
     from .child.messages import DRAW, EAGER
     from .child.results import result_of
-    from .engine import run_check
+    from .run.engine import run_check
 
     assert planned.check is not None
     assert planned.case is not None

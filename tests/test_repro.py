@@ -15,7 +15,7 @@ from pytest_customop import CheckResult, Sample, check_op, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.draw import Placement
 from pytest_customop.declare.ops import resolve
-from pytest_customop.literals import inputs_source
+from pytest_customop.run.literals import inputs_source
 
 SPARSE = pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 

@@ -12,8 +12,8 @@ from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import checks as checks
 from pytest_customop.checks.compile import shared_graphs
 from pytest_customop.declare.marker import declare_call
-from pytest_customop.engine import run_check
 from pytest_customop.plan.matrix import plan
+from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings
 from tests.zoo import Specimen, specimens
 

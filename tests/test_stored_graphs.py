@@ -15,8 +15,8 @@ from pytest_customop.checks.compile import checks as checks
 from pytest_customop.checks.compile.compiled import Surrounded
 from pytest_customop.checks.compile.stored_graphs import tag_of
 from pytest_customop.declare.marker import declare_call
-from pytest_customop.engine import run_check
 from pytest_customop.plan.matrix import plan
+from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings
 
 STATIC = next(check for check in builtin_checks() if check.name == "compile.static")

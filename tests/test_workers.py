@@ -10,7 +10,7 @@ import pytest
 import torch
 from kit import Suite, summary_of
 
-from pytest_customop.devices import own_devices, own_index
+from pytest_customop.run.devices import own_devices, own_index
 
 SUITE = """
 @customop_cases(scale, [(tensor(n), 2) for n in range(1, 6)])

@@ -20,7 +20,7 @@ from .worker import measures_coverage
 
 if TYPE_CHECKING:
     from ..plan.planned import Planned
-    from ..results import CheckResult
+    from ..run.results import CheckResult
 
 
 class Isolation:

@@ -11,7 +11,7 @@ from ..rerun import failure_text
 from ..session import ATTRIBUTE, RESULTS
 
 if TYPE_CHECKING:
-    from ..results import CheckResult
+    from ..run.results import CheckResult
 
 
 class Log:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..findings import Finding
 from ..global_state.isolation import preserved_state
-from ..repro import CALL, reproduced_by
-from ..results import CheckResult
+from ..run.repro import CALL, reproduced_by
+from ..run.results import CheckResult
 from . import messages
 from .deaths import Died, shortened
 

@@ -35,8 +35,8 @@ from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check, builtin_checks
 from pytest_customop.checks.compile import shared_graphs
 from pytest_customop.declare.marker import declare_call
-from pytest_customop.engine import registry_from, run_check, select_checks, standalone_hook
 from pytest_customop.plan.matrix import plan
+from pytest_customop.run.engine import registry_from, run_check, select_checks, standalone_hook
 from pytest_customop.settings import AMOUNTS, Settings, read_amount
 
 from .registry import Specimen, specimens

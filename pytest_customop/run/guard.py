@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from .core.resources import available, resident
+from ..core.resources import available, resident
 
 SECONDS = 30.0  # of one call of an op on arguments as small as a sample's
 _TICK = 0.2

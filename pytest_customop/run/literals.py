@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch.testing import make_tensor
 
-from .cases.case import Case
-from .cases.draw import Arguments
-from .cases.values import DEFAULT_TOLERANCES, is_plain
-from .declare.inputs import TensorSpec
+from ..cases.case import Case
+from ..cases.draw import Arguments
+from ..cases.values import DEFAULT_TOLERANCES, is_plain
+from ..declare.inputs import TensorSpec
 
 _INLINE = 64  # elements of a storage that are written out
 _WRITABLE = {

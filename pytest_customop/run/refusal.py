@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from .cases.case import Case
-from .cases.faking import fake_run, shapes_of
-from .core.tracebacks import error_line, traceback_text
-from .declare.neighbour import ACCEPTED_BY_FAKE, REJECTED
-from .findings import fail, skip
+from ..cases.case import Case
+from ..cases.faking import fake_run, shapes_of
+from ..core.tracebacks import error_line, traceback_text
+from ..declare.neighbour import ACCEPTED_BY_FAKE, REJECTED
+from ..findings import fail, skip
 from .guard import Overrun, guarded
 from .repro import CALL
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from . import compat
-from .cases.case import Case
-from .core.files import write_whole
-from .findings import Finding
+from .. import compat
+from ..cases.case import Case
+from ..core.files import write_whole
+from ..findings import Finding
 from .literals import inputs_source
 
 CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # shows what the op itself does

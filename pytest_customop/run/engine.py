@@ -11,25 +11,25 @@ from typing import Any
 import pluggy
 import torch
 
-from . import hookspecs
-from .cases.case import Case
-from .checks import Check, builtin_checks, fix_for
-from .core import streams
-from .core.tracebacks import error_line, first_line, of_the_op, traceback_text
-from .declare.inputs import ErrorSample, GradOptions
-from .declare.marker import Declaration, declare_call
-from .declare.samples import MarkError
+from .. import hookspecs
+from ..cases.case import Case
+from ..checks import Check, builtin_checks, fix_for
+from ..core import streams
+from ..core.tracebacks import error_line, first_line, of_the_op, traceback_text
+from ..declare.inputs import ErrorSample, GradOptions
+from ..declare.marker import Declaration, declare_call
+from ..declare.samples import MarkError
+from ..findings import CheckFailed, CheckSkipped, Finding
+from ..global_state.isolation import in_own_context, preserved_state
+from ..plan.cells import dtype_name
+from ..plan.matrix import plan
+from ..plan.planned import Planned
+from ..plan.selection import registry_from, select_checks
+from ..settings import Settings, read_amount
 from .devices import why_absent
-from .findings import CheckFailed, CheckSkipped, Finding
-from .global_state.isolation import in_own_context, preserved_state
-from .plan.cells import dtype_name
-from .plan.matrix import plan
-from .plan.planned import Planned
-from .plan.selection import registry_from, select_checks
 from .refusal import refuse_neighbour
 from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
-from .settings import Settings, read_amount
 
 
 class BuiltinChecks:

@@ -1,0 +1,1 @@
+"""Run checks on cases and hold the results, without pytest."""
