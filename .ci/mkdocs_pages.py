@@ -4,7 +4,7 @@ from mkdocs.structure.files import File
 from pytest_customop.findings.catalogue import FAMILIES
 
 from pytest_customop.checks import catalogue
-from pytest_customop.findings.page import as_markdown
+from pytest_customop.report.page import as_markdown
 
 
 def on_files(files, config):

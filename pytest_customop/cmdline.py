@@ -31,7 +31,7 @@ def print_instead(config: pytest.Config) -> int:
 def _explain(code: str) -> int:
     from .checks import catalogue
     from .core.suggest import unknown
-    from .findings import page
+    from .report import page
 
     if code not in catalogue():
         raise pytest.UsageError(

@@ -185,7 +185,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     state.unfinished()
     _tell_once(session.config)
     if state.settings.reports:
-        from .report.written import write_reports
+        from .plugin.written import write_reports
 
         write_reports(state)
     session.exitstatus = state.exit_status(session.exitstatus)
@@ -197,7 +197,7 @@ def _tell_once(config: pytest.Config) -> None:
     failed = terminal.stats.get("failed") if terminal is not None else None
     records = config.stash[SESSION].records
     if failed and records:
-        from .report.failures import tell_once
+        from .plugin.failures import tell_once
 
         tell_once(failed, list(records.values()))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..report import json_file
 from ..session import Session
-from . import json_file
 
 
 def write_reports(session: Session) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ..report.causes import Record, case_of, causes
 from ..session import ATTRIBUTE
-from .causes import Record, case_of, causes
 
 
 class Told:
