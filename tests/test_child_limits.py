@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pytest_customop.child import deaths, limits
 from pytest_customop.core import resources
+from pytest_customop.plugin.child import deaths, limits
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
 

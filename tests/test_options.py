@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kit import ABSENT, HEAD, Suite
 
-from pytest_customop.options import BY_DEFAULT
+from pytest_customop.plugin.options import BY_DEFAULT
 from pytest_customop.settings import Settings
 
 TEST = "@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test_scale(): ...\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ..report.causes import Record, case_of, causes
-from ..session import ATTRIBUTE
+from .session.session import ATTRIBUTE
 
 
 class Told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..report import json_file
-from ..session import Session
+from .session.session import Session
 
 
 def write_reports(session: Session) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from ..session import SESSION
+from ..session.session import SESSION
 from . import CHILD, is_isolated, messages, names_of
 from .messages import Collect, Collected, Names, Run
 
@@ -52,7 +52,7 @@ def _warm_up() -> None:
     """Load what the first item would load, in the time that is not counted as its own."""
     import torch
 
-    from ..global_state.isolation import preserved_state
+    from ...global_state.isolation import preserved_state
 
     torch.compiler.list_backends()  # loads dynamo, as the first call of a custom op does
     with preserved_state():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..session import PLANNED, Session
+from ..session.session import PLANNED, Session
 from . import is_isolated, messages
 from .deaths import Died
 from .log import Log
@@ -19,8 +19,8 @@ from .warm import NotThere, WarmChild
 from .worker import measures_coverage
 
 if TYPE_CHECKING:
-    from ..plan.planned import Planned
-    from ..run.results import CheckResult
+    from ...plan.planned import Planned
+    from ...run.results import CheckResult
 
 
 class Isolation:

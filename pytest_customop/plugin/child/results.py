@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..findings import Finding
-from ..global_state.isolation import preserved_state
-from ..run.repro import CALL, reproduced_by
-from ..run.results import CheckResult
+from ...findings import Finding
+from ...global_state.isolation import preserved_state
+from ...run.repro import CALL, reproduced_by
+from ...run.results import CheckResult
 from . import messages
 from .deaths import Died, shortened
 
 if TYPE_CHECKING:
-    from ..cases.case import Case
-    from ..plan.planned import Planned
+    from ...cases.case import Case
+    from ...plan.planned import Planned
 
 _WHERE = {
     messages.START: "while it starts",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .settings import DURATIONS, NUMBER
+from ...settings import DURATIONS, NUMBER
 
 if TYPE_CHECKING:
     import pytest

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .core.tracebacks import is_of_author
-from .session import Session
+from ...core.tracebacks import is_of_author
+from ..session.session import Session
 
 if TYPE_CHECKING:
-    from .child.deaths import Died
-    from .plan.planned import Planned
-    from .run.results import CheckResult
+    from ...plan.planned import Planned
+    from ...run.results import CheckResult
+    from .deaths import Died
 
 _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be registered
 _WORDS = re.compile(r"Timeout \(?>([\d.]+)s\)? ?from pytest-timeout|Timeout >([\d.]+)s")
@@ -51,9 +51,9 @@ def run_in_time(
         hung: by the ids of cases, the plain calls that did not end. The other checks of such a case
             begin with that call too, and are not run.
     """
-    from .child.messages import DRAW, EAGER
-    from .child.results import result_of
-    from .run.engine import run_check
+    from ...run.engine import run_check
+    from .messages import DRAW, EAGER
+    from .results import result_of
 
     assert planned.check is not None
     assert planned.case is not None
@@ -79,7 +79,7 @@ def run_in_time(
 
 def _of_time(failure: BaseException) -> Died | None:
     """What pytest-timeout has ended; None if this failure is not its."""
-    from .child.deaths import for_time
+    from .deaths import for_time
 
     words = _WORDS.search(str(failure))
     if words is None:

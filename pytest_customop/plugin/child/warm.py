@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ..settings import Settings
+from ...settings import Settings
 from . import is_isolated, limits, messages, names_of
 from .deaths import Died
 from .messages import Collect, Collected, Phase, Run, Start

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
-from ..rerun import failure_text
-from ..session import ATTRIBUTE, RESULTS
+from ..session.rerun import failure_text
+from ..session.session import ATTRIBUTE, RESULTS
 
 if TYPE_CHECKING:
-    from ..run.results import CheckResult
+    from ...run.results import CheckResult
 
 
 class Log:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .cases.case import Case, Run
-from .global_state.isolation import preserved_state
-from .plan.cells import dtype_name
+from ..cases.case import Case, Run
+from ..global_state.isolation import preserved_state
+from ..plan.cells import dtype_name
 
 if TYPE_CHECKING:
     import torch
 
-    from .run.results import CheckResult
+    from ..run.results import CheckResult
 
 
 class CaseHandle:

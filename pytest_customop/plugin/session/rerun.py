@@ -12,8 +12,8 @@ import pytest
 from .session import PLANNED, SESSION
 
 if TYPE_CHECKING:
-    from .run.repro import Script
-    from .run.results import CheckResult
+    from ...run.repro import Script
+    from ...run.results import CheckResult
 
 
 def failure_text(item: pytest.Item, result: CheckResult) -> str:

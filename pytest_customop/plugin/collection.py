@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .declare.marker import Declaration, declare
-from .declare.marks import CELL, NAME, marks_of
-from .declare.samples import MarkError
+from ..declare.marker import Declaration, declare
+from ..declare.marks import CELL, NAME, marks_of
+from ..declare.samples import MarkError
+from ..settings import Settings
 from .garbage import no_garbage_collected
-from .settings import Settings
 
 if TYPE_CHECKING:
-    from .checks import Check, Registry
-    from .plan.notes import Tell
-    from .plan.planned import Planned
+    from ..checks import Check, Registry
+    from ..plan.notes import Tell
+    from ..plan.planned import Planned
 
 CLASS_CHECKS = "test_customop"
 _STANDS_FOR = "_customop_stands_for"
@@ -204,9 +204,9 @@ def plan_for(
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
-    from .plan.matrix import plan
-    from .plan.planned import Planned
-    from .plan.selection import select_checks
+    from ..plan.matrix import plan
+    from ..plan.planned import Planned
+    from ..plan.selection import select_checks
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function

@@ -10,8 +10,8 @@ from .rerun import rerun_command
 from .session import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
-    from .plan.planned import Planned
-    from .run.results import CheckResult
+    from ...plan.planned import Planned
+    from ...run.results import CheckResult
 
 
 def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, Any]]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import fixtures, hookspecs
-from .declare.marks import CELL, DEVICE, DTYPE, NAME, concerns
+from .. import hookspecs
+from ..declare.marks import CELL, DEVICE, DTYPE, NAME, concerns
+from . import fixtures
 from .options import BY_DEFAULT, add_options, any_given
 
 if TYPE_CHECKING:
-    from .checks import Check
+    from ..checks import Check
 
 _MARKER = (
     f"{NAME}(op, samples, *, devices=None, dtypes=None, requires_grad=None, "
@@ -46,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_customop_register_checks() -> Iterable[Check]:
-    from .checks import builtin_checks
+    from ..checks import builtin_checks
 
     return builtin_checks()
 
@@ -93,7 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from . import workers
     from .in_use import session_of
+    from .session import workers
 
     workers.to_worker(node, session_of(node.config))

@@ -13,8 +13,8 @@ import pytest
 if TYPE_CHECKING:
     import torch
 
+    from ..plan.planned import Planned
     from .handles import CaseHandle
-    from .plan.planned import Planned
 
 
 @pytest.fixture
@@ -47,20 +47,20 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
-    from .declare.marker import declare_call
+    from ..declare.marker import declare_call
+    from ..run.devices import own_devices
+    from ..run.engine import run_declaration
     from .handles import ConformanceError
     from .in_use import session_of
-    from .rerun import script_of
-    from .run.devices import own_devices
-    from .run.engine import run_declaration
-    from .session import RESULTS
+    from .session.rerun import script_of
+    from .session.session import RESULTS
 
     item = request.node
     session = session_of(item.config)
     results = item.stash.setdefault(RESULTS, [])
 
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
-        from .declare.inputs import Sample
+        from ..declare.inputs import Sample
 
         declaration = declare_call(
             {"op": op, "samples": [Sample(args, kwargs)], "variants": False}, "customop_check"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..session import PLANNED
+from ..session.session import PLANNED
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from ..session.session import Session
 
 CHILD = "customop_child"  # in the config's workerinput
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .declare.marks import CELL, DEVICE, DTYPE
+from ..declare.marks import CELL, DEVICE, DTYPE
 from .garbage import no_garbage_collected
 from .in_use import session_of
-from .session import Session
+from .session.session import Session
 
 if TYPE_CHECKING:
-    from .plan.planned import Planned
+    from ..plan.planned import Planned
 
 NOTHING = "not-selected"
 
@@ -54,7 +54,7 @@ def _cells(metafunc: pytest.Metafunc) -> None:
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
     """Tell an author's mistake as one collection error, without a traceback of the plugin."""
-    from .declare.samples import MarkError
+    from ..declare.samples import MarkError
 
     try:
         yield
@@ -84,8 +84,8 @@ def _devices(metafunc: pytest.Metafunc) -> None:
 def _dtypes(metafunc: pytest.Metafunc) -> None:
     import torch
 
-    from .plan.cells import dtype_name
-    from .settings import dtype_named
+    from ..plan.cells import dtype_name
+    from ..settings import dtype_named
 
     session = session_of(metafunc.config)
     with mistakes_told():

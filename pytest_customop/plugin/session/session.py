@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .plan.notes import Notes
-from .settings import NUMBER, read_settings, validate
+from ...plan.notes import Notes
+from ...settings import NUMBER, read_settings, validate
 
 if TYPE_CHECKING:
-    from .checks import Registry
-    from .child.deaths import Died
-    from .plan.planned import Planned
-    from .run.results import CheckResult
+    from ...checks import Registry
+    from ...plan.planned import Planned
+    from ...run.results import CheckResult
+    from ..child.deaths import Died
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
@@ -70,7 +70,7 @@ class Session:
 
     def why_absent(self, device: str) -> str | None:
         """Why a device is not here, or None; asked once a device."""
-        from .run.devices import why_absent
+        from ...run.devices import why_absent
 
         if device not in self._absent:
             self._absent[device] = why_absent(device, self.config.hook)
@@ -86,7 +86,7 @@ class Session:
         """Let `cuda` mean this worker's own device until the test that requests this has ended."""
         if self.worker is None or device == "cpu":
             return
-        from .run.devices import own_devices
+        from ...run.devices import own_devices
 
         own = contextlib.ExitStack()
         own.enter_context(own_devices([device], self.worker))
@@ -94,7 +94,7 @@ class Session:
 
     def registry(self, hook: Any) -> Registry:
         """The checks that a node sees: the package's, and those of plugins and of its conftests."""
-        from .plan.selection import registry_from
+        from ...plan.selection import registry_from
 
         key = frozenset(id(i.plugin) for i in hook.pytest_customop_register_checks.get_hookimpls())
         if key not in self._registries:
@@ -119,8 +119,8 @@ class Session:
         shard = self.settings.shard
         if shard is None:
             return []
-        from .collection import case_of
-        from .plan.shards import split
+        from ...plan.shards import split
+        from ..collection import case_of
 
         items[:], others, self.notes.shard = split(
             items, case_of, lambda item: item.nodeid, shard, self.settings.durations

@@ -14,14 +14,14 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from ..core.resources import resident
+from ...core.resources import resident
 from . import deaths, limits
 from .messages import Done, End, Ready, Start, Stderr
 
 # The child's sys.path first: the package may be found only by way of it.
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from pytest_customop.child.serve import main; main(int(sys.argv[1]))"
+    "from pytest_customop.plugin.child.serve import main; main(int(sys.argv[1]))"
 )
 _TICK = 0.05  # seconds between two looks at the child's memory
 _DYING = 5.0  # seconds for what ends in a moment

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .declare.marks import CELL
-from .session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
+from ..declare.marks import CELL
+from .session.session import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 
 if TYPE_CHECKING:
-    from .plan.planned import Planned
+    from ..plan.planned import Planned
 
 
 def session_of(config: pytest.Config) -> Session:
@@ -37,7 +37,7 @@ def take_up_options(config: pytest.Config) -> None:
     session = session_of(config)
     session.validate_command_line()
     if session.settings.timeout:
-        from .timeouts import refuse_without_timer
+        from .child.timeouts import refuse_without_timer
 
         refuse_without_timer(config, session)
     if session.settings.isolate:
@@ -71,7 +71,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     item.stash[PLANNED] = planned
     if item.config.stash[SESSION].settings.timeout:
-        from .timeouts import limit
+        from .child.timeouts import limit
 
         limit(item, item.config.stash[SESSION])
 
@@ -117,9 +117,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
-    from .rerun import failure_text
-    from .timeouts import run_in_time
-    from .workers import share_of_threads
+    from .child.timeouts import run_in_time
+    from .session.rerun import failure_text
+    from .session.workers import share_of_threads
 
     with share_of_threads(pyfuncitem.config):
         result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
@@ -139,7 +139,7 @@ def pytest_runtest_makereport(
     planned = item.stash.get(PLANNED, None)
     if planned is None and RESULTS not in item.stash:
         return report
-    from .records import carried_by
+    from .session.records import carried_by
 
     if call.when == "call" and planned is not None:
         _hold_to_its_check(item, planned, report)
@@ -178,14 +178,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     state = session.config.stash[SESSION]
     if _is_worker(session.config):
-        from . import workers
+        from .session import workers
 
         workers.to_controller(state)
         return
     state.unfinished()
     _tell_once(session.config)
     if state.settings.reports:
-        from .plugin.written import write_reports
+        from .written import write_reports
 
         write_reports(state)
     session.exitstatus = state.exit_status(session.exitstatus)
@@ -197,14 +197,14 @@ def _tell_once(config: pytest.Config) -> None:
     failed = terminal.stats.get("failed") if terminal is not None else None
     records = config.stash[SESSION].records
     if failed and records:
-        from .plugin.failures import tell_once
+        from .failures import tell_once
 
         tell_once(failed, list(records.values()))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    from . import workers
+    from .session import workers
 
     workers.from_worker(node, node.config.stash[SESSION])
 
@@ -215,7 +215,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"ERROR: customop: {wrong}", red=True)
     notes = state.notes.lines(state.settings.max_samples)
     if state.records or notes:
-        from .report.terminal import summary_lines
+        from ..report.terminal import summary_lines
 
         counts = state.notes.neighbours.values()
         terminalreporter.write_sep("=", "customop")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .session import Session
+from .session.session import Session
 
 
 def print_instead(config: pytest.Config) -> int:
@@ -18,8 +18,8 @@ def print_instead(config: pytest.Config) -> int:
     """
     if config.getoption("customop_explain"):
         return _explain(config.getoption("customop_explain"))
-    from .plan.selection import registry_from
-    from .report.terminal import aligned
+    from ..plan.selection import registry_from
+    from ..report.terminal import aligned
 
     with _as_usage_error():
         checks = registry_from(config.hook)
@@ -29,9 +29,9 @@ def print_instead(config: pytest.Config) -> int:
 
 
 def _explain(code: str) -> int:
-    from .checks import catalogue
-    from .core.suggest import unknown
-    from .report import page
+    from ..checks import catalogue
+    from ..core.suggest import unknown
+    from ..report import page
 
     if code not in catalogue():
         raise pytest.UsageError(
@@ -56,7 +56,7 @@ def refuse_near_misses(session: Session) -> None:
     Raises:
         pytest.UsageError: for the misspelt one.
     """
-    from .core.suggest import misspelt
+    from ..core.suggest import misspelt
 
     with _as_usage_error():
         registry = session.registry(session.config.hook)

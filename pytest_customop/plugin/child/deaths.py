@@ -6,7 +6,7 @@ import re
 import signal
 from collections.abc import Sequence
 
-from ..core.tracebacks import is_of_author
+from ...core.tracebacks import is_of_author
 
 _LINES = 20  # of standard error that a failure shows, beside the stacks
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")

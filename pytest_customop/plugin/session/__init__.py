@@ -1,0 +1,1 @@
+"""What the plugin remembers during a session, and what travels between processes."""
