@@ -1,10 +1,9 @@
 """A mkdocs hook: a page for each finding of the catalogue, and one that lists them."""
 
 from mkdocs.structure.files import File
-from pytest_customop.findings.catalogue import FAMILIES
 
 from pytest_customop.checks import catalogue
-from pytest_customop.report.page import as_markdown
+from pytest_customop.report.explain import as_markdown
 
 
 def on_files(files, config):
@@ -17,7 +16,8 @@ def on_files(files, config):
 
 def _index() -> str:
     parts = ["# Findings\n\n`pytest --customop-explain CODE` prints these pages."]
-    for family in FAMILIES:
-        rows = [f"- [{code}]({code}.md): {entry.meaning}" for code, entry in family.ENTRIES.items()]
-        parts.append(f"{family.__doc__}\n\n" + "\n".join(rows))
+    rows = [
+        f"- [{code}]({code}.md): {entry.meaning}" for code, entry in sorted(catalogue().items())
+    ]
+    parts.append("\n".join(rows))
     return "\n\n".join(parts) + "\n"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .declare.inputs import GradOptions as GradOptions
     from .declare.inputs import Sample as Sample
     from .declare.inputs import tensor as tensor
-    from .declare.marker import customop_cases as customop_cases
+    from .declare.mark import customop_cases as customop_cases
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
@@ -36,7 +36,7 @@ _HOMES = {
     "GradOptions": "declare.inputs",
     "Sample": "declare.inputs",
     "check_op": "run.engine",
-    "customop_cases": "declare.marker",
+    "customop_cases": "declare.mark",
     "fail": "findings",
     "skip": "findings",
     "tensor": "declare.inputs",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
     from .checks import Check
-    from .plan.planned import Planned
+    from .plan.items import Planned
 
 hookspec = pluggy.HookspecMarker("pytest")
 hookimpl = pluggy.HookimplMarker("pytest")

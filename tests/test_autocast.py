@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pytest_customop import tensor
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.compile import autocast as family
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample

@@ -8,8 +8,8 @@ import torch
 import verdicts
 from torch import Tensor
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import backward, catalogue
 from pytest_customop.checks.backward import findings as backward_entries
 from pytest_customop.checks.gradcheck import findings as gradcheck_entries

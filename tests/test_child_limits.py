@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pytest_customop.core import resources
-from pytest_customop.plugin.child import deaths, limits
+from pytest_customop.core import process_memory
+from pytest_customop.plugin.child import exit_causes, limits
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
 
@@ -17,21 +17,21 @@ def _file(path: Path, text: str) -> None:
 
 
 def test_what_is_free_is_what_the_narrowest_of_machine_and_container_has(tmp_path: Path) -> None:
-    assert resources.available(tmp_path) is None
+    assert process_memory.available(tmp_path) is None
     _file(tmp_path / "proc/meminfo", MEMINFO)
-    assert resources.available(tmp_path) == 20_000_000 * 1024
+    assert process_memory.available(tmp_path) == 20_000_000 * 1024
     groups = tmp_path / "sys/fs/cgroup"
     _file(groups / "memory.max", "max\n")
     _file(groups / "memory.current", "7000000000\n")
-    assert resources.available(tmp_path) == 20_000_000 * 1024
+    assert process_memory.available(tmp_path) == 20_000_000 * 1024
     _file(groups / "memory.max", "8000000000\n")
-    assert resources.available(tmp_path) == 1_000_000_000
+    assert process_memory.available(tmp_path) == 1_000_000_000
     _file(groups / "memory.stat", "anon 2000000000\nfile 5000000000\n")
-    assert resources.available(tmp_path) == 6_000_000_000
+    assert process_memory.available(tmp_path) == 6_000_000_000
     _file(groups / "memory/memory.limit_in_bytes", "4000000000\n")
     _file(groups / "memory/memory.usage_in_bytes", "3000000000\n")
     _file(groups / "memory/memory.stat", "cache 1\ntotal_cache 1000000000\n")
-    assert resources.available(tmp_path) == 2_000_000_000
+    assert process_memory.available(tmp_path) == 2_000_000_000
 
 
 def test_the_memory_that_is_asked_for_counts_as_it_is() -> None:
@@ -40,7 +40,7 @@ def test_the_memory_that_is_asked_for_counts_as_it_is() -> None:
 
 
 def test_without_a_number_workers_share_what_is_free() -> None:
-    held = resources.resident(os.getpid())
+    held = process_memory.resident(os.getpid())
     alone, shared = (limits.memory(os.getpid(), None, workers) for workers in (1, 1000))
     if held is None:  # a system without /proc
         assert alone is None
@@ -57,12 +57,12 @@ def test_times() -> None:
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
-    assert resources.resident(2**22 + 1) is None
+    assert process_memory.resident(2**22 + 1) is None
 
 
 def test_signals_have_names() -> None:
-    assert deaths.signal_name(11) == "SIGSEGV"
-    assert deaths.signal_name(55) == "signal 55"
+    assert exit_causes.signal_name(11) == "SIGSEGV"
+    assert exit_causes.signal_name(55) == "signal 55"
 
 
 STACKS = """assertion failed
@@ -85,7 +85,7 @@ Extension modules: numpy.core (total: 1)
 
 
 def test_stacks_end_where_the_plugin_calls_the_op() -> None:
-    assert deaths.shortened(STACKS).splitlines() == [
+    assert exit_causes.shortened(STACKS).splitlines() == [
         "assertion failed",
         "Fatal Python error: Aborted",
         "Thread 0x00007f0000000003 (most recent call first):",
@@ -98,4 +98,4 @@ def test_stacks_end_where_the_plugin_calls_the_op() -> None:
 
 def test_long_output_is_cut_to_its_end() -> None:
     lines = [f"line {number}" for number in range(100)]
-    assert deaths.shortened("\n".join(lines)).splitlines() == lines[-20:]
+    assert exit_causes.shortened("\n".join(lines)).splitlines() == lines[-20:]

@@ -16,15 +16,15 @@ import torch._dynamo
 from verdicts import finding, skipped
 
 from pytest_customop import compat
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.compile.checks import CHECKS, check_dynamic, check_static
-from pytest_customop.checks.compile.compile_errors import (
+from pytest_customop.checks.compile.errors import (
     compiler_session,
     pinned_size,
     refuse_without_compiler,
 )
-from pytest_customop.checks.compile.compiled import Surrounded, opaque_ops
+from pytest_customop.checks.compile.harness import Surrounded, opaque_ops
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -620,12 +620,12 @@ def test_a_compiler_that_is_switched_off_is_no_pass() -> None:
 
 NO_COMPILER = """
 import torch
-from pytest_customop import ops
-from pytest_customop.case import Case
-from pytest_customop.checks.compile import check_dynamic
-from pytest_customop.draw import Placement
+from pytest_customop.declare import ops
+from pytest_customop.cases.case import Case
+from pytest_customop.checks.compile.checks import check_dynamic
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.findings import CheckSkipped
-from pytest_customop.inputs import Sample, tensor
+from pytest_customop.declare.inputs import Sample, tensor
 
 unary = "(Tensor x) -> Tensor"
 torch.library.custom_op("t_nocxx::f", lambda x: x.clone(), mutates_args=(), schema=unary)
@@ -666,7 +666,7 @@ def test_surroundings_that_do_not_compile_are_not_the_ops_fault(
     """The op is then judged alone: right where it is right, wrong where it is wrong."""
     produce, _ = opaque_ops()
     monkeypatch.setattr(
-        "pytest_customop.checks.compile.compiled.opaque_ops", lambda: (produce, _untraceable)
+        "pytest_customop.checks.compile.harness.opaque_ops", lambda: (produce, _untraceable)
     )
     check_static(case("copies", grad=True, backend="aot_eager"))
     assert finding(check_static, case("gradient_other", grad=True, backend="aot_eager"))

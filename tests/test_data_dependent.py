@@ -9,8 +9,8 @@ import verdicts
 from torch import Tensor
 
 from pytest_customop import tensor
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.fake.data_dependent import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample

@@ -10,7 +10,7 @@ import pytest
 from kit import Suite
 
 from pytest_customop.checks import catalogue
-from pytest_customop.report.page import as_markdown, as_text
+from pytest_customop.report.explain import as_markdown, as_text
 
 
 @pytest.mark.parametrize("code", catalogue())

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pytest_customop import check_op, tensor
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.export.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample

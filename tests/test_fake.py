@@ -10,8 +10,8 @@ import pytest
 import torch
 from verdicts import finding, skipped
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.fake.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
@@ -784,12 +784,12 @@ DATABASE = """
 import json
 import torch
 from torch.testing._internal.custom_op_db import custom_op_db
-from pytest_customop import ops
-from pytest_customop.case import Case
-from pytest_customop.checks.fake import CHECKS
-from pytest_customop.draw import Placement
+from pytest_customop.declare import ops
+from pytest_customop.cases.case import Case
+from pytest_customop.checks.fake.checks import CHECKS
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.findings import CheckFailed, CheckSkipped
-from pytest_customop.inputs import Sample, tensor
+from pytest_customop.declare.inputs import Sample, tensor
 
 def described(value):
     if isinstance(value, torch.Tensor) and value.is_floating_point():

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from verdicts import finding, skipped
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks import backward as backward_family
 from pytest_customop.checks.gradcheck import checks as gradcheck_family
 from pytest_customop.declare import ops

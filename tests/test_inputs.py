@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pytest_customop import GradOptions, Sample, tensor
-from pytest_customop.cases.draw import Placement, draw
+from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare import ops as ops_module
 
 SIN = ops_module.resolve("aten::add.Tensor")

@@ -14,8 +14,8 @@ import pytest
 import torch
 from kit import HEAD, Suite
 
-from pytest_customop.global_state import isolation
-from pytest_customop.global_state.isolation import in_own_context, preserved_state
+from pytest_customop.global_state import preserve
+from pytest_customop.global_state.preserve import in_own_context, preserved_state
 
 
 def set_determinism() -> None:
@@ -108,10 +108,10 @@ def test_a_context_does_not_grow_with_patches() -> None:
     before = len(contextvars.copy_context())
     inside = [in_own_context(patch) for _ in range(_MANY)]
     assert len(contextvars.copy_context()) == before
-    assert max(inside) <= before + isolation._VARIABLES + 50
+    assert max(inside) <= before + preserve._VARIABLES + 50
 
 
-_MANY = 2 * isolation._VARIABLES
+_MANY = 2 * preserve._VARIABLES
 number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pytest_customop import Check, Sample, tensor
-from pytest_customop.declare.marker import declare_call
+from pytest_customop.declare.mark import declare_call
 from pytest_customop.declare.samples import MarkError
 from pytest_customop.plan.matrix import Planned, plan
 from pytest_customop.settings import Settings

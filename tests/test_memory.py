@@ -22,7 +22,7 @@ def test_collecting_draws_no_input(suite: Suite, monkeypatch: pytest.MonkeyPatch
         calls.append(args)
         raise AssertionError("an input was made")
 
-    monkeypatch.setattr("pytest_customop.cases.draw.make_tensor", refuse)
+    monkeypatch.setattr("pytest_customop.cases.arguments.make_tensor", refuse)
     suite.test(HUGE)
     assert len(suite.ids()) == 6
     assert not calls

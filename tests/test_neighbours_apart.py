@@ -92,6 +92,8 @@ def test_what_is_too_risky_is_not_run_in_this_process(suite: Suite) -> None:
 
 
 def test_python_that_does_not_come_back_is_ended_in_this_process(suite: Suite) -> None:
-    suite.write("conftest.py", "import pytest_customop.guard as guard\nguard.SECONDS = 1.0\n")
+    suite.write(
+        "conftest.py", "import pytest_customop.run.watchdog as guard\nguard.SECONDS = 1.0\n"
+    )
     run(suite, "-k", "test_loops")
     assert outcomes(suite) == {"test_loops 0~empty0": "hang"}

@@ -6,8 +6,8 @@ import pytest
 import torch
 import verdicts
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.opcheck.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor

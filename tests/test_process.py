@@ -16,7 +16,7 @@ import torch._functorch.config
 import torch._inductor.config
 
 from pytest_customop import compat
-from pytest_customop.global_state import ambient, precision, process
+from pytest_customop.global_state import float32_precision, process, settings
 
 
 def own_handler(number: int, frame: Any) -> None: ...
@@ -142,27 +142,27 @@ NEW = pytest.mark.skipif(
 
 
 def precisions() -> list[str]:
-    return [torch.get_float32_matmul_precision(), *precision.by_backend()]
+    return [torch.get_float32_matmul_precision(), *float32_precision.by_backend()]
 
 
 def test_the_precision_of_products_is_put_back_in_every_place() -> None:
     before = precisions()
-    with ambient.kept():
+    with settings.kept():
         torch.set_float32_matmul_precision("medium")
     assert precisions() == before
-    with ambient.kept():
-        ambient.turn()
+    with settings.kept():
+        settings.turn()
     assert precisions() == before
 
 
 @NEW
 def test_a_session_that_sets_precisions_by_backend_can_be_checked() -> None:
     """torch then refuses to tell the one precision of all."""
-    with ambient.kept():
+    with settings.kept():
         torch.backends.cuda.matmul.fp32_precision = "tf32"
         with pytest.raises(RuntimeError, match="mix of the legacy and new APIs"):
             torch.get_float32_matmul_precision()
-        with ambient.kept():
-            ambient.turn()
+        with settings.kept():
+            settings.turn()
             torch.backends.cuda.matmul.fp32_precision = "ieee"
         assert torch.backends.cuda.matmul.fp32_precision == "tf32"

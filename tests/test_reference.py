@@ -9,8 +9,8 @@ from torch import Tensor
 from verdicts import finding, skipped
 
 from pytest_customop import CheckResult, check_op, tensor
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.reference.checks import CHECKS
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample

@@ -12,8 +12,8 @@ from kit import Suite
 from torch import Tensor
 
 from pytest_customop import CheckResult, Sample, check_op, tensor
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.declare.ops import resolve
 from pytest_customop.run.literals import inputs_source
 

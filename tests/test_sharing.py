@@ -10,8 +10,8 @@ from pytest_customop import Check, CheckResult, Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import checks as checks
-from pytest_customop.checks.compile import shared_graphs
-from pytest_customop.declare.marker import declare_call
+from pytest_customop.checks.compile import graph_cache
+from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings
@@ -31,9 +31,9 @@ BACKEND = "aot_eager"  # what is shared hangs on guards, which no backend makes;
 
 @pytest.fixture(autouse=True)
 def nothing_shared() -> Any:
-    shared_graphs.discard_all()
+    graph_cache.discard_all()
     yield
-    shared_graphs.discard_all()
+    graph_cache.discard_all()
 
 
 def _cases(specimen: Specimen) -> list[Case]:
@@ -66,7 +66,7 @@ def test_a_specimen_says_the_same_alone_and_in_any_order(name: str) -> None:
     cases = _cases(SHARING[name])
     alone = []
     for case in cases:
-        shared_graphs.discard_all()
+        graph_cache.discard_all()
         alone.append(_run(case))
     for seed in range(ORDERS):
         order = list(range(len(cases)))
@@ -164,7 +164,7 @@ def test_a_failure_seen_on_a_shared_graph_is_the_case_s_own(compiled: list[str])
     found = _run(_case(picky, 11, 4))
     assert found[:2] == ("failed", "compile-recompiles")
     assert compiled == ["[3, 4]", "[11, 4]"]
-    shared_graphs.discard_all()
+    graph_cache.discard_all()
     assert _run(_case(picky, 11, 4)) == found
 
 
@@ -177,9 +177,9 @@ def test_a_case_that_fails_shares_nothing(compiled: list[str]) -> None:
 
 @shares
 def test_graphs_that_are_kept_are_few() -> None:
-    for by in range(shared_graphs._LIMIT + 3):
+    for by in range(graph_cache._LIMIT + 3):
         assert _run(_case(twice, 3, 4, by=by))[0] == "passed"
-    assert len(shared_graphs._graphs) == shared_graphs._LIMIT
+    assert len(graph_cache._graphs) == graph_cache._LIMIT
 
 
 def test_a_graph_that_a_reset_took_away_is_not_used(compiled: list[str]) -> None:

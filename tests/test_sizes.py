@@ -5,9 +5,9 @@ from typing import Any, Callable
 import pytest
 import torch
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
-from pytest_customop.cases.sizes import changeable, other_sizes, places, resized_at, second_case
+from pytest_customop.cases.resize import changeable, other_sizes, places, resized_at, second_case
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped

@@ -11,23 +11,23 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
 from pytest_customop.checks.state import checks as state
-from pytest_customop.core import streams
+from pytest_customop.core import rng
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckFailed
-from pytest_customop.global_state import ambient
+from pytest_customop.global_state import settings
 
 CHECKS = {check.name: check.run for check in state.CHECKS}
-SETTINGS = {setting.name: setting for setting in ambient.SETTINGS}
+SETTINGS = {setting.name: setting for setting in settings.SETTINGS}
 _numbers = itertools.count()
 
 
 @pytest.fixture(autouse=True)
 def settings_put_back() -> Any:
-    with ambient.kept():
+    with settings.kept():
         yield
 
 
@@ -142,8 +142,8 @@ def test_every_part_is_looked_at(part: str) -> None:
 
 def test_what_is_put_back_is_no_finding() -> None:
     def forth_and_back() -> None:
-        with ambient.kept():
-            ambient.turn()
+        with settings.kept():
+            settings.turn()
 
     one = case(forth_and_back, fake_first=forth_and_back, backward_first=forth_and_back)
     CHECKS["state.globals"](one)
@@ -159,18 +159,18 @@ def test_an_op_that_refuses_other_settings_is_no_finding() -> None:
 
 
 def test_the_check_puts_everything_back() -> None:
-    before = [setting.read() for setting in ambient.SETTINGS]
+    before = [setting.read() for setting in settings.SETTINGS]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for change in CHANGES.values():
             message("state.globals", case(change))
-    assert [setting.read() for setting in ambient.SETTINGS] == before
+    assert [setting.read() for setting in settings.SETTINGS] == before
 
 
 def test_nearly_every_setting_has_another_value() -> None:
     """A setting that turn() leaves alone would be seen changed only once."""
     before = {name: setting.read() for name, setting in SETTINGS.items()}
-    ambient.turn()
+    settings.turn()
     same = {name for name, setting in SETTINGS.items() if setting.read() == before[name]}
     unturned = {"inference mode", "the default device", "the filling of fresh memory"}
     assert same <= {*unturned, "the environment's variables"}
@@ -210,11 +210,11 @@ def test_seeding_is_found_where_drawing_is_declared() -> None:
 
 
 def test_streams_start_from_a_number() -> None:
-    streams.seed(3)
-    first, drawn = streams.states(), torch.rand(2)
-    assert [*streams.moved(first, streams.states())] == ["torch's"]
-    streams.seed(3)
-    assert not [*streams.moved(first, streams.states())]
+    rng.seed(3)
+    first, drawn = rng.states(), torch.rand(2)
+    assert [*rng.moved(first, rng.states())] == ["torch's"]
+    rng.seed(3)
+    assert not [*rng.moved(first, rng.states())]
     assert torch.equal(torch.rand(2), drawn)
     torch.manual_seed(3)
     assert torch.equal(torch.rand(2), drawn)

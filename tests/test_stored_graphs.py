@@ -12,9 +12,9 @@ from pytest_customop import Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import checks as checks
-from pytest_customop.checks.compile.compiled import Surrounded
-from pytest_customop.checks.compile.stored_graphs import tag_of
-from pytest_customop.declare.marker import declare_call
+from pytest_customop.checks.compile.disk_cache import tag_of
+from pytest_customop.checks.compile.harness import Surrounded
+from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings

@@ -9,8 +9,8 @@ import pytest
 from kit import HEAD, Suite
 
 from pytest_customop import compat
-from pytest_customop.global_state.isolation import preserved_state
-from pytest_customop.global_state.torch_logs import unheard
+from pytest_customop.global_state.preserve import preserved_state
+from pytest_customop.global_state.torch_logging import unheard
 
 
 class Keeper(logging.Handler):

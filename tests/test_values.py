@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases.values import (
+from pytest_customop.cases.tensors import (
     Copier,
     describe,
     difference,

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 import verdicts
 from torch import Tensor
 
+from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.cases.draw import Placement
-from pytest_customop.cases.values import same_bits
+from pytest_customop.cases.tensors import same_bits
 from pytest_customop.checks.values import checks as values
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
@@ -366,7 +366,7 @@ def test_an_integer_that_rounding_moves_is_no_finding() -> None:
 
 
 def test_native_code_gets_aligned_rows() -> None:
-    from pytest_customop.checks.values.memory.placed import placements
+    from pytest_customop.checks.values.memory.placement import placements
 
     one = case("aten::relu", MATRIX)
     for moved in placements(one.inputs, alone=False):
@@ -383,7 +383,7 @@ def test_native_code_gets_aligned_rows() -> None:
 
 
 def test_every_layout_has_the_values_and_room_for_a_dense_reader() -> None:
-    from pytest_customop.checks.values.memory.placed import contiguous, placements
+    from pytest_customop.checks.values.memory.placement import contiguous, placements
 
     for spec in (MATRIX, tensor(2, 3, 4, 5), tensor(5), tensor(), tensor(1, 4)):
         for dtype in (torch.float32, torch.bool, torch.int64, torch.complex64, torch.float8_e5m2):

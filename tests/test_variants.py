@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from pytest_customop import Sample, tensor
-from pytest_customop.cases.draw import Placement, draw
+from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.inputs import SameAs
-from pytest_customop.declare.neighbour import KINDS, Neighbour
 from pytest_customop.declare.ops import Op, resolve
-from pytest_customop.plan.variants.choice import chosen, signature
-from pytest_customop.plan.variants.risk import why_apart
+from pytest_customop.declare.variant import KINDS, Neighbour
+from pytest_customop.plan.variants.ranking import chosen, signature
+from pytest_customop.plan.variants.safety import why_apart
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
 

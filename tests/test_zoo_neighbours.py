@@ -12,7 +12,7 @@ from verdicts import assert_scripts_fail, codes
 
 from pytest_customop import CheckResult, check_op
 from pytest_customop.checks import builtin_checks
-from pytest_customop.declare.neighbour import KINDS, SEPARATOR, Neighbour
+from pytest_customop.declare.variant import KINDS, SEPARATOR, Neighbour
 from tests.zoo import Specimen, specimens
 
 ZOO = specimens()

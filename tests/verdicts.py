@@ -11,9 +11,9 @@ import torch._dynamo
 
 from pytest_customop import CheckResult
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.compile.compile_errors import quiet
+from pytest_customop.checks.compile.errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
-from pytest_customop.global_state.isolation import preserved_state
+from pytest_customop.global_state.preserve import preserved_state
 
 
 def finding(check: Callable[[Case], None], case: Case) -> Finding:

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from ..core import streams
+from ..core import rng
 from ..core.tracebacks import of_the_op
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.ops import Op
-from .draw import Arguments, Placement, base_name, draw, is_differentiable
-from .values import DEFAULT_TOLERANCES, describe, output_leaves, summary
+from .arguments import Arguments, Placement, base_name, draw, is_differentiable
+from .tensors import DEFAULT_TOLERANCES, describe, output_leaves, summary
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
 
@@ -126,7 +126,7 @@ class Case:
 
         An exception of the op is returned in `Run.error`, not raised.
         """
-        streams.seed(self.seed)
+        rng.seed(self.seed)
         try:
             return Run(arguments, arguments.call())
         except BaseException as error:  # whatever an op raises is a result here

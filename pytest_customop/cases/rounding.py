@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .draw import is_differentiable
-from .values import readable
+from .arguments import is_differentiable
+from .tensors import readable
 
 
 def within_rounding(

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 
 from ..findings import Explanation, Finding
-from .registry import BODY, Check, Registry, selects_body
+from .check import BODY, Check, Registry, selects_body
 
 __all__ = ["BODY", "Check", "Registry", "builtin_checks", "catalogue", "fix_for", "selects_body"]
 

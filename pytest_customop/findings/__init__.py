@@ -5,7 +5,7 @@ Explanations of codes that belong to one family of checks stand in that family's
 
 from __future__ import annotations
 
-from .entry import Explanation
+from .explanation import Explanation
 from .finding import CheckFailed, CheckSkipped, Finding, fail, skip
 
 __all__ = ["CheckFailed", "CheckSkipped", "Explanation", "Finding", "fail", "skip"]

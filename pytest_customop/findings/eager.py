@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import torch_docs
-from .entry import Explanation
+from . import doc_links
+from .explanation import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "eager-raises": Explanation(
@@ -29,6 +29,6 @@ def test_my_op(): ...
 )
 def test_my_op(): ...
 """,
-        docs=(torch_docs.CUSTOM_OP,),
+        docs=(doc_links.CUSTOM_OP,),
     ),
 }

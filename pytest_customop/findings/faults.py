@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import torch_docs
-from .entry import Explanation
+from . import doc_links
+from .explanation import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "crash": Explanation(
@@ -27,7 +27,7 @@ ENTRIES: dict[str, Explanation] = {
             "x = x.contiguous()\nout = torch.empty_like(x)\n"
             "lib.scale(x.data_ptr(), out.data_ptr(), x.numel())"
         ),
-        docs=(torch_docs.CUSTOM_OP,),
+        docs=(doc_links.CUSTOM_OP,),
     ),
     "hang": Explanation(
         meaning="The op, or a check of it, did not end in the time that --customop-timeout allows.",
@@ -43,6 +43,6 @@ ENTRIES: dict[str, Explanation] = {
             "for _ in range(100):\n    if not abs(step) > eps:\n        break\n"
             "    step = step / 2 + noise"
         ),
-        docs=(torch_docs.CUSTOM_OP,),
+        docs=(doc_links.CUSTOM_OP,),
     ),
 }

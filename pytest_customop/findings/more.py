@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .entry import Explanation
+from .explanation import Explanation
 
 _CUSTOM = "https://docs.pytorch.org/docs/stable/library.html"
 _VMAP = "https://docs.pytorch.org/docs/stable/library.html#torch.library.register_vmap"

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
+from ..cases.arguments import is_differentiable, wants_grad
 from ..cases.case import seed_of
-from ..cases.draw import is_differentiable, wants_grad
 from ..core.tracebacks import raised_at
 from ..declare.inputs import Sample, TensorSpec
 from ..declare.layouts import changes
-from ..declare.marker import Declaration
+from ..declare.mark import Declaration
 from ..declare.ops import OpError
 from ..declare.samples import MarkError, read_samples
 

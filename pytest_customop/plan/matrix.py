@@ -13,14 +13,14 @@ import torch
 
 from ..cases.case import Case
 from ..checks import Check, selects_body
-from ..declare.marker import Declaration
+from ..declare.mark import Declaration
 from ..declare.samples import MarkError
 from ..settings import Settings, dtype_named, refuse_unknown_devices
-from .capped import capped
 from .cells import cells_of, dtype_name, error_cells
-from .neighbours import neighbours
-from .notes import Tell
-from .planned import Key, Placed, Planned, joined, placed
+from .items import Key, Placed, Planned, joined, placed
+from .max_samples import capped
+from .omissions import Tell
+from .variant_items import neighbours
 
 # (device) -> None if it is here, or why not
 Availability = Callable[[str], "str | None"]

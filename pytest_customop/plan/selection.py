@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..checks import Check, Registry
-from ..declare.marker import Declaration
+from ..declare.mark import Declaration
 from ..settings import Settings
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from .notes import ShardNote
+from .omissions import ShardNote
 
 Item = TypeVar("Item")
 _UNIT = 1e6  # weights are whole numbers, whose sums do not depend on the order

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .. import hookspecs
-from ..declare.marks import CELL, DEVICE, DTYPE, NAME, concerns
+from ..declare.marked import CELL, DEVICE, DTYPE, NAME, concerns
 from . import fixtures
 from .options import BY_DEFAULT, add_options, any_given
 
@@ -41,7 +41,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if any_given(config):
-        from .in_use import take_up_options
+        from .runtime import take_up_options
 
         take_up_options(config)
 
@@ -55,7 +55,7 @@ def pytest_customop_register_checks() -> Iterable[Check]:
 def pytest_report_header(config: pytest.Config) -> str:
     if not any_given(config):
         return BY_DEFAULT
-    from .in_use import session_of
+    from .runtime import session_of
 
     return session_of(config).settings.header()
 
@@ -63,7 +63,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if not (config.getoption("customop_explain") or config.getoption("customop_list_checks")):
         return None
-    from .cmdline import print_instead
+    from .info_options import print_instead
 
     return print_instead(config)
 
@@ -94,7 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    from .in_use import session_of
-    from .session import workers
+    from .runtime import session_of
+    from .session import xdist
 
-    workers.to_worker(node, session_of(node.config))
+    xdist.to_worker(node, session_of(node.config))

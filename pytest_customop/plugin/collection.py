@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..declare.marker import Declaration, declare
-from ..declare.marks import CELL, NAME, marks_of
+from ..declare.mark import Declaration, declare
+from ..declare.marked import CELL, NAME, marks_of
 from ..declare.samples import MarkError
 from ..settings import Settings
-from .garbage import no_garbage_collected
+from .gc_pause import no_garbage_collected
 
 if TYPE_CHECKING:
     from ..checks import Check, Registry
-    from ..plan.notes import Tell
-    from ..plan.planned import Planned
+    from ..plan.items import Planned
+    from ..plan.omissions import Tell
 
 CLASS_CHECKS = "test_customop"
 _STANDS_FOR = "_customop_stands_for"
@@ -204,8 +204,8 @@ def plan_for(
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
+    from ..plan.items import Planned
     from ..plan.matrix import plan
-    from ..plan.planned import Planned
     from ..plan.selection import select_checks
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)

@@ -13,15 +13,15 @@ import pytest
 if TYPE_CHECKING:
     import torch
 
-    from ..plan.planned import Planned
-    from .handles import CaseHandle
+    from ..plan.items import Planned
+    from .case_handle import CaseHandle
 
 
 @pytest.fixture
 def _customop_cell(request: pytest.FixtureRequest) -> Planned:
     planned: Planned = request.param
     if planned.case is not None:
-        from .in_use import session_of
+        from .runtime import session_of
 
         device = planned.case.placement.device
         session_of(request.config).use_own_device(request, device)
@@ -35,7 +35,7 @@ def customop_case(_customop_cell: Planned) -> CaseHandle:
     `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,
     `.requires_grad`, `.layout`, `.sample_id`.
     """
-    from .handles import CaseHandle
+    from .case_handle import CaseHandle
 
     assert _customop_cell.case is not None  # only the body requests it
     return CaseHandle(_customop_cell.case)
@@ -47,13 +47,13 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
-    from ..declare.marker import declare_call
+    from ..declare.mark import declare_call
     from ..run.devices import own_devices
     from ..run.engine import run_declaration
-    from .handles import ConformanceError
-    from .in_use import session_of
+    from .case_handle import ConformanceError
+    from .runtime import session_of
     from .session.rerun import script_of
-    from .session.session import RESULTS
+    from .session.state import RESULTS
 
     item = request.node
     session = session_of(item.config)
@@ -83,7 +83,7 @@ def customop_device(request: pytest.FixtureRequest) -> str:
 
     Under xdist, with several devices of a type, the current one is the worker's own.
     """
-    from .in_use import session_of
+    from .runtime import session_of
 
     session = session_of(request.config)
     device: str = request.param

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..declare.marks import CELL, DEVICE, DTYPE
-from .garbage import no_garbage_collected
-from .in_use import session_of
-from .session.session import Session
+from ..declare.marked import CELL, DEVICE, DTYPE
+from .gc_pause import no_garbage_collected
+from .runtime import session_of
+from .session.state import Session
 
 if TYPE_CHECKING:
-    from ..plan.planned import Planned
+    from ..plan.items import Planned
 
 NOTHING = "not-selected"
 

@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from ..checks import catalogue
-from .neighbours import is_neighbour
+from .variants import is_neighbour
 
 Record = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..plan.notes import NeighboursLeft
-from .neighbours import is_neighbour, neighbour_lines
+from ..plan.omissions import NeighboursLeft
+from .variants import is_neighbour, neighbour_lines
 
 _BAD = ("failed", "error", "xpassed")
 _SHORT = {"passed": "ok", "failed": "failed", "error": "error", "skipped": "skip"}

@@ -14,22 +14,22 @@ import torch
 from .. import hookspecs
 from ..cases.case import Case
 from ..checks import Check, builtin_checks, fix_for
-from ..core import streams
+from ..core import rng
 from ..core.tracebacks import error_line, first_line, of_the_op, traceback_text
 from ..declare.inputs import ErrorSample, GradOptions
-from ..declare.marker import Declaration, declare_call
+from ..declare.mark import Declaration, declare_call
 from ..declare.samples import MarkError
 from ..findings import CheckFailed, CheckSkipped, Finding
-from ..global_state.isolation import in_own_context, preserved_state
+from ..global_state.preserve import in_own_context, preserved_state
 from ..plan.cells import dtype_name
+from ..plan.items import Planned
 from ..plan.matrix import plan
-from ..plan.planned import Planned
 from ..plan.selection import registry_from, select_checks
 from ..settings import Settings, read_amount
 from .devices import why_absent
-from .refusal import refuse_neighbour
 from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
+from .variant_validity import refuse_neighbour
 
 
 class BuiltinChecks:
@@ -117,7 +117,7 @@ def _found(
             if not kept:
                 put_back()  # the check starts from the same state whether or not the result was kept
         entering("check")
-        streams.seed(case.seed)
+        rng.seed(case.seed)
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding

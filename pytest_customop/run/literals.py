@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.testing import make_tensor
 
+from ..cases.arguments import Arguments
 from ..cases.case import Case
-from ..cases.draw import Arguments
-from ..cases.values import DEFAULT_TOLERANCES, is_plain
+from ..cases.tensors import DEFAULT_TOLERANCES, is_plain
 from ..declare.inputs import TensorSpec
 
 _INLINE = 64  # elements of a storage that are written out

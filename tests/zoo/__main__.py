@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from pytest_customop import Sample
-from pytest_customop.cases.draw import Arguments, Placement, draw
+from pytest_customop.cases.arguments import Arguments, Placement, draw
 from pytest_customop.declare import ops
 from pytest_customop.declare.ops import Op
-from pytest_customop.global_state.isolation import preserved_state
+from pytest_customop.global_state.preserve import preserved_state
 from pytest_customop.report.terminal import aligned
 
 from .by_hand import by_hand, opcheck_alone

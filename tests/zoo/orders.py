@@ -33,8 +33,8 @@ import torch
 from pytest_customop import check_op, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check, builtin_checks
-from pytest_customop.checks.compile import shared_graphs
-from pytest_customop.declare.marker import declare_call
+from pytest_customop.checks.compile import graph_cache
+from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import registry_from, run_check, select_checks, standalone_hook
 from pytest_customop.settings import AMOUNTS, Settings, read_amount
@@ -212,7 +212,7 @@ def _serve(items: Sequence[Item], kept: bool, writer: int) -> NoReturn:
 
 def _each(items: Sequence[Item], kept: bool) -> Iterator[tuple[Item, Told]]:
     if kept:
-        shared_graphs._LIMIT = len(items)
+        graph_cache._LIMIT = len(items)
     last: Optional[Case] = None
     for item in items:
         if last is not None and last is not item.case and not kept:
@@ -255,7 +255,7 @@ def _warm_up(backend: str) -> None:
 
     warm.register_fake(lambda x: torch.empty_like(x))
     check_op(warm, [(tensor(3, 2),)], backend=backend, amount="off")
-    shared_graphs.discard_all()
+    graph_cache.discard_all()
     gc.collect()
     gc.freeze()  # or every child would look through all of torch
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from ...cases.case import Case, Run, gradients
-from ...cases.values import Copier
-from ...core import streams
+from ...cases.tensors import Copier
+from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Gradients, Limits, Reference, double, row, size_of, table
 
@@ -56,7 +56,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
         calls.append([(name, copier(one)) for name, one in Run(arguments, result).outputs])
         return result
 
-    streams.seed(case.seed)
+    rng.seed(case.seed)
     try:
         with warnings.catch_warnings(), set_checkpoint_early_stop(False):
             warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
@@ -84,7 +84,7 @@ def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
         torch.empty_like(one.detach()).copy_(weight)
         for (_, one), weight in zip(outputs, weights, strict=True)
     ]
-    streams.seed(case.seed)
+    rng.seed(case.seed)
     found = gradients(run.arguments, outputs, given)
     return {name: double(one) for name, one in found.items() if one is not None}
 

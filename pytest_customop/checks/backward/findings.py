@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...findings import torch_docs
-from ...findings.entry import Explanation
+from ...findings import doc_links
+from ...findings.explanation import Explanation
 
 _STABLE = "https://docs.pytorch.org/docs/stable"
 _CONTEXT = f"{_STABLE}/generated/torch.autograd.function.FunctionCtx"
@@ -27,7 +27,7 @@ def backward(ctx, grad):
     x, y = ctx.saved_tensors
     return grad * y, grad * x
 """,
-        docs=(torch_docs.REGISTER_AUTOGRAD, torch_docs.EXTENDING),
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.EXTENDING),
     ),
     "backward-not-linear": Explanation(
         meaning=(
@@ -52,7 +52,7 @@ def backward(ctx, grad):
 def backward(ctx, grad):
     return paste(grad)
 """,
-        docs=(torch_docs.REGISTER_AUTOGRAD, torch_docs.GRADCHECK),
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
     ),
     "grad-output-layout-refused": Explanation(
         meaning="The backward raises for a grad_output that is not contiguous.",
@@ -73,7 +73,7 @@ def backward(ctx, grad):
 def backward(ctx, grad):
     return grad.reshape(-1)[ctx.places]
 """,
-        docs=(torch_docs.EXTENDING, _CONTIGUOUS),
+        docs=(doc_links.EXTENDING, _CONTIGUOUS),
     ),
     "grad-output-layout-ignored": Explanation(
         meaning=(
@@ -98,7 +98,7 @@ def backward(ctx, grad):
     grad = grad.contiguous()
     return kernel(grad.data_ptr(), grad.numel())
 """,
-        docs=(torch_docs.EXTENDING, _CONTIGUOUS),
+        docs=(doc_links.EXTENDING, _CONTIGUOUS),
     ),
     "unused-output-mishandled": Explanation(
         meaning=(
@@ -126,7 +126,7 @@ def backward(ctx, grad_values, grad_norm):
         gradient = gradient + grad_norm * ctx.b
     return gradient
 """,
-        docs=(_MATERIALIZE, torch_docs.EXTENDING),
+        docs=(_MATERIALIZE, doc_links.EXTENDING),
     ),
     "backward-mutates": Explanation(
         meaning=(
@@ -147,7 +147,7 @@ def backward(ctx, grad):
 def backward(ctx, grad):
     return grad.mul(ctx.factor)
 """,
-        docs=(torch_docs.EXTENDING, torch_docs.AUTOGRAD_NOTES),
+        docs=(doc_links.EXTENDING, doc_links.AUTOGRAD_NOTES),
     ),
     "backward-not-repeatable": Explanation(
         meaning=(
@@ -173,7 +173,7 @@ def backward(ctx, grad):
     total += grad
     return total * ctx.factor
 """,
-        docs=(torch_docs.AUTOGRAD_NOTES,),
+        docs=(doc_links.AUTOGRAD_NOTES,),
         follows=("backward-mutates",),
     ),
     "gradient-overwritten": Explanation(
@@ -192,7 +192,7 @@ def backward(ctx, grad):
 def backward(ctx, grad):
     return torch.mul(grad, ctx.factor)
 """,
-        docs=(torch_docs.EXTENDING,),
+        docs=(doc_links.EXTENDING,),
     ),
     "needs-input-grad-mishandled": Explanation(
         meaning=(
@@ -220,7 +220,7 @@ def backward(ctx, grad):
     wanted = ctx.needs_input_grad
     return grad * w if wanted[0] else None, grad * x if wanted[1] else None
 """,
-        docs=(torch_docs.EXTENDING, torch_docs.REGISTER_AUTOGRAD),
+        docs=(doc_links.EXTENDING, doc_links.REGISTER_AUTOGRAD),
     ),
     "saved-tensor-stale": Explanation(
         meaning=(
@@ -244,7 +244,7 @@ def setup_context(ctx, inputs, output):
 def setup_context(ctx, inputs, output):
     ctx.save_for_backward(inputs[0])
 """,
-        docs=(_SAVE, torch_docs.EXTENDING),
+        docs=(_SAVE, doc_links.EXTENDING),
     ),
     "backward-state-shared": Explanation(
         meaning=(
@@ -271,7 +271,7 @@ def backward(ctx, grad):
     (x,) = ctx.saved_tensors
     return grad * x.cos()
 """,
-        docs=(_SAVE, torch_docs.EXTENDING),
+        docs=(_SAVE, doc_links.EXTENDING),
     ),
     "tensors-kept-alive": Explanation(
         meaning=(
@@ -294,7 +294,7 @@ def setup_context(ctx, inputs, output):
 def setup_context(ctx, inputs, output):
     ctx.shape = output.shape
 """,
-        docs=(_SAVE, torch_docs.EXTENDING),
+        docs=(_SAVE, doc_links.EXTENDING),
     ),
     "second-order-lost": Explanation(
         meaning=(
@@ -343,6 +343,6 @@ mask = torch.rand(x.shape, generator=GENERATOR) > p
         after="""
 mask = torch.rand(x.shape) > p
 """,
-        docs=(torch_docs.CHECKPOINT,),
+        docs=(doc_links.CHECKPOINT,),
     ),
 }

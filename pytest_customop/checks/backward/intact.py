@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.values import Copier, difference, is_plain
+from ...cases.tensors import Copier, difference, is_plain
 from ...core.tracebacks import error_line, message_of
 from ...findings import fail, skip
-from ..registry import Check
+from ..check import Check
 from .scripts import INTACT
 from .vjp import Gradients, Graph, Reference, double, table
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.values import is_plain
+from ...cases.tensors import is_plain
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.layouts import changes, lay_out
 from ...findings import CheckSkipped, fail
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, Row, table
 

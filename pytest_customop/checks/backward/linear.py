@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...findings import CheckFailed, fail
-from ..registry import Check
+from ..check import Check
 from .scripts import LINEAR, RAISES
 from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, size_of, table
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.values import Copier, is_plain
+from ...cases.tensors import Copier, is_plain
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Graph, Reference, call, double, size_of
 

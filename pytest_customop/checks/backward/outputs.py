@@ -7,7 +7,7 @@ import torch
 from ...cases.case import Case
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, fail, skip
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Graph, Reference, table
 

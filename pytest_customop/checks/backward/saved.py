@@ -8,12 +8,12 @@ import weakref
 import torch
 from torch import Tensor
 
+from ...cases.arguments import is_differentiable
 from ...cases.case import Case
-from ...cases.draw import is_differentiable
-from ...cases.values import Copier, is_plain
+from ...cases.tensors import Copier, is_plain
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, call, table
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...core import streams
+from ...core import rng
 from ...findings import fail
-from ..registry import Check
+from ..check import Check
 from .scripts import SECOND_ORDER
 from .vjp import Graph, Reference, double, same
 
@@ -21,7 +21,7 @@ def check_second_order(case: Case) -> None:
     reference = Reference.of(case)
     graph = Graph(case)
     weights = [one.requires_grad_() for one in graph.given(reference.weights)]
-    streams.seed(case.seed)
+    rng.seed(case.seed)
     try:
         found = torch.autograd.grad(
             [one for _, one in graph.outputs],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...cases.case import Case, gradients
-from ...core import streams
+from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..registry import Check
+from ..check import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, call, double, table
 
@@ -59,7 +59,7 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
     script = scripts.subset([names.index(name) for name in wanted], reached)
     got: Gradients = {}
     if outputs:
-        streams.seed(case.seed)
+        rng.seed(case.seed)
         try:
             found = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
         except NotImplementedError:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...cases.arguments import Arguments, is_differentiable
 from ...cases.case import Case, Run, gradients, random_like
-from ...cases.draw import Arguments, is_differentiable
-from ...cases.values import readable
-from ...core import streams
+from ...cases.tensors import readable
+from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
 
@@ -64,7 +64,7 @@ class Graph:
         The random streams start at the case's seed.
         """
         chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
-        streams.seed(self.case.seed)
+        rng.seed(self.case.seed)
         found = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
         return {name: double(one) for name, one in found.items() if one is not None}
 
@@ -95,7 +95,7 @@ def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
     Raises:
         CheckSkipped: it raises.
     """
-    streams.seed(case.seed)
+    rng.seed(case.seed)
     try:
         return Run(arguments, arguments.call())
     except Exception as error:

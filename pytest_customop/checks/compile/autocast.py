@@ -12,18 +12,18 @@ from typing import Any
 import torch
 
 from ... import compat
+from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients, random_like
-from ...cases.draw import Arguments
-from ...cases.faking import fake_run, refuse_unfakeable
-from ...cases.promises import Promises
-from ...cases.values import DEFAULT_TOLERANCES, difference, output_leaves
+from ...cases.fake_contract import Promises
+from ...cases.fake_run import fake_run, refuse_unfakeable
+from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...core.tracebacks import error_line
 from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ..check import Check
 from ..fake.metadata import Reading, compare, table, worst
-from ..registry import Check
-from .agreement import CompiledRaises, Reference, agree
-from .compile_errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
-from .compiled import BARE, Function, Seen, Surrounded
+from .compare import CompiledRaises, Reference, agree
+from .errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
+from .harness import BARE, Function, Seen, Surrounded
 
 
 def check_autocast(case: Case) -> None:

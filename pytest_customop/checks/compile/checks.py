@@ -9,15 +9,16 @@ from typing import Any
 import torch
 
 from ... import compat
+from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.draw import Arguments
-from ...cases.sizes import second_case, whole_numbers
-from ...cases.values import is_plain
+from ...cases.resize import second_case, whole_numbers
+from ...cases.tensors import is_plain
 from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ..check import Check
 from ..fake.scripts import traced
-from ..registry import Check
-from .agreement import CompiledRaises, NoneDiffers, Reference, agree, reference
-from .compile_errors import (
+from .compare import CompiledRaises, NoneDiffers, Reference, agree, reference
+from .disk_cache import tag_of
+from .errors import (
     certain_verdict,
     chain,
     compiler_session,
@@ -26,10 +27,9 @@ from .compile_errors import (
     refuse_without_compiler,
     verdict,
 )
-from .compiled import BARE, Form, Function, Surrounded
+from .graph_cache import Graph, find, keep, key_of, unchanged
+from .harness import BARE, Form, Function, Surrounded
 from .scripts import DYNAMIC, STATIC, TWO_SIZES
-from .shared_graphs import Graph, find, keep, key_of, unchanged
-from .stored_graphs import tag_of
 
 # Which graph of the process a guard belongs to; it depends on what was compiled before.
 _NUMBER = re.compile(r"- \d+/\d+: ")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...findings import torch_docs
-from ...findings.entry import Explanation
+from ...findings import doc_links
+from ...findings.explanation import Explanation
 from ..fake import findings as fake
 from ..opcheck import findings as opcheck
 from ..state import findings as state
@@ -33,7 +33,7 @@ def _backward(ctx, grad):
     (x,) = ctx.saved_tensors
     return torch.where(x.max() > 0, grad, -grad)
 """,
-        docs=(torch_docs.COMPILE, torch_docs.REGISTER_FAKE),
+        docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
         follows=_BELIEVED,
     ),
     "compile-error": Explanation(
@@ -53,7 +53,7 @@ def _(x):
 def _(x):
     return torch.empty_like(x), torch.empty_like(x)
 """,
-        docs=(torch_docs.COMPILE, torch_docs.REGISTER_FAKE),
+        docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
         follows=_BELIEVED,
     ),
     "compile-stride-assert": Explanation(
@@ -78,7 +78,7 @@ def _(image, shape):
 def _(image, shape):
     return image.new_empty(image.shape).contiguous()   # and .contiguous() in the real kernel
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.COMPILE),
+        docs=(doc_links.REGISTER_FAKE, doc_links.COMPILE),
         follows=_BELIEVED,
     ),
     "compile-output-mismatch": Explanation(
@@ -99,7 +99,7 @@ def flip(x: Tensor) -> Tensor:
 def flip(x: Tensor) -> Tensor:
     return x.t().contiguous()
 """,
-        docs=(torch_docs.COMPILE, torch_docs.CUSTOM_OP),
+        docs=(doc_links.COMPILE, doc_links.CUSTOM_OP),
         follows=_BELIEVED,
     ),
     "compile-mutation-mismatch": Explanation(
@@ -124,7 +124,7 @@ def push(cache: Tensor, x: Tensor) -> Tensor:
     cache.copy_(x)
     return x + 1
 """,
-        docs=(torch_docs.CUSTOM_OP,),
+        docs=(doc_links.CUSTOM_OP,),
         follows=_BELIEVED,
     ),
     "compile-gradient-mismatch": Explanation(
@@ -146,7 +146,7 @@ def _setup(ctx, inputs, output):
 def _setup(ctx, inputs, output):
     ctx.shape = inputs[0].shape
 """,
-        docs=(torch_docs.REGISTER_AUTOGRAD, torch_docs.COMPILE),
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.COMPILE),
         follows=(*_BELIEVED, "backward-raises"),
     ),
     "compile-recompiles": Explanation(
@@ -167,7 +167,7 @@ def _setup(ctx, inputs, output):
 def _setup(ctx, inputs, output):
     ctx.rows = inputs[0].shape[0]
 """,
-        docs=(torch_docs.DYNAMIC_SHAPES,),
+        docs=(doc_links.DYNAMIC_SHAPES,),
         follows=_BELIEVED,
     ),
     "autocast-fake-mismatch": Explanation(

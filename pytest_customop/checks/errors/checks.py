@@ -9,12 +9,12 @@ import torch
 
 from ... import compat
 from ...cases.case import Case
-from ...cases.faking import fake_run
-from ...cases.values import describe, summary
+from ...cases.fake_run import fake_run
+from ...cases.tensors import describe, summary
 from ...core.tracebacks import error_line, message_of, raised_by_author, traceback_text
 from ...declare.inputs import ErrorSample
 from ...findings import fail, skip
-from ..registry import Check
+from ..check import Check
 
 
 def check_real(case: Case) -> None:

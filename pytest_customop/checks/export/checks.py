@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.draw import Arguments
-from ...cases.promises import data_dependent
-from ...cases.values import difference, is_plain, output_leaves
+from ...cases.fake_contract import data_dependent
+from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, raised_by_author, root_cause, traceback_text
 from ...findings import fail, skip
-from ..compile.compile_errors import compiler_session
-from ..registry import Check
+from ..check import Check
+from ..compile.errors import compiler_session
 
 _T = TypeVar("_T")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...cases.case import Case, gradients
-from ...cases.faking import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
+from ...cases.fake_run import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
 from ...compat import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, traceback_text
-from ...declare.neighbour import KINDS
+from ...declare.variant import KINDS
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..registry import Check
-from .fake_symbolic import symbolic
+from ..check import Check
+from .backward_calls import Call, backward_calls
 from .metadata import Compared, Reading, compare, table, worst
-from .recorded import Call, backward_calls
 from .scripts import BACKWARD, FORWARD, traced
+from .symbolic import symbolic
 
 
 def forward(case: Case) -> None:

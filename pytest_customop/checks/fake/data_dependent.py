@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...cases.case import Case, Run
-from ...cases.faking import FakeRun, fake_run, refuse_unfakeable, shapes_of
-from ...cases.values import is_plain
+from ...cases.fake_run import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ...cases.tensors import is_plain
 from ...findings import fail, skip
-from ..registry import Check
+from ..check import Check
 from .metadata import Compared, Reading, Row, compare, table
 
 _SIZES = ("shape", "kind", "value")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...findings import torch_docs
-from ...findings.entry import Explanation
+from ...findings import doc_links
+from ...findings.explanation import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "fake-missing": Explanation(
@@ -33,7 +33,7 @@ def scale(x: Tensor, factor: float) -> Tensor:
 def _(x, factor):
     return torch.empty_like(x)
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.FAKE_TENSOR),
+        docs=(doc_links.REGISTER_FAKE, doc_links.FAKE_TENSOR),
     ),
     "fake-raises": Explanation(
         meaning="The fake kernel raises on arguments that the real kernel takes.",
@@ -53,7 +53,7 @@ def _(x, count):
     rows = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty(rows, x.shape[1])
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.FAKE_TENSOR),
+        docs=(doc_links.REGISTER_FAKE, doc_links.FAKE_TENSOR),
     ),
     "fake-shape-mismatch": Explanation(
         meaning=(
@@ -75,7 +75,7 @@ def _(x):
 def _(x):
     return x.new_empty(x.shape[0])
 """,
-        docs=(torch_docs.REGISTER_FAKE,),
+        docs=(doc_links.REGISTER_FAKE,),
     ),
     "fake-dtype-mismatch": Explanation(
         meaning="The fake kernel returns another dtype than the real one.",
@@ -96,7 +96,7 @@ def _(x):
 def _(x):
     return x.new_empty(x.shape[0], dtype=torch.int64)
 """,
-        docs=(torch_docs.REGISTER_FAKE,),
+        docs=(doc_links.REGISTER_FAKE,),
     ),
     "fake-device-mismatch": Explanation(
         meaning="The fake kernel returns a tensor on another device than the real one.",
@@ -118,7 +118,7 @@ def _(x, bins):
 def _(x, bins):
     return x.new_empty(bins)
 """,
-        docs=(torch_docs.REGISTER_FAKE,),
+        docs=(doc_links.REGISTER_FAKE,),
     ),
     "fake-stride-mismatch": Explanation(
         meaning=(
@@ -152,7 +152,7 @@ def paste(image: Tensor) -> Tensor:
 def _(image):
     return image.new_empty(image.shape)
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.TENSOR_VIEWS),
+        docs=(doc_links.REGISTER_FAKE, doc_links.TENSOR_VIEWS),
     ),
     "fake-metadata-mismatch": Explanation(
         meaning=(
@@ -171,7 +171,7 @@ def _(x):
 def _(x):
     return x.new_empty(x.shape[0])[x.shape[0] - x.shape[0] // 2 :]
 """,
-        docs=(torch_docs.REGISTER_FAKE,),
+        docs=(doc_links.REGISTER_FAKE,),
     ),
     "fake-alias-mismatch": Explanation(
         meaning=(
@@ -204,7 +204,7 @@ def dense(x: Tensor) -> Tensor:
 def _(x):
     return x.new_empty(x.shape)
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.CUSTOM_OP),
+        docs=(doc_links.REGISTER_FAKE, doc_links.CUSTOM_OP),
         follows=("undeclared-alias",),
     ),
     "fake-size-hardcoded": Explanation(
@@ -224,7 +224,7 @@ def _(x, table):
 def _(x, table):
     return table.new_empty(x.shape[0], table.shape[1])
 """,
-        docs=(torch_docs.REGISTER_FAKE, torch_docs.DYNAMIC_SHAPES),
+        docs=(doc_links.REGISTER_FAKE, doc_links.DYNAMIC_SHAPES),
         follows=("fake-shape-mismatch",),
     ),
     "fake-size-specialised": Explanation(
@@ -251,7 +251,7 @@ def _(x, by):
 def _(x, by):
     return x.new_empty(x.shape[0] + by)
 """,
-        docs=(torch_docs.DYNAMIC_SHAPES, torch_docs.EXPORT),
+        docs=(doc_links.DYNAMIC_SHAPES, doc_links.EXPORT),
     ),
     "fake-not-symbolic": Explanation(
         meaning="The fake kernel works on plain sizes and raises on symbolic ones.",
@@ -273,7 +273,7 @@ def _(x):
 def _(x):
     return x.new_empty((x.shape[0] + 1) // 2)
 """,
-        docs=(torch_docs.DYNAMIC_SHAPES, torch_docs.REGISTER_FAKE),
+        docs=(doc_links.DYNAMIC_SHAPES, doc_links.REGISTER_FAKE),
         follows=("fake-raises", "fake-missing"),
     ),
 }

@@ -10,7 +10,7 @@ import torch
 
 from ... import compat
 from ...cases.case import Run
-from ...cases.values import output_leaves
+from ...cases.tensors import output_leaves
 
 # The codes of findings, the one to report first in front.
 _SEVERITY = (

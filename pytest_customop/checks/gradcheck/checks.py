@@ -8,16 +8,16 @@ import warnings
 import torch
 from torch import Tensor
 
+from ...cases.arguments import is_differentiable
 from ...cases.case import Case, Run, random_like
-from ...cases.draw import is_differentiable
-from ...cases.values import Copier, is_plain
-from ...core import streams
+from ...cases.tensors import Copier, is_plain
+from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..registry import Check
-from .finite.judge import Words, judge
-from .finite.vectors import BackwardError, CallError, Named, VectorFunction
+from ..check import Check
+from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
+from .finite_differences.verdict import Words, judge
 from .scripts import compared
 
 _FIRST = Words(
@@ -148,7 +148,7 @@ class _Op:
         arguments = self._template.map(
             lambda leaf: next(rest) if leaf.requires_grad else copier(leaf)
         )
-        streams.seed(self.case.seed)
+        rng.seed(self.case.seed)
         try:
             run = Run(arguments, arguments.call())
         except Exception as error:

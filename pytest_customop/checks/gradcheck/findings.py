@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...findings import torch_docs
-from ...findings.entry import Explanation
+from ...findings import doc_links
+from ...findings.explanation import Explanation
 
 _STABLE = "https://docs.pytorch.org/docs/stable"
 _GRADGRADCHECK = f"{_STABLE}/generated/torch.autograd.gradcheck.gradgradcheck.html"
@@ -27,7 +27,7 @@ def backward(ctx, grad):
     (z,) = ctx.saved_tensors
     return grad * 2 * z.conj()
 """,
-        docs=(torch_docs.GRADCHECK, torch_docs.GRADCHECK_NOTES, torch_docs.AUTOGRAD_NOTES),
+        docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
         follows=("backward-not-linear",),
     ),
     "gradient-missing": Explanation(
@@ -47,7 +47,7 @@ def backward(ctx, grad):
     x, w = ctx.saved_tensors
     return grad * w, grad * x
 """,
-        docs=(torch_docs.REGISTER_AUTOGRAD, torch_docs.GRADCHECK),
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
     ),
     "gradient-of-a-step-function": Explanation(
         meaning=(
@@ -72,7 +72,7 @@ def test_quantise(): ...
 @customop_cases("mylib::quantise", samples=[(tensor(3, 64),)], gradcheck="straight-through")
 def test_quantise(): ...
 """,
-        docs=(torch_docs.GRADCHECK, torch_docs.GRADCHECK_NOTES),
+        docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES),
     ),
     "second-order-gradient-mismatch": Explanation(
         meaning=(

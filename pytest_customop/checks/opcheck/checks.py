@@ -9,11 +9,11 @@ import torch
 
 from ... import compat
 from ...cases.case import Case
-from ...cases.faking import fake_run, kernel_failure
+from ...cases.fake_run import fake_run, kernel_failure
 from ...findings import skip
-from ..compile.compile_errors import compiler_session
-from ..registry import Check
-from .opcheck_errors import read_failure
+from ..check import Check
+from ..compile.errors import compiler_session
+from .errors import read_failure
 
 # Ops with one of these tags are passed over by torch's comparison of fake and real kernels.
 _PASSED_OVER = ("dynamic_output_shape", "data_dependent_output", "inplace_view")

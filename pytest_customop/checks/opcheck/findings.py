@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...findings import torch_docs
-from ...findings.entry import Explanation
+from ...findings import doc_links
+from ...findings.explanation import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "undeclared-mutation": Explanation(
@@ -28,7 +28,7 @@ def center(x: Tensor, mean: Tensor) -> Tensor:
     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
     return x - mean
 """,
-        docs=(torch_docs.CUSTOM_OP, torch_docs.OPCHECK),
+        docs=(doc_links.CUSTOM_OP, doc_links.OPCHECK),
     ),
     "undeclared-alias": Explanation(
         meaning=(
@@ -50,7 +50,7 @@ def flat(x: Tensor) -> Tensor:
 def flat(x: Tensor) -> Tensor:
     return x.reshape(-1).clone()
 """,
-        docs=(torch_docs.CUSTOM_OP, torch_docs.TENSOR_VIEWS),
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_VIEWS),
     ),
     "untagged-returned-argument": Explanation(
         meaning=(
@@ -72,7 +72,7 @@ lib.define("add_one_(Tensor(a!) x) -> Tensor(a!)")
         after="""
 lib.define("add_one_(Tensor(a!) x) -> Tensor(a!)", tags=(torch.Tag.inplace,))
 """,
-        docs=(torch_docs.LIBRARY, torch_docs.COMPILE),
+        docs=(doc_links.LIBRARY, doc_links.COMPILE),
     ),
     "autograd-registration": Explanation(
         meaning="Gradients come from somewhere else than an Autograd registration.",
@@ -93,12 +93,12 @@ torch.library.register_autograd(
     "mylib::sine", sine_backward, setup_context=sine_setup, lib=lib
 )
 """,
-        docs=(torch_docs.REGISTER_AUTOGRAD, torch_docs.OPCHECK),
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.OPCHECK),
     ),
     "opcheck-failure": Explanation(
         meaning="A torch.library.opcheck utility failed with a message that is given as it is.",
         why="torch says that the op breaks one of the rules that its subsystems build on.",
         fix="Read the message; it is torch's.",
-        docs=(torch_docs.OPCHECK,),
+        docs=(doc_links.OPCHECK,),
     ),
 }

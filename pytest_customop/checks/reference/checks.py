@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
+from ...cases.arguments import Arguments, is_differentiable
 from ...cases.case import Case, gradients
-from ...cases.draw import Arguments, is_differentiable
 from ...cases.rounding import within_rounding
-from ...cases.values import difference, is_plain, output_leaves, readable
-from ...core import streams
+from ...cases.tensors import difference, is_plain, output_leaves, readable
+from ...core import rng
 from ...core.tracebacks import error_line, raised_at, traceback_text
 from ...declare.samples import MarkError
 from ...findings import fail, skip
-from ..registry import Check
+from ..check import Check
 from .scripts import ANY_GRADIENT, gradient_script, requiring, values_script
 
 Named = dict[str, Any]
@@ -71,7 +71,7 @@ def _detached(arguments: Arguments) -> Arguments:
 def _call(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
     """Call the reference; what it raises is a mistake of the mark."""
     assert case.reference is not None  # the checks of this family run on no other case
-    streams.seed(case.seed)
+    rng.seed(case.seed)
     try:
         return arguments, case.reference(*arguments.args, **arguments.kwargs)
     except Exception as error:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
-from ...cases.values import readable
+from ...cases.tensors import readable
 
 
 def _place(own: torch.Tensor, wanted: torch.Tensor, tolerance: tuple[float, float]) -> Any:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...cases.case import Case, gradients
-from ...cases.faking import fake_run, shapes_of
-from ...core import streams
+from ...cases.fake_run import fake_run, shapes_of
+from ...core import rng
 from ...findings import CheckFailed, CheckSkipped, fail
-from ...global_state.ambient import ENVIRONMENT, SETTINGS, Setting, kept, turn
-from ..registry import Check
+from ...global_state.settings import ENVIRONMENT, SETTINGS, Setting, kept, turn
+from ..check import Check
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Part:
 _STARTS = (1_905_347_881, 1_276_019_553)  # numbers that nobody seeds a stream with
 
 
-def rng(case: Case) -> None:
+def check_rng(case: Case) -> None:
     """Call the op, its fake kernel and its backward from two states of every random stream."""
     with kept():
         for part in _parts(case):
@@ -41,21 +41,21 @@ def rng(case: Case) -> None:
 
 
 def _random(case: Case, part: _Part) -> None:
-    ends: list[streams.State] = []
+    ends: list[rng.State] = []
     consumed: list[str] = []
     for start in _STARTS:
         call = part.prepare()
         if call is None:
             return
-        streams.seed(start)
-        before = streams.states()
+        rng.seed(start)
+        before = rng.states()
         if not _works(call):
             return
-        ends.append(streams.states())
-        consumed = [*streams.moved(before, ends[-1])]
+        ends.append(rng.states())
+        consumed = [*rng.moved(before, ends[-1])]
         if not consumed:
             return
-    same = {*ends[0]} - {*streams.moved(*ends)}
+    same = {*ends[0]} - {*rng.moved(*ends)}
     reseeded = [name for name in consumed if name in same]
     if reseeded:
         raise fail(
@@ -78,7 +78,7 @@ def _random(case: Case, part: _Part) -> None:
         )
 
 
-def global_settings(case: Case) -> None:
+def check_global_settings(case: Case) -> None:
     """Compare global settings before and after the op, its fake kernel and its backward.
 
     Twice: with the settings as they are, and with other ones, so that a setting that is put to the
@@ -254,13 +254,13 @@ CHECKS = [
     Check(
         "state.globals",
         "global settings are after a call, a fake call and a backward what they were before",
-        global_settings,
+        check_global_settings,
         neighbours=("arguments",),
     ),
     Check(
         "state.rng",
         "random numbers are taken only by ops tagged so, and no stream is reseeded",
-        rng,
+        check_rng,
         neighbours=("arguments",),
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...findings.entry import Explanation
+from ...findings.explanation import Explanation
 
 ENTRIES: dict[str, Explanation] = {
     "rng-undeclared": Explanation(

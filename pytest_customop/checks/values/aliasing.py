@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from ... import compat
+from ...cases.arguments import Arguments, base_name
 from ...cases.case import Case, Run
-from ...cases.draw import Arguments, base_name
-from ...cases.values import leaves
+from ...cases.tensors import leaves
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import CALL, Caller, differ, expression, refuse_random, refuse_silent, results
-from .memory.changes import changeable
-from .memory.placed import movable, placements
+from .memory.perturb import changeable
+from .memory.placement import movable, placements
 from .memory.storage import share_memory
-from .memory.tried import Tried, moved_to
+from .memory.trial import Tried, moved_to
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registry import Check
+from ..check import Check
 from .aliasing import aliasing, same_tensor
 from .defaults import defaults
 from .layouts import layouts

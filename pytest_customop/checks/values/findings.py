@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...findings.entry import Explanation
+from ...findings.explanation import Explanation
 
 _MUTATION = (
     "https://docs.pytorch.org/docs/stable/library.html",

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.draw import Arguments
-from ...cases.values import difference, is_plain, readable
-from ...core import streams
+from ...cases.tensors import difference, is_plain, readable
+from ...core import rng
 from ...findings import fail, skip
 from .memory.calls import (
     CALL,
@@ -23,8 +23,8 @@ from .memory.calls import (
     refuse_silent,
     results,
 )
-from .memory.changes import changeable, same_places
-from .memory.placed import LAY_OUT, Moved, bits, contiguous, movable, placements
+from .memory.perturb import changeable, same_places
+from .memory.placement import LAY_OUT, Moved, bits, contiguous, movable, placements
 
 # By how much of the largest result the results may differ: sums taken in another order round
 # otherwise, elements read from the wrong place are off by far more.
@@ -53,10 +53,10 @@ def layouts(case: Case) -> None:
 
 def _unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
     """Whether the op raises, takes random numbers or gives other values at a further call."""
-    streams.seed(calls.case.seed)
-    before = streams.states()
+    rng.seed(calls.case.seed)
+    before = rng.states()
     again = calls(contiguous(arguments))
-    drawn = any(streams.moved(before, streams.states()))
+    drawn = any(rng.moved(before, rng.states()))
     return drawn or again.error is not None or differ(results(again), expected) is not None
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
+from ...cases.arguments import Arguments, base_name
 from ...cases.case import Case
-from ...cases.draw import Arguments, base_name
-from ...cases.values import is_plain
+from ...cases.tensors import is_plain
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.changes import EXTREMES, changeable, write
-from .memory.placed import OFFSET, PLACINGS, Placing, rearrange
+from .memory.perturb import EXTREMES, changeable, write
+from .memory.placement import OFFSET, PLACINGS, Placing, rearrange
 from .memory.storage import Snapshot, Write
-from .memory.tried import Tried, moved_to
+from .memory.trial import Tried, moved_to
 
 
 def mutation(case: Case) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
-from ...cases.draw import Arguments
 from ...core.tracebacks import traceback_text
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import CALL, Caller, Leaves, differ, frozen, refuse_silent, results
-from .memory.changes import OTHERS, Change, same_places, write_all
+from .memory.perturb import OTHERS, Change, same_places, write_all
 from .memory.storage import share_memory
 
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
-from ...cases.draw import Arguments
 from ...findings import fail, skip
 from .memory.calls import CALL, Caller, differ, refuse_random, refuse_silent, results
-from .memory.changes import EXTREMES, changeable
+from .memory.perturb import EXTREMES, changeable
 from .memory.poison import filled
 
 _FIRST, _SECOND = (0xA5, True), (0x3C, False)  # bytes in freed blocks; whether torch fills with NaN

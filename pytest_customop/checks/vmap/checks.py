@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from ... import compat
+from ...cases.arguments import Arguments, draw
 from ...cases.case import Case, random_like
-from ...cases.draw import Arguments, draw
 from ...cases.rounding import within_rounding
-from ...cases.values import difference, is_plain, output_leaves
+from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.ops import Op
 from ...findings import fail, skip
-from ..registry import Check
+from ..check import Check
 from . import scripts as vmap_scripts
 
 Tensors = list[torch.Tensor]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from ...declare.inputs import SameAs
-from ...declare.neighbour import Step
-from .described import Described
+from ...declare.variant import Step
+from .sample_view import Described
 
 
 def steps(given: Described) -> Iterator[Step]:

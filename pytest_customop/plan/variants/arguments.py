@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ...declare.neighbour import Step
-from .described import Described
+from ...declare.variant import Step
+from .sample_view import Described
 
 _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
 

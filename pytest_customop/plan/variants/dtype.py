@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from ...declare.neighbour import Step
-from .described import Described
+from ...declare.variant import Step
+from .sample_view import Described
 
 _OTHER = {
     torch.float16: torch.float32,

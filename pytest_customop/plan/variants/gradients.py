@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from ...declare.neighbour import Step
-from .described import Described
+from ...declare.variant import Step
+from .sample_view import Described
 
 _ALL_SUBSETS = 3  # of more inputs, only single ones and all but one
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...declare.layouts import LAYOUTS, changes
-from ...declare.neighbour import Step
-from .described import Described, TensorArgument
+from ...declare.variant import Step
+from .sample_view import Described, TensorArgument
 
 _FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")
 _ORDER = (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST))

@@ -11,8 +11,8 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from ...declare.neighbour import Step
-from .described import Described, TensorArgument
+from ...declare.variant import Step
+from .sample_view import Described, TensorArgument
 
 _ELEMENTS = 2**22  # no neighbour is larger, or four times larger than the sample
 _Sizes = Mapping[tuple[str, int], int]

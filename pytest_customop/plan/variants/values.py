@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ...declare.neighbour import Step
-from .described import Described, TensorArgument
+from ...declare.variant import Step
+from .sample_view import Described, TensorArgument
 
 _LARGE = 1e4
 _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9

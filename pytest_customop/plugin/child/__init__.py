@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..session.session import PLANNED
+from ..session.state import PLANNED
 
 if TYPE_CHECKING:
-    from ..session.session import Session
+    from ..session.state import Session
 
 CHILD = "customop_child"  # in the config's workerinput
 
@@ -32,7 +32,7 @@ def isolate(config: pytest.Config, session: Session) -> None:
         raise pytest.UsageError("--customop-isolate: needs Linux or macOS")
     if config.getoption("usepdb", False):
         raise pytest.UsageError("--customop-isolate: --pdb needs the process that runs the tests")
-    from .isolated import Isolation
+    from .controller import Isolation
 
     config.pluginmanager.register(Isolation(config, session), "customop-isolation")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.resources import available, resident
+from ...core.process_memory import available, resident
 
 SECONDS = 300.0  # that an item may take in a child process, where nobody says otherwise
 STARTING = 600.0  # seconds until the child has started, or has collected a file

@@ -14,14 +14,14 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from ...core.resources import resident
-from . import deaths, limits
-from .messages import Done, End, Ready, Start, Stderr
+from ...core.process_memory import resident
+from . import exit_causes, limits
+from .protocol import Done, End, Ready, Start, Stderr
 
 # The child's sys.path first: the package may be found only by way of it.
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from pytest_customop.plugin.child.serve import main; main(int(sys.argv[1]))"
+    "from pytest_customop.plugin.child.server import main; main(int(sys.argv[1]))"
 )
 _TICK = 0.05  # seconds between two looks at the child's memory
 _DYING = 5.0  # seconds for what ends in a moment
@@ -111,7 +111,7 @@ class Child:
             self._hold_to_memory()
             if end is not None and seconds is not None and time.monotonic() > end:
                 self._ask_for_stacks()
-                raise self._ended(deaths.for_time(seconds, self._stderr()))
+                raise self._ended(exit_causes.for_time(seconds, self._stderr()))
         try:
             message = self._connection.recv()
             if isinstance(message, Stderr):
@@ -130,7 +130,7 @@ class Child:
             return
         held = resident(self.pid)
         if held is not None and held > self.memory:
-            raise self._ended(deaths.for_memory(self.memory, self._stderr()))
+            raise self._ended(exit_causes.for_memory(self.memory, self._stderr()))
 
     def _ask_for_stacks(self) -> None:
         """Have the child's faulthandler write where it is, and wait until it has."""
@@ -145,14 +145,14 @@ class Child:
                 return
             before = after
 
-    def _died(self) -> deaths.Died:
+    def _died(self) -> exit_causes.Died:
         try:
             code = self._process.wait(_DYING)
         except subprocess.TimeoutExpired:
             code = -signal.SIGKILL
-        return self._ended(deaths.of_itself(code, self._stderr()))
+        return self._ended(exit_causes.of_itself(code, self._stderr()))
 
-    def _ended(self, death: deaths.Died) -> deaths.Died:
+    def _ended(self, death: exit_causes.Died) -> exit_causes.Died:
         """Whatever is left of it is killed."""
         self.kill()
         return death
@@ -182,7 +182,7 @@ class Child:
         try:
             while not isinstance(self.receive(limits.STARTING), Done):
                 pass
-        except deaths.Died:
+        except exit_causes.Died:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_DYING)  # a thread that an op has started may never end

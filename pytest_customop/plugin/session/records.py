@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .rerun import rerun_command
-from .session import PLANNED, RESULTS, last_words
+from .state import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
-    from ...plan.planned import Planned
+    from ...plan.items import Planned
     from ...run.results import CheckResult
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .session import PLANNED, SESSION
+from .state import PLANNED, SESSION
 
 if TYPE_CHECKING:
     from ...run.repro import Script

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from ....cases.arguments import Arguments
 from ....cases.case import Case, Run
-from ....cases.draw import Arguments
-from ....cases.values import difference, is_plain, output_leaves
-from ....core import streams
+from ....cases.tensors import difference, is_plain, output_leaves
+from ....core import rng
 from ....findings import skip
 
 Leaves = list[tuple[str, Any]]
@@ -38,7 +38,7 @@ class Caller:
         """One call; what the op raises is in `Run.error`."""
         for generator, state in self._generators:
             generator.set_state(state)
-        streams.seed(self.case.seed)
+        rng.seed(self.case.seed)
         try:
             return Run(arguments, arguments.call())
         except Exception as error:  # whatever an op raises is a result here

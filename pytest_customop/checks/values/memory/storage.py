@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ....cases.draw import Arguments, base_name
-from ....cases.values import is_plain, summary
+from ....cases.arguments import Arguments, base_name
+from ....cases.tensors import is_plain, summary
 
 
 def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,186 @@
+"""From descriptions to tensors: the values of a sample, drawn from a seed, laid out, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing import make_tensor
+
+from ..declare.inputs import SameAs, Sample, TensorSpec
+from ..declare.layouts import lay_out
+from ..declare.ops import Op
+from .tensors import Copier, leaves, map_tensors
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What an op is called with."""
+
+    op: Op
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def call(self) -> Any:
+        """Run the op on these very arguments."""
+        return self.op(*self.args, **self.kwargs)
+
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """Every argument with its schema name, the elements of lists one by one (`xs[1]`)."""
+        positional = [argument.name for argument in self.op.positional]
+        for name, value in (*zip(positional, self.args, strict=False), *self.kwargs.items()):
+            yield from leaves(value, name)
+
+    def tensors(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensor arguments with their names, in order."""
+        return [(name, leaf) for name, leaf in self.named() if isinstance(leaf, torch.Tensor)]
+
+    def differentiable(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensor arguments that require gradients."""
+        return [(name, leaf) for name, leaf in self.tensors() if leaf.requires_grad]
+
+    def mutated(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensor arguments that the schema says are written to."""
+        return [(name, leaf) for name, leaf in self.tensors() if base_name(name) in self.op.mutated]
+
+    def map(self, change: Callable[[torch.Tensor], Any]) -> Arguments:
+        """The same arguments with every tensor replaced by `change(tensor)`, in order."""
+        args = map_tensors(self.args, change)
+        kwargs = {name: map_tensors(value, change) for name, value in self.kwargs.items()}
+        return Arguments(self.op, args, kwargs)
+
+    def copy(self) -> Arguments:
+        """Copies in storage of their own, with the same strides, sharing and requires_grad.
+
+        A tensor that is given twice is one tensor in the copy as well.
+        """
+        copier = Copier()
+        copies: dict[int, torch.Tensor] = {}
+
+        def copied(leaf: torch.Tensor) -> torch.Tensor:
+            if id(leaf) not in copies:
+                copies[id(leaf)] = copier(leaf).requires_grad_(leaf.requires_grad)
+            return copies[id(leaf)]
+
+        return self.map(copied)
+
+
+def base_name(path: str) -> str:
+    """The argument that a path belongs to: `xs` of `xs[1]`."""
+    return path.partition("[")[0]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a case decides about its tensors.
+
+    Args:
+        device: a torch device, in words.
+        dtype: of the described tensors that have none of their own.
+        requires_grad: whether the tensors that can require gradients do.
+        layout: of the described tensors that have none of their own, and of real ones unless it is
+            `contiguous`: those keep the layout they came with.
+        cast_real: the dtype that real floating-point tensors are cast to; None leaves theirs.
+        own_grad: in a case with gradients, real tensors require them only if they came so.
+    """
+
+    device: str
+    dtype: torch.dtype
+    requires_grad: bool
+    layout: str
+    cast_real: torch.dtype | None = None
+    own_grad: bool = True
+
+
+def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
+    """Make the sample's arguments real.
+
+    The values come from `torch.testing.make_tensor` on the CPU, so that a case has the same ones on
+    every device; the random state of the session is left as it was.
+    """
+    copier = Copier()
+    made: dict[str, Any] = {}
+
+    def realise(value: Any, name: str) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(realise(element, name) for element in value)
+        if isinstance(value, SameAs):
+            return made[value.argument]
+        if isinstance(value, TensorSpec):
+            return _place_spec(value, name, op, where)
+        if isinstance(value, torch.Tensor):
+            return _place_real(value, copier, where, name in op.mutated)
+        if isinstance(value, torch.device):
+            return torch.device(where.device)
+        return value
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        positional = [argument.name for argument in op.positional]
+        for name, value in (*zip(positional, sample.args, strict=False), *sample.kwargs.items()):
+            made[name] = realise(value, name)
+    args = tuple(made[name] for name in positional[: len(sample.args)])
+    return Arguments(op, args, {name: made[name] for name in sample.kwargs})
+
+
+def is_differentiable(dtype: torch.dtype) -> bool:
+    """Whether tensors of this dtype can require gradients."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
+    """The dtype that a described tensor gets in a case of dtype `default`."""
+    if spec.dtype is not None:
+        return spec.dtype
+    if spec.values is not None:
+        own = torch.as_tensor(spec.values).dtype
+        return default if is_differentiable(own) else own
+    return torch.bool if isinstance(spec.fill, bool) else default
+
+
+def wants_grad(spec: TensorSpec, dtype: torch.dtype, mutated: bool) -> bool:
+    """Whether a described tensor requires gradients in a case with gradients."""
+    if not is_differentiable(dtype_of(spec, dtype)):
+        return False
+    return not mutated if spec.requires_grad is None else spec.requires_grad
+
+
+def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.Tensor:
+    dtype = dtype_of(spec, where.dtype)
+    mutated = name in op.mutated
+    layout = spec.layout or where.layout
+    if mutated and layout == "expanded":
+        layout = "contiguous"  # writing through stride 0 is undefined for every op
+    value = lay_out(_dense(spec, dtype).to(where.device), layout)
+    requires_grad = where.requires_grad and wants_grad(spec, where.dtype, mutated)
+    return value.requires_grad_(requires_grad)
+
+
+def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(spec.values, torch.Tensor):
+        return spec.values.detach().clone().to(dtype)
+    if spec.values is not None:
+        return torch.tensor(spec.values, dtype=dtype)
+    # torch draws no float8, and 2.4 does not fill it either
+    drawable = torch.float32 if dtype.is_floating_point and dtype.itemsize == 1 else dtype
+    if spec.fill is not None:
+        return torch.full(spec.shape, spec.fill, dtype=drawable).to(dtype)
+    made = make_tensor(spec.shape, dtype=drawable, device="cpu", low=spec.low, high=spec.high)
+    return made.to(dtype)
+
+
+def _place_real(
+    tensor: torch.Tensor, copier: Copier, where: Placement, mutated: bool
+) -> torch.Tensor:
+    value = copier(tensor)
+    if where.cast_real is not None and is_differentiable(value.dtype):
+        value = value.to(where.cast_real)
+    if value.device != torch.device(where.device):
+        value = value.to(where.device)
+    if where.layout != "contiguous" and not (mutated and where.layout == "expanded"):
+        value = lay_out(value.contiguous(), where.layout)
+    wanted = tensor.requires_grad or not (where.own_grad or mutated)
+    allowed = where.requires_grad and is_differentiable(value.dtype)
+    return value.requires_grad_(wanted and allowed)

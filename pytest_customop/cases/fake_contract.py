@@ -1,0 +1,130 @@
+"""What fake kernels promise about memory, held against what the real kernels return.
+
+Generated code believes the promise: where an output is smaller than promised, or of another dtype, it
+reads and writes past the end of it, and the process may die. So this is known before it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..declare.ops import is_authors
+from .arguments import Arguments
+from .tensors import is_plain, map_tensors, output_leaves
+
+
+@dataclass
+class Promises:
+    """What was seen while ops ran.
+
+    Args:
+        broken: (op, one sentence) for each output that is not what was promised.
+        errors: by op, what its fake kernel raised.
+    """
+
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    errors: dict[str, Exception] = field(default_factory=dict)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Compare at every op that is called in the block, by a backward too."""
+        with compat.observe_calls(self._call):
+            yield
+
+    def _call(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = overload(*args, **kwargs)
+        if is_authors(overload):
+            self._compare(overload, args, kwargs, result)
+        return result
+
+    def _compare(self, overload: Any, args: Any, kwargs: Any, result: Any) -> None:
+        name = compat.overload_name(overload)
+        try:
+            promised = _fake_result(overload, args, kwargs)
+        except Exception as error:
+            self.errors.setdefault(name, error)
+            return
+        wrong = _first_broken(output_leaves(promised), output_leaves(result))
+        if wrong:
+            self.broken.append((name, wrong))
+
+
+def data_dependent(arguments: Arguments) -> frozenset[int]:
+    """The positions of the returned tensors whose sizes are not known before the op has run."""
+    try:
+        promised = _fake_result(arguments.op.overload, arguments.args, dict(arguments.kwargs))
+    except Exception:  # the compiler will say so in its own words
+        return frozenset()
+    tensors = [leaf for _, leaf in output_leaves(promised) if isinstance(leaf, torch.Tensor)]
+    return frozenset(
+        index
+        for index, tensor in enumerate(tensors)
+        if any(isinstance(size, torch.SymInt) for size in tensor.shape)
+    )
+
+
+def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    mode = compat.fake_mode()
+
+    def fake(tensor: torch.Tensor) -> torch.Tensor:
+        return compat.to_fake(mode, tensor)
+
+    fake_args = map_tensors(args, fake)
+    fake_kwargs = {name: map_tensors(value, fake) for name, value in kwargs.items()}
+    with compat.enter_fake_mode(mode):
+        return overload(*fake_args, **fake_kwargs)
+
+
+def _first_broken(promised: list[tuple[str, Any]], real: list[tuple[str, Any]]) -> str | None:
+    if len(promised) != len(real):
+        return f"the fake kernel promises {len(promised)} outputs, the op returns {len(real)}"
+    for (name, fake), (_, leaf) in zip(promised, real, strict=True):
+        if isinstance(fake, torch.Tensor) != isinstance(leaf, torch.Tensor):
+            kinds = [
+                "a tensor" if isinstance(one, torch.Tensor) else "none" for one in (fake, leaf)
+            ]
+            return f"{name}: the fake kernel promises {kinds[0]}, the op returns {kinds[1]}"
+        if isinstance(leaf, torch.Tensor) and is_plain(leaf):
+            wrong = _broken(fake, leaf)
+            if wrong:
+                return f"{name}: {wrong}"
+    return None
+
+
+def _broken(fake: torch.Tensor, real: torch.Tensor) -> str | None:
+    sizes = fake.dim() == real.dim() and all(
+        isinstance(one, torch.SymInt) or one == other
+        for one, other in zip(fake.shape, real.shape, strict=True)
+    )
+    if not sizes or fake.dtype != real.dtype or fake.device.type != real.device.type:
+        return f"the fake kernel promises {_words(fake)}, the op returns {_words(real)}"
+    needed, there = _elements(fake), real.untyped_storage().nbytes() // real.element_size()
+    if needed is not None and needed > there:
+        return (
+            f"the fake kernel's strides {tuple(fake.stride())} reach over {needed} elements, the op "
+            f"returns memory of {there}"
+        )
+    return None
+
+
+def _words(tensor: torch.Tensor) -> str:
+    sizes = ", ".join(str(size) for size in tensor.shape)
+    where = "" if tensor.device.type == "cpu" else f" on {tensor.device.type}"
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{sizes}]{where}"
+
+
+def _elements(tensor: torch.Tensor) -> int | None:
+    """How far into its memory a tensor reaches; None where that depends on data."""
+    parts = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+    if any(isinstance(part, torch.SymInt) for part in parts):
+        return None
+    if 0 in tensor.shape:
+        return 0
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return int(tensor.storage_offset()) + 1 + sum((size - 1) * stride for size, stride in pairs)

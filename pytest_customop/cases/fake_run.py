@@ -1,0 +1,149 @@
+"""Calls of an op on fake tensors, with plain sizes or symbolic ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import compat
+from ..core.tracebacks import error_line, first_line, traceback_text
+from ..findings import CheckFailed, fail, skip
+from .arguments import Arguments
+from .case import Case, Run
+
+
+@dataclass(frozen=True, eq=False)
+class FakeRun:
+    """One call of an op on fake tensors.
+
+    Args:
+        mode: the fake mode of the call.
+        run: arguments and result, or what was raised.
+        origins: the expressions that the sizes, strides and offsets of the arguments were before
+            the call, by `_numbers`' keys; numbers where nothing is symbolic.
+    """
+
+    mode: Any
+    run: Run
+    origins: Mapping[tuple[str, str, int], Any]
+
+    @property
+    def error(self) -> Exception | None:
+        """What the call raised."""
+        error = self.run.error
+        assert error is None or isinstance(error, Exception)  # `fake_run` keeps nothing else
+        return error
+
+    def bindings(self, real: Arguments) -> dict[Any, int] | None:
+        """What the symbols of the arguments stand for if these real ones are meant.
+
+        None if no numbers do: a stride of the real arguments is not the expression it should be.
+        """
+        numbers = dict(_numbers(real))
+        symbols = [
+            (origin, numbers[key])
+            for key, origin in self.origins.items()
+            if getattr(origin, "is_Symbol", False)
+        ]
+        found = dict(symbols)
+        for key, origin in self.origins.items():
+            if compat.substitute(origin, found) != numbers[key]:
+                return None
+        return found
+
+
+def fake_run(
+    arguments: Arguments, *, symbolic: bool = False, scalar_outputs: bool = True
+) -> FakeRun:
+    """Call the op on the fake twins of real arguments; gradients as torch has them switched.
+
+    Args:
+        arguments: real ones, not views in autograd's sense.
+        symbolic: whether every size above 1 becomes a symbol.
+        scalar_outputs: whether `.item()` gives a symbol, or raises.
+
+    Raises:
+        CheckSkipped: if torch has no fake twin of an argument.
+    """
+    mode = compat.fake_mode(scalar_outputs=scalar_outputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, while it makes fake tensors
+        fakes = fake_arguments(mode, arguments, symbolic=symbolic)
+    origins = {key: compat.expression(number) for key, number in _numbers(fakes)}
+    try:
+        with compat.enter_fake_mode(mode):
+            run = Run(fakes, fakes.call())
+    except Exception as error:  # whatever a fake kernel raises is a result here
+        run = Run(fakes, error=error)
+    return FakeRun(mode, run, origins)
+
+
+def shapes_of(case: Case) -> Arguments:
+    """Arguments to make fake ones of: the shared ones, if the op does not write to them."""
+    return case.inputs() if case.op.mutated else case.eager.arguments
+
+
+def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -> Arguments:
+    """The fake twins of real arguments; CheckSkipped if torch has none of one of them."""
+    names = iter([name for name, _ in arguments.tensors()])
+
+    def twin(tensor: torch.Tensor) -> torch.Tensor:
+        name = next(names)
+        try:
+            return compat.to_fake(mode, tensor, name if symbolic else None)
+        except Exception as error:  # of many types
+            reason = f"torch makes no fake tensor of argument {name}: {first_line(error)}"
+            raise skip("checker-limit", reason) from error
+
+    return arguments.map(twin)
+
+
+def refuse_unfakeable(run: Run) -> None:
+    """Skip if the real op returned a tensor that no fake kernel can return."""
+    for name, tensor in run.outputs:
+        kind = _unfakeable(tensor)
+        if kind:
+            raise skip("checker-limit", f"{name} is {kind}: torch has no fake tensors of that kind")
+
+
+def _unfakeable(tensor: torch.Tensor) -> str | None:
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return f"a {type(tensor).__name__}"
+    if tensor.is_nested:
+        return "a nested tensor"
+    if tensor.is_quantized:
+        return "a quantised tensor"
+    return "an MKLDNN tensor" if tensor.is_mkldnn else None
+
+
+def kernel_failure(op: str, error: Exception, caller: str | None = None) -> CheckFailed:
+    """The finding for a call on fake tensors that raised.
+
+    Args:
+        op: the name of the op that was called.
+        caller: what called it, if another op did: `the backward of ns::crop`.
+    """
+    missing = compat.missing_fake_kernel(error)
+    if missing and missing != op:
+        op, caller = missing, op
+    by = f", called by {caller}" if caller else ""
+    if missing:
+        return fail("fake-missing", f"{op}{by}{',' * bool(by)} has no fake kernel")
+    error = compat.fake_cause(error)
+    text = f"{op}{by}: on fake tensors it raises {error_line(error)}"
+    return fail("fake-raises", text, traceback_text(error))
+
+
+def _numbers(arguments: Arguments) -> Iterator[tuple[tuple[str, str, int], Any]]:
+    """Every size, stride and offset of the dense arguments, each with its key."""
+    for name, tensor in arguments.tensors():
+        if tensor.layout != torch.strided:
+            continue
+        for dim, size in enumerate(tensor.shape):
+            yield (name, "size", dim), size
+            yield (name, "stride", dim), tensor.stride(dim)
+        yield (name, "offset", 0), tensor.storage_offset()

@@ -1,0 +1,187 @@
+"""What a check is: what it gets, declares and may do; and the registry of all checks.
+
+A check is a function of one `Case`. It returns None when the property holds, raises `fail(...)` with
+a finding when it does not, and `skip(...)` with a reason when there was nothing to check or it could
+not judge. It may call the op on `case.inputs()` as often as it likes; it may not write to
+`case.eager`, and whatever global state it changes is put back after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from ..cases.case import Case
+from ..core.suggest import unknown
+from ..declare.ops import Op
+from ..declare.variant import KINDS
+
+# The test's own assertions: selected like a check, run by pytest and not by the engine.
+BODY = "body"
+_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """One property of an op, checked on a case.
+
+    Args:
+        name: `family.name`.
+        summary: one line: what it compares.
+        run: the function.
+        gradients: True: only on cases with gradients; False: only on those without; None: on both.
+        formula: True: only for ops with an autograd formula.
+        without_formula: True: also on the one case with gradients that an op without a formula has.
+        widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
+            computes in float64 anyway.
+        default: False: runs only when it is asked for by name.
+        needs: what an op must be for the check to say anything of it, decided at collection; None:
+            nothing.
+        reference: True: only where the mark gives a reference.
+        errors: True: on the mark's error samples, and on nothing else; other checks never see these.
+        neighbours: the kinds of neighbours of the samples on which the check can tell something that
+            it does not tell on the samples themselves.
+        quick: whether it is cheap enough to run on neighbours where the session does not ask for all.
+        repro: the lines of a script that show a finding of this check by plain torch calls. They use
+            `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
+            values at every call; they raise where the defect is, and end silently where it is not.
+            A finding may bring lines of its own (`Finding.repro`).
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Case], None]
+    gradients: bool | None = None
+    formula: bool = False
+    without_formula: bool = False
+    widest_dtype: bool = False
+    default: bool = True
+    needs: Callable[[Op], bool] | None = None
+    reference: bool = False
+    errors: bool = False
+    neighbours: Collection[str] = ("shape", "arguments")
+    quick: bool = False
+    repro: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"check name {self.name!r}: write family.name, in lower case, digits and _"
+            )
+        if not self.summary or "\n" in self.summary:
+            raise ValueError(f"check {self.name}: the summary is one line")
+        if not callable(self.run):
+            raise ValueError(f"check {self.name}: run is a function of one Case, not {self.run!r}")
+        for kind in self.neighbours:
+            if kind not in KINDS:
+                raise ValueError(f"check {self.name}: {unknown('kind of neighbours', kind, KINDS)}")
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+    def applies(self, requires_grad: bool, has_formula: bool, fully: bool, widest: bool) -> bool:
+        """Whether a case of this kind gets this check.
+
+        Args:
+            requires_grad: whether it is a case with gradients.
+            has_formula: whether the op has an autograd formula.
+            fully: False for the one case with gradients that an op without a formula gets unasked.
+            widest: whether no other case differs from it in nothing but a wider dtype.
+        """
+        if not fully and not self.without_formula:
+            return False
+        if self.formula and not has_formula:
+            return False
+        if self.gradients is not None and self.gradients != requires_grad:
+            return False
+        return widest or not self.widest_dtype
+
+    def can_run(self, case: Case, fully: bool = True, widest: bool = True) -> bool:
+        """Whether the check could say anything on a case, as far as the collection can tell.
+
+        Args:
+            fully, widest: as in `applies`.
+        """
+        if self.reference and case.reference is None:
+            return False
+        if self.needs is not None and not self.needs(case.op):
+            return False
+        return self.applies(case.requires_grad, case.op.has_formula, fully, widest)
+
+
+class Registry:
+    """The checks of a session, by name.
+
+    Raises:
+        ValueError: if two checks have one name.
+    """
+
+    def __init__(self, checks: Iterable[Check] = ()) -> None:
+        self._checks: dict[str, Check] = {}
+        for check in checks:
+            self.add(check)
+
+    def add(self, check: Check) -> None:
+        """Add one check."""
+        if not isinstance(check, Check):
+            raise ValueError(f"a check is a pytest_customop.Check, not {check!r}")
+        if check.name in self._checks:
+            raise ValueError(f"two checks are named {check.name!r}")
+        self._checks[check.name] = check
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(sorted(self._checks.values(), key=lambda check: check.name))
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    def names(self) -> list[str]:
+        """Every name and family that a selection may use; `body` is one."""
+        return sorted({BODY, *self._checks, *(check.family for check in self)})
+
+    def unknown(self, selection: Iterable[str]) -> str | None:
+        """What is wrong with a selection's names, in a sentence; None if nothing is."""
+        for name in selection:
+            if name.removeprefix("-") not in (known := self.names()):
+                return unknown("check", name.removeprefix("-"), known)
+        return None
+
+    def select(self, selection: Iterable[str] | None) -> list[Check]:
+        """The checks that a selection names.
+
+        Args:
+            selection: names and families; `-name` removes. With nothing but removals, or None, it
+                starts from the checks that run by default.
+
+        Raises:
+            ValueError: for a name that is not known.
+        """
+        wanted = list(selection or ())
+        wrong = self.unknown(wanted)
+        if wrong:
+            raise ValueError(wrong)
+        added = [name for name in wanted if not name.startswith("-")]
+        removed = [name[1:] for name in wanted if name.startswith("-")]
+        return [
+            check
+            for check in self
+            if (_names(check, added) if added else check.default) and not _removed(check, removed)
+        ]
+
+
+def selects_body(selection: Iterable[str] | None) -> bool:
+    """Whether a session's selection leaves the tests' own bodies in."""
+    wanted = list(selection or ())
+    added = [name for name in wanted if not name.startswith("-")]
+    return f"-{BODY}" not in wanted and (not added or BODY in added)
+
+
+def _names(check: Check, names: list[str]) -> bool:
+    return check.name in names or (check.family in names and check.default)
+
+
+def _removed(check: Check, names: list[str]) -> bool:
+    return check.name in names or check.family in names

@@ -1,0 +1,120 @@
+"""The function around an op as straight-line code, the shortest that a compiler can trace.
+
+A general function with loops and helpers gives the same graph, and takes dynamo three times as long.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterator, Sequence
+from keyword import iskeyword
+from typing import Any
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...core.paths import PACKAGE_PREFIX
+from ...declare.ops import Op
+
+# Not a file: tracebacks show no lines of it. In the package's folder: they are cut like the package's.
+_FILE = PACKAGE_PREFIX + "<around the op>"
+_LITERAL = (type(None), bool, int, str)
+
+
+class Straight:
+    """Lines of a function of one list of tensors, and the objects that they name.
+
+    Args:
+        objects: by the name under which the lines may use them.
+    """
+
+    def __init__(self, **objects: Any) -> None:
+        self._objects = objects
+        self._lines: list[str] = []
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self._lines.append(f"    {text}\n")
+
+    @property
+    def text(self) -> str:
+        """The lines."""
+        return "".join(self._lines)
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The objects by which the lines differ from others with the same text."""
+        return tuple(self._objects.values())
+
+    def function(self, name: str) -> types.FunctionType:
+        """A function of these lines, with a code object of its own."""
+        names = dict(self._objects)
+        exec(compile(f"def {name}(tensors):\n{self.text}", _FILE, "exec"), names)
+        # Not left among its own globals: guards keep those, and the code object keeps the guards.
+        return names.pop(name)  # type: ignore[no-any-return]
+
+    def call(self, arguments: Arguments, used: Sequence[str]) -> str:
+        """The call of `op` with these arguments, the tensors in them being `used` in order.
+
+        Everything that is not a tensor becomes a constant.
+        """
+        rest = iter(used)
+        words = [self._argument(value, rest) for value in arguments.args]
+        for name, value in arguments.kwargs.items():
+            text = self._argument(value, rest)
+            words.append(f"**{{{name!r}: {text}}}" if iskeyword(name) else f"{name}={text}")
+        return f"op({', '.join(words)})"
+
+    def _argument(self, value: Any, rest: Iterator[str]) -> str:
+        if isinstance(value, torch.Tensor):
+            return next(rest)
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(self._argument(one, rest) for one in value)}]"
+        if type(value) in _LITERAL or (type(value) is float and math.isfinite(value)):
+            return repr(value)
+        name = f"constant_{len(self._objects)}"
+        self._objects[name] = value
+        return name
+
+
+def consumer(kind: str, name: str) -> str:
+    """What consumes the tensor of that name; gradients come in through the op's own outputs."""
+    if kind == "double":
+        return f"{name}.detach() * 2"
+    if kind == "invert":
+        return f"bitwise_not({name}.detach())"
+    return f"consume({name}.detach().unsqueeze(0))"
+
+
+def returned_tensors(op: Op, result: Any) -> list[str] | None:
+    """The returned tensors as expressions of `result`; None if the schema does not say how many.
+
+    Args:
+        result: what the op returns in eager mode.
+    """
+    kinds = [str(one.type) for one in op.schema.returns]
+    if any(kind != "Tensor" for kind in kinds):
+        return None
+    if len(kinds) == 1:
+        return ["result"] if isinstance(result, torch.Tensor) else None
+    if not isinstance(result, (list, tuple)) or len(result) != len(kinds):
+        return [] if not kinds and result is None else None
+    if not all(isinstance(one, torch.Tensor) for one in result):
+        return None
+    return [f"result[{index}]" for index in range(len(kinds))]
+
+
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    """Every tensor in a result; written so that every tracer takes it."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    found = []
+    if isinstance(result, (list, tuple)):
+        for one in result:
+            found += tensors_of(one)
+    return found
+
+
+# What the lines of a function may use besides.
+HELPERS = {"bitwise_not": torch.bitwise_not, "tensors_of": tensors_of}

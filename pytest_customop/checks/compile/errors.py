@@ -1,0 +1,308 @@
+"""What the compiler raises, in words of the op: exceptions -> findings and skips."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ... import compat
+from ...cases.case import Case
+from ...cases.fake_contract import Promises
+from ...cases.fake_run import fake_run
+from ...cases.tensors import is_plain, kind_of
+from ...core.paths import PACKAGE_PREFIX
+from ...core.tracebacks import error_line, message_of, traceback_text
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...global_state import torch_logging
+
+_ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
+_SIZES = re.compile(r"expected size (\d+)==(\d+)")
+_DIMENSIONS = re.compile(r"wrong number of dimensions\d*")
+_DTYPE = re.compile(r"expected dtype \S+ but got \S+")
+_OP = re.compile(r"(?:Error in op:|for op:) torch\.ops\.([\w.]+)")
+Tensors = Sequence[tuple[str, torch.Tensor]]
+# `tensors[0]` is how guards name an argument of the function around the op; 2.4: `L['tensors'][0]`.
+_TENSOR = r"tensors(?:'\])?\[(\d+)\]"
+_PINNED = re.compile(
+    rf"{_TENSOR}'? size mismatch at index (\d+)\. expected (\d+)"
+    rf"|{_TENSOR}\.size\(\)\[(\d+)\] == (\d+)(?!\d| *[*/+%-])"
+    rf"|Eq\((?:L\[')?{_TENSOR}\.size\(\)\[(\d+)\], (\d+)\)"
+)
+RETURNED_ARGUMENT = re.compile(r"operator whose output has alias annotations: ([\w:.]+)")
+RETURNED_TOLD = "returns an argument that it writes to, and has no tag that says so"
+_PINNED_STRIDE = re.compile(rf"{_TENSOR}'? stride mismatch at index (\d+)")
+_NOISE = re.compile(
+    r"\n\s*(?:Set TORCH_LOGS|Set TORCHDYNAMO_VERBOSE|You can suppress this|Developer debug context"
+    r"|For more (?:details|information)|Use tlparse|For C\+\+ stack trace|User Stack|Original traceback"
+    r"|While executing|from user code)"
+)
+
+
+@contextmanager
+def compiler_session() -> Iterator[None]:
+    """Compile inside with the settings of the checks; nothing is logged, warned of or left behind."""
+    with compat.compile_session(), quiet():
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what torch logs and warns of."""
+    with warnings.catch_warnings(), torch_logging.unheard():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int, int] | None:
+    """The size that a failed guard holds at a constant: (argument, dim, size).
+
+    Args:
+        message: of the compiler, with the guards that failed.
+        before, after: the tensors that the function was called with, at first and then.
+    """
+    for found in _PINNED.finditer(message):
+        index, dim, size = (int(number) for number in found.groups() if number)
+        if size >= 2:
+            return before[index][0], dim, size
+    for found in _PINNED_STRIDE.finditer(message):
+        index, dim = (int(number) for number in found.groups())
+        (name, first), (_, second) = before[index], after[index]
+        if first.is_contiguous() and second.is_contiguous():
+            for later in range(dim + 1, first.dim()):  # the stride is the product of these sizes
+                if first.shape[later] != second.shape[later]:
+                    return name, later, first.shape[later]
+    return None
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what it was raised from, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = getattr(current, "inner_exception", None) or current.__cause__
+
+
+def _kinds(error: BaseException) -> set[str]:
+    return {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
+
+
+def refuse_without_compiler(error: Exception) -> None:
+    """Skip if there is no C++ compiler, or it fails: that is not the op's fault."""
+    kinds = _kinds(error)
+    if "CppCompileError" in kinds:
+        last = str(list(chain(error))[-1]).strip().partition("\n")[0]
+        reason = f"the C++ compiler fails on the code that the backend generated: {last}"
+        raise skip("checker-limit", reason)
+    if "InvalidCxxCompiler" in kinds:
+        raise skip(
+            "no-cxx-compiler",
+            "the backend generates C++ for this device and finds no C++ compiler that works: "
+            "install one (g++), or name it in the environment variable CXX",
+        )
+
+
+def verdict(
+    error: Exception, case: Case, promises: Promises, where: str = ""
+) -> CheckFailed | CheckSkipped:
+    """What an exception of a compiled call says about the op.
+
+    Args:
+        error: the exception.
+        case: whose op was compiled.
+        promises: what was seen when the same function ran in eager mode.
+        where: words for the message: at which size.
+    """
+    op = case.op.name
+    texts = "\n".join(str(one) for one in chain(error))
+    kinds = _kinds(error)
+    return (
+        certain_verdict(error, promises, where)
+        or _untagged(texts, case, where)
+        or _beyond_the_compiler(case)
+        or _fake_kernel(case, kinds, promises, where)
+        or _graph_break(error, op, kinds, where)
+        or _anything(error, op, texts, where)
+    )
+
+
+def certain_verdict(error: Exception, promises: Promises, where: str = "") -> CheckFailed | None:
+    """The verdict, if the exception names the op that is to blame; see `verdict`."""
+    return _broken_promise(error, where) or _no_fake_kernel(error, promises, where)
+
+
+def _broken_promise(error: Exception, where: str) -> CheckFailed | None:
+    """Assertions in generated code about what an op returned."""
+    texts = "\n".join(str(one) for one in chain(error))
+    found = [pattern.search(texts) for pattern in (_ASSERT, _DIMENSIONS, _DTYPE)]
+    if not any(found):
+        return None
+    named = _OP.search(texts)
+    if named and named.group(1).startswith("pytest_customop."):
+        return None  # what stands around the op
+    who = _qualified(named.group(1)) if named else "an op"
+    parts = "; ".join(_ASSERT.findall(texts)) or next(one.group(0) for one in found if one)
+    code = "compile-stride-assert"
+    told = "other strides than its fake kernel promised"
+    if found[0] is None or any(one != other for one, other in _SIZES.findall(texts)):
+        code, told = "compile-output-mismatch", "another output than its fake kernel promised"
+    target = f" (torch.ops.{named.group(1)})" if named else ""
+    message = f"{where}{who} returned {told}: {parts}, real == promised{target}"
+    return fail(code, message, _evidence(error))
+
+
+def _no_fake_kernel(error: Exception, promises: Promises, where: str) -> CheckFailed | None:
+    for one in (*chain(error), *promises.errors.values()):
+        missing = compat.missing_fake_kernel(one)
+        if missing and not missing.startswith("pytest_customop::"):
+            return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
+    return None
+
+
+def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:
+    """torch refuses ops that return an argument, unless a tag says what for."""
+    found = RETURNED_ARGUMENT.search(texts)
+    if not found or not case.op.mutated:
+        return None
+    text = f"{where}{found.group(1)} {RETURNED_TOLD}"
+    return fail("untagged-returned-argument", text, fix=_tags_fix())
+
+
+def _tags_fix() -> str:
+    tags = [f"torch.Tag.{tag}" for tag in ("inplace", "out") if hasattr(torch.Tag, tag)]
+    fix = "Return nothing from an op that writes to its argument, or a copy."
+    if tags:
+        fix += f" An op that must return the argument is defined with {' or '.join(tags)}."
+    return fix
+
+
+def _beyond_the_compiler(case: Case) -> CheckSkipped | None:
+    """Arguments and outputs of a kind that torch.compile takes from no op."""
+    for name, value in case.inputs().named():
+        if isinstance(value, torch.Generator):
+            reason = f"torch.compile takes no torch.Generator, and argument {name} is one"
+            return skip("checker-limit", reason)
+    run = case.eager
+    for name, tensor in (*run.arguments.tensors(), *run.outputs):
+        if not is_plain(tensor) and not compiles(_detached, [tensor], case):
+            return skip(
+                "checker-limit", f"torch.compile takes no tensor like {name}: {kind_of(tensor)}"
+            )
+    return None
+
+
+def _detached(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach() for tensor in tensors]
+
+
+def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
+    """Whether a function of tensors, without the op in it, compiles on the backend of the case."""
+    try:
+        compat.compile_whole(function, compat.counting_backend(case.backend))(tensors)
+    except Exception:
+        return False
+    return True
+
+
+def _fake_kernel(case: Case, kinds: set[str], promises: Promises, where: str) -> CheckFailed | None:
+    """A fake kernel that raises, outside of the compiler as well."""
+    if not kinds & {"TorchRuntimeError", "Unsupported", "UserError"}:
+        return None
+    found = next(iter(promises.errors.items()), None)
+    sizes = ""
+    if found is None:
+        fake = _symbolic(case)
+        found = None if fake is None else (case.op.name, fake)
+        sizes = ", given symbolic sizes,"
+    if found is None:
+        return None
+    name, raised = found
+    code = "compile-graph-break" if _needs_data(raised) else "compile-error"
+    text = f"{where}the fake kernel of {name}{sizes} raises {error_line(raised)}"
+    return fail(code, text, traceback_text(raised))
+
+
+def _symbolic(case: Case) -> Exception | None:
+    """What the fake kernel raises on symbolic sizes."""
+    try:
+        return fake_run(case.inputs(), symbolic=True, scalar_outputs=False).error
+    except CheckSkipped:
+        return None
+
+
+def _needs_data(error: Exception) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(
+        names
+        & {
+            "GuardOnDataDependentSymNode",
+            "DataDependentOutputException",
+            "DynamicOutputShapeException",
+        }
+    )
+
+
+def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> CheckFailed | None:
+    if not kinds & {"Unsupported", "UserError", "GuardOnDataDependentSymNode"}:
+        return None
+    text = _trimmed(message_of(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = next((line for line in lines if not line.endswith("raised:")), text)
+    explained = re.search(r"Explanation: *(\S.*)", text)
+    if explained:
+        reason = f"{reason}: {explained.group(1).strip()}"
+    line = _user_line(error)
+    message = f"{where}{op} cannot be traced without a graph break: {reason}"
+    return fail("compile-graph-break", f"{message}{f' ({line})' if line else ''}", text)
+
+
+def _anything(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
+    root = list(chain(error))[-1]
+    kind, text = type(root).__name__, _trimmed(str(root)).strip()
+    inner = re.search(r"got (\w+)\(['\"](.*)['\"]\)", text)
+    if type(root).__name__ == "TorchRuntimeError":
+        kind, text = inner.groups() if inner else ("RuntimeError", text.partition("\n")[2] or text)
+    first = text.partition("\n")[0]
+    fix = None
+    if "alias annotations" in texts:
+        fix = "torch.compile takes no op that returns a view of its argument: return a copy."
+    return fail(
+        "compile-error", f"{where}compiled, {op} raises {kind}: {first}", _evidence(error), fix
+    )
+
+
+def _qualified(dotted: str) -> str:
+    """`ns::name` of `ns.name.default`."""
+    namespace, _, rest = dotted.partition(".")
+    return f"{namespace}::{rest.removesuffix('.default')}"
+
+
+def _trimmed(text: str) -> str:
+    """A message of the compiler without its advice on debugging the compiler."""
+    found = _NOISE.search(text)
+    return (text[: found.start()] if found else text).strip()
+
+
+def _user_line(error: Exception) -> str | None:
+    """The last line of the author's code that the compiler was at."""
+    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
+    for filename, line, function in reversed(found):
+        if not filename.startswith((PACKAGE_PREFIX, str(torch.__file__).rpartition("__init__")[0])):
+            return f"{filename}:{line} in {function}"
+    return None
+
+
+def _evidence(error: Exception) -> str:
+    root = list(chain(error))[-1]
+    return _cut(traceback_text(root))
+
+
+def _cut(text: str, lines: int = 30) -> str:
+    every = text.splitlines()
+    return text if len(every) <= lines else "\n".join([*every[:lines], "..."])

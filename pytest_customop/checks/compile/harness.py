@@ -1,0 +1,285 @@
+"""The op as models have it, producers before it and consumers after it, in eager mode and compiled.
+
+Opaque producers and consumers are ops of our own, for which the backend generates no kernel: they
+cost next to nothing, take every dtype, and see the memory of the op's outputs by the strides that its
+fake kernel promised. Generated consumers are arithmetic in code that the backend writes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ... import compat
+from ...cases.arguments import Arguments, base_name
+from ...cases.case import Case
+from ...cases.fake_contract import data_dependent
+from ...cases.tensors import is_plain, output_leaves, same_bits
+from ...core import rng
+from .codegen import HELPERS, Straight, consumer, returned_tensors
+
+Function = Callable[[list[torch.Tensor]], Any]
+
+# Dtypes whose arithmetic every backend that generates code can generate.
+_FLOATING = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+_INTEGRAL = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+
+
+@dataclass(frozen=True)
+class Form:
+    """What stands around the op: producers or none; consumers `opaque`, `generated` or `none`."""
+
+    producers: bool = True
+    consumers: str = "opaque"
+
+
+BARE = Form(producers=False, consumers="none")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one call of the function gave.
+
+    Args:
+        arguments: what it was called with, as it stands after the call.
+        outputs: the op's own outputs, tensors and plain values, by name.
+        consumed: what the consumers of the outputs returned, by the output's name.
+        read: what the readers of the arguments returned, as `x before the op`.
+    """
+
+    arguments: Arguments
+    outputs: list[tuple[str, Any]]
+    consumed: list[tuple[str, torch.Tensor]]
+    read: list[tuple[str, torch.Tensor]]
+
+    @property
+    def differentiable(self) -> dict[str, torch.Tensor]:
+        """The outputs that require gradients."""
+        return {
+            name: leaf
+            for name, leaf in self.outputs
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        }
+
+    def backward(self, grad_outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor | None]:
+        """The gradient of each differentiable argument by name, None where none arrives."""
+        outputs, inputs = self.differentiable, self.arguments.differentiable()
+        found = torch.autograd.grad(
+            [outputs[name] for name in grad_outputs],
+            [tensor for _, tensor in inputs],
+            list(grad_outputs.values()),
+            allow_unused=True,
+        )
+        return {name: gradient for (name, _), gradient in zip(inputs, found, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Positions and kinds of the consumers: of the outputs, and of the arguments' readers."""
+
+    outputs: tuple[tuple[int, str], ...]
+    before: tuple[tuple[int, str], ...]
+    after: tuple[tuple[int, str], ...]
+
+
+@dataclass(eq=False)
+class Surrounded:
+    """The op of a case inside a function, which takes the case's tensors as one list.
+
+    Every other argument is a constant in it.
+    """
+
+    case: Case
+    form: Form = field(default_factory=Form)
+
+    @functools.cached_property
+    def function(self) -> Function:
+        """The function, with a code object of its own: compilers keep their caches by it."""
+        return self.code.function("surrounded")
+
+    @functools.cached_property
+    def code(self) -> Straight:
+        """The lines of the function.
+
+        It reads its arguments before the op and after it: a compiler takes the two for one unless
+        the op declares that it writes. Opaque consumers read only those that eager mode writes to.
+        """
+        drawn, plan = self.case.inputs(), self.plan
+        produced = _producible(drawn) if self.form.producers else frozenset()
+        produce, consume = opaque_ops()
+        code = Straight(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
+        used = [f"used_{index}" for index in range(len(drawn.tensors()))]
+        for index, name in enumerate(used):
+            given = f"tensors[{index}]"
+            code.line(f"{name} = produce({given})" if index in produced else f"{name} = {given}")
+        before = [f"before_{place}" for place in range(len(plan.before))]
+        for name, (index, kind) in zip(before, plan.before, strict=True):
+            code.line(f"{name} = {consumer(kind, used[index])}")
+        code.line(f"result = {code.call(drawn, used)}")
+        returned = returned_tensors(self.case.op, self.case.eager.result)
+        if returned is None:
+            code.line("returned = tensors_of(result)")
+            returned = [f"returned[{index}]" for index in range(len(self.case.eager.outputs))]
+        consumed = [consumer(kind, returned[index]) for index, kind in plan.outputs]
+        after = [consumer(kind, used[index]) for index, kind in plan.after]
+        code.line(f"return result, [{', '.join(consumed)}], [{', '.join([*before, *after])}]")
+        return code
+
+    @functools.cached_property
+    def plan(self) -> _Plan:
+        """What is consumed, and how."""
+        eager, form = self.case.eager, self.form.consumers
+        if form == "none":
+            return _Plan((), (), ())
+        sized_by_data = data_dependent(self.case.inputs())
+        if any(one.alias_info is not None for one in self.case.op.schema.returns):
+            form = "opaque"  # torch 2.13 and 2.15 generate code that overwrites a returned argument
+        outputs = _kinds([tensor for _, tensor in eager.outputs], form, sized_by_data)
+        declared = _written(eager.arguments)
+        after = _kinds([tensor for _, tensor in eager.arguments.tensors()], form)
+        if form == "opaque":
+            # What nobody writes to reads the same before and after, and each reader takes 10 ms or more.
+            told = {*declared, *_changed(self.case.inputs(), eager.arguments)}
+            after = tuple((index, kind) for index, kind in after if index in told)
+        before = tuple((index, kind) for index, kind in after if index not in declared)
+        return _Plan(outputs, before, after)
+
+    def compiled(self, backend: Any, *, dynamic: bool) -> Function:
+        """The function compiled; with `dynamic`, sizes that are marked so may vary."""
+        options: dict[str, Any] = {} if dynamic else {"dynamic": False}
+        return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
+
+    def run(self, function: Function, arguments: Arguments) -> Seen:
+        """Call the function, or its compiled twin."""
+        rng.seed(self.case.seed)
+        result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
+        outputs = output_leaves(result)
+        returned = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
+        given = [name for name, _ in arguments.tensors()]
+        plan = self.plan
+        readers = [f"{given[index]} before the op" for index, _ in plan.before]
+        readers += [f"{given[index]} after the op" for index, _ in plan.after]
+        return Seen(
+            arguments,
+            outputs,
+            list(zip([returned[index] for index, _ in plan.outputs], consumed, strict=True)),
+            list(zip(readers, read, strict=True)),
+        )
+
+    def without_op(self) -> tuple[Function, list[torch.Tensor]]:
+        """What stands around the op without the op, and the tensors that it is given."""
+        eager, plan = self.case.eager, self.plan
+        given = [tensor.detach() for _, tensor in eager.arguments.tensors()]
+        tensors = given + [tensor.detach() for _, tensor in eager.outputs]
+        produced = _producible(eager.arguments) if self.form.producers else frozenset()
+        consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
+        consumed += [*plan.before, *plan.after]
+        produce, consume = opaque_ops()
+        code = Straight(produce=produce, consume=consume, **HELPERS)
+        handed = ", ".join(f"produce(tensors[{index}])" for index in produced)
+        read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
+        code.line(f"return [{handed}], [{read}]")
+        return code.function("surroundings"), tensors
+
+
+def _written(arguments: Arguments) -> list[int]:
+    """The positions among the tensors of the arguments that the schema says are written to."""
+    mutated = arguments.op.mutated
+    return [
+        index for index, (name, _) in enumerate(arguments.tensors()) if base_name(name) in mutated
+    ]
+
+
+def _changed(before: Arguments, after: Arguments) -> list[int]:
+    """The positions among the tensors of the arguments of those that a call has changed."""
+    pairs = zip(before.tensors(), after.tensors(), strict=True)
+    return [index for index, ((_, one), (_, two)) in enumerate(pairs) if not same_bits(one, two)]
+
+
+def _producible(arguments: Arguments) -> frozenset[int]:
+    """The positions of the tensors that another op can hand over with the very same strides."""
+    tensors = [tensor for _, tensor in arguments.tensors()]
+    homes = [tensor.untyped_storage().data_ptr() for tensor in tensors if is_plain(tensor)]
+    written = _written(arguments)
+    return frozenset(
+        index
+        for index, tensor in enumerate(tensors)
+        if index not in written and is_dense(tensor) and _count(homes, tensor) == 1
+    )
+
+
+def _count(homes: list[int], tensor: torch.Tensor) -> int:
+    own = tensor.untyped_storage().data_ptr()
+    return homes.count(own) if own else 1  # tensors without elements have no storage to share
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor fills its memory from the start, without gaps and overlaps."""
+    if not is_plain(tensor) or tensor.storage_offset() or tensor.is_conj() or tensor.is_neg():
+        return False
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _kinds(
+    tensors: Sequence[torch.Tensor], form: str, sized_by_data: frozenset[int] = frozenset()
+) -> tuple[tuple[int, str], ...]:
+    kinds = [_kind(tensor, form, index in sized_by_data) for index, tensor in enumerate(tensors)]
+    return tuple((index, kind) for index, kind in enumerate(kinds) if kind)
+
+
+def _kind(tensor: torch.Tensor, form: str, sized_by_data: bool) -> str:
+    """How a tensor is consumed; not at all where the compiler could fail for a right op."""
+    if not is_plain(tensor):
+        return ""
+    if form == "generated" or sized_by_data:  # views of such sizes are beyond torch 2.4
+        if tensor.dtype in _FLOATING:
+            return "double"
+        if tensor.dtype in _INTEGRAL:
+            return "invert"
+    return "" if sized_by_data else "opaque"
+
+
+@functools.cache
+def opaque_ops() -> tuple[Any, Any]:
+    """Two ops that copy: one keeps the strides of a dense tensor, the other gives contiguous ones."""
+    ops = torch.ops.pytest_customop
+    signature = "(Tensor x) -> Tensor"
+
+    @torch.library.custom_op("pytest_customop::produce", mutates_args=(), schema=signature)
+    def produce(x: torch.Tensor) -> torch.Tensor:
+        return _empty_twin(x).copy_(x)
+
+    produce.register_fake(_empty_twin)
+
+    def keep_none(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+
+    def read(ctx: Any, grad: torch.Tensor | None) -> torch.Tensor | None:
+        # As a consumer reads: by the strides that fake kernels promised.
+        return None if grad is None else ops.consume(grad.unsqueeze(0)).squeeze(0)
+
+    produce.register_autograd(read, setup_context=keep_none)
+
+    # Without custom_op's layers, which every tracing of a graph goes through: it has no gradients.
+    torch.library.define("pytest_customop::consume", signature)
+    torch.library.impl("pytest_customop::consume", "default", _contiguous_copy)
+    torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape))
+    return ops.produce.default, ops.consume.default
+
+
+def _contiguous_copy(x: torch.Tensor) -> torch.Tensor:
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _empty_twin(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=x.device)

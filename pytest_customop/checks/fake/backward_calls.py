@@ -1,0 +1,93 @@
+"""The custom ops that a backward calls, with the arguments that they really get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ... import compat
+from ...cases.arguments import Arguments
+from ...cases.case import Case, Run, gradients
+from ...cases.fake_run import fake_run, kernel_failure, refuse_unfakeable
+from ...declare.ops import Op, is_authors
+from .metadata import Compared, Reading, compare
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a custom op, made by a backward.
+
+    Args:
+        before: copies of its arguments from before the call, with their strides and offsets.
+        real: the call itself.
+    """
+
+    before: Arguments
+    real: Run
+
+    @property
+    def op(self) -> str:
+        """The name of the op that was called."""
+        return self.real.arguments.op.name
+
+    def compared(self, caller: str) -> list[Compared]:
+        """The call repeated on fake tensors: its outputs, fake beside real.
+
+        Raises:
+            CheckFailed: if it raises on fake tensors.
+            CheckSkipped: if torch has no fake twin of an argument or of an output.
+        """
+        refuse_unfakeable(self.real)
+        with torch.no_grad():
+            fake = fake_run(self.before)
+        if fake.error is not None:
+            raise kernel_failure(self.op, fake.error, caller)
+        return compare(fake.run, self.real, Reading(fake.mode), gradients=False)
+
+
+def backward_calls(case: Case) -> list[Call]:
+    """Run the op and its backward, and return what custom ops the backward called, in order.
+
+    Calls that differ in values only are returned once.
+
+    Raises:
+        Exception: what the backward raises.
+    """
+    run = case.run(case.inputs())
+    outputs = run.differentiable_outputs
+    grad_outputs = case.grad_outputs(outputs)
+    calls: dict[str, Call] = {}
+
+    def observe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not is_authors(func):
+            return func(*args, **kwargs)
+        arguments = Arguments(Op(func, compat.overload_name(func)), args, kwargs)
+        key = _signature(arguments)
+        before = None if key in calls else arguments.copy()
+        result = func(*args, **kwargs)
+        if before is not None:
+            calls[key] = Call(before, Run(arguments, result))
+        return result
+
+    with compat.observe_calls(observe):
+        gradients(run.arguments, outputs, grad_outputs)
+    return list(calls.values())
+
+
+def _signature(arguments: Arguments) -> str:
+    """What decides the metadata of a call's results."""
+    parts = [arguments.op.name]
+    for name, value in arguments.named():
+        if isinstance(value, torch.Tensor):
+            strides = tuple(value.stride()) if value.layout == torch.strided else ()
+            known = (value.dtype, value.device, value.layout, tuple(value.shape), strides)
+            parts.append(f"{name}={known}{_offset(value)}")
+        else:
+            parts.append(f"{name}={value!r}")
+    return " ".join(parts)
+
+
+def _offset(tensor: torch.Tensor) -> int:
+    return int(tensor.storage_offset()) if tensor.layout == torch.strided else 0

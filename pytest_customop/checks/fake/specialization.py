@@ -1,0 +1,151 @@
+"""Fake kernels at symbolic sizes: which sizes they turn into constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import compat
+from ...cases.case import Case, gradients
+from ...cases.fake_run import FakeRun, fake_run, shapes_of
+from ...cases.resize import Place, places
+
+
+@dataclass(frozen=True)
+class Pin:
+    """Sizes that were turned into a constant, alone or together.
+
+    Args:
+        places: where they are.
+        line: of the fake kernel that did it, where torch can tell.
+        relation: what was found to be constant, if it is not the size itself: `Eq(s0*s1, 12)`.
+        culprit: `the fake kernel`, or `the backward`.
+    """
+
+    places: tuple[Place, ...]
+    line: str | None
+    relation: str | None
+    culprit: str
+
+    def __str__(self) -> str:
+        dims: dict[int, list[str]] = {}
+        for place in self.places:
+            dims.setdefault(place.size, []).append(f"dim {place.dim} of `{place.argument}`")
+        return " and ".join(f"size {size} at {', '.join(where)}" for size, where in dims.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A call on symbolic sizes, and what it assumed about them.
+
+    Args:
+        fake: the call.
+        pins: the sizes that became constants.
+        backward_error: what its backward raised, if that was run.
+    """
+
+    fake: FakeRun
+    pins: tuple[Pin, ...] = ()
+    backward_error: Exception | None = None
+
+    def bindings(self, case: Case) -> dict[Any, int] | None:
+        """What the symbols stand for in a case; None if it is not one of those that were traced."""
+        found = self.fake.bindings(case.eager.arguments)
+        if found is None or not all(
+            compat.substitute(relation, found) is True
+            for relation, _ in compat.guards(self.fake.mode)
+        ):
+            return None
+        return found
+
+
+def trace(case: Case, *, backward: bool) -> Traced:
+    """Call the op on symbolic sizes, every one of its own, and its backward after it.
+
+    Args:
+        case: whose int arguments stay numbers.
+        backward: whether to run the backward, if the call works.
+    """
+    fake = fake_run(shapes_of(case), symbolic=True)
+    if fake.error is not None:
+        return Traced(fake)
+    pins = _pins(case, fake, "the fake kernel")
+    if not backward:
+        return Traced(fake, tuple(pins))
+    error = fake_gradients(fake)
+    if error is not None:
+        return Traced(fake, tuple(pins), error)
+    before = {place for pin in pins for place in pin.places}
+    for pin in _pins(case, fake, "the backward"):
+        if not before.issuperset(pin.places):
+            pins.append(pin)
+    return Traced(fake, tuple(pins))
+
+
+def fake_gradients(fake: FakeRun) -> Exception | None:
+    """Run the backward of a call on fake tensors; returns what it raises."""
+    outputs = fake.run.differentiable_outputs
+    try:
+        with compat.enter_fake_mode(fake.mode):
+            grad_outputs = [tensor.detach().clone() for _, tensor in outputs]
+            gradients(fake.run.arguments, outputs, grad_outputs)
+    except Exception as error:  # whatever a backward raises is a result here
+        return error
+    return None
+
+
+def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
+    """The sizes that are constant now: those of one number together, then those in relations."""
+    origins = {place: fake.origins[place.argument, "size", place.dim] for place in places(case)}
+    now = dict(fake.run.arguments.tensors())
+    constant: dict[int, list[Place]] = {}
+    for place, origin in origins.items():
+        size = now[place.argument].shape[place.dim]
+        if getattr(origin, "is_Symbol", False) and compat.is_constant_size(size):
+            constant.setdefault(place.size, []).append(place)
+    assumed = compat.guards(fake.mode)
+    pins = [
+        Pin(tuple(group), _line({origins[place] for place in group}, assumed), None, culprit)
+        for group in constant.values()
+    ]
+    done = {origins[place] for group in constant.values() for place in group}
+    values = fake.bindings(case.eager.arguments) or {}
+    for relation, line in assumed:
+        if relation.free_symbols <= done or not _pinning(relation, values):
+            continue
+        among = tuple(place for place in origins if origins[place] in relation.free_symbols)
+        if among:
+            pins.append(Pin(among, line, str(relation), culprit))
+            done |= relation.free_symbols
+    return pins
+
+
+def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | None:
+    """The line that made these symbols constants: the first that compared nothing else."""
+    alone = [line for relation, line in assumed if relation.free_symbols <= symbols]
+    return alone[0] if alone else None
+
+
+def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
+    """Whether a relation holds at these values only: an equation with a number that no neighbour fulfils.
+
+    Divisibility is none, nor a comparison of sizes with each other, nor `n // 8 == 1`.
+    """
+    if getattr(relation, "rel_op", None) != "==" or "Mod" in str(relation):
+        return False
+    symbols = relation.free_symbols
+    if not (relation.lhs.is_number or relation.rhs.is_number) or not symbols <= set(values):
+        return False
+    return all(
+        compat.substitute(relation, {**values, **changed}) is False
+        for changed in _neighbours({symbol: values[symbol] for symbol in symbols})
+    )
+
+
+def _neighbours(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+    for step in (-1, 1):
+        yield {symbol: value + step for symbol, value in values.items()}
+        for symbol, value in values.items():
+            yield {symbol: value + step}
+    yield {symbol: 2 * value for symbol, value in values.items()}

@@ -1,0 +1,299 @@
+"""Finite differences: a function of tensors, seen as a function of real vectors.
+
+Each input is moved through the coordinates of its own memory, so that it keeps its strides and its
+offset, and an expanded one stays expanded. A complex number is two real ones, with gradients by
+torch's convention: autograd itself does the conversion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....cases.tensors import Copier
+
+Named = list[tuple[str, Tensor]]
+ROUNDING = 2.0**-52
+
+
+class CallError(Exception):
+    """The function raised; `error` is what it raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.error = error
+
+
+class BackwardError(CallError):
+    """The backward of the function raised."""
+
+
+class OutputsChanged(Exception):
+    """A step along the inputs changed the number, the shape or the dtype of the outputs."""
+
+
+class _Place(torch.autograd.Function):
+    """Values put into the memory layout of another tensor; to autograd it is the identity."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, like: Tensor) -> Tensor:
+        ctx.shape = values.shape
+        if _is_simple(like):
+            return values.to(like.dtype, copy=True)
+        placed = Copier()(like)
+        placed[_distinct(placed)].copy_(values)
+        return placed
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.sum_to_size(ctx.shape), None
+
+
+def _is_simple(tensor: Tensor) -> bool:
+    """Whether a plain copy has the layout of this tensor."""
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    flagged = tensor.is_conj() or tensor.is_neg()
+    return whole and tensor.is_contiguous() and not flagged
+
+
+def _distinct(tensor: Tensor) -> tuple[slice, ...]:
+    """The part of a tensor without the repetitions of its dims with stride 0."""
+    return tuple(slice(1) if stride == 0 else slice(None) for stride in tensor.stride())
+
+
+def _overlaps(tensor: Tensor) -> bool:
+    """Whether two elements may lie at one address."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+class Coordinates:
+    """The elements of one tensor as a real vector, and back.
+
+    Elements that share an address, as those of an expanded tensor do, are one coordinate.
+    """
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name = name
+        kept = tensor.detach()
+        self.like = kept.contiguous() if _overlaps(kept[_distinct(kept)]) else kept
+        self.shape = self.like[_distinct(self.like)].shape
+
+    def read(self) -> Tensor:
+        """The values that the tensor has."""
+        return flat(self.like[_distinct(self.like)]).clone()
+
+    def tensor(self, vector: Tensor) -> Tensor:
+        """A tensor with these values, in storage of its own, laid out like the original."""
+        if self.like.is_complex():
+            values = torch.view_as_complex(vector.reshape(*self.shape, 2))
+        else:
+            values = vector.reshape(self.shape)
+        placed: Tensor = _Place.apply(values, self.like)
+        return placed
+
+    def where(self, index: int) -> str:
+        """A coordinate in words: `[0, 2]`, or `[0, 2] (imaginary part)`."""
+        return element_name(index, tuple(self.shape), self.like.is_complex())
+
+
+def element_name(index: int, shape: tuple[int, ...], is_complex: bool) -> str:
+    """The element that a position in a flat vector stands for."""
+    part = ""
+    if is_complex:
+        index, imaginary = divmod(index, 2)
+        part = " (imaginary part)" if imaginary else " (real part)"
+    where: list[int] = []
+    for size in reversed(shape):
+        index, position = divmod(index, size)
+        where.insert(0, position)
+    return f"{where if where else ''}{part}"
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """The real numbers of a tensor as a float64 vector; differentiable."""
+    value = tensor.resolve_conj().resolve_neg()
+    if value.is_complex():
+        value = torch.view_as_real(value)
+    return value.reshape(-1).to(torch.float64)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a function: its name, shape and dtype, and its values at the point."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    values: Tensor
+
+    def where(self, index: int) -> str:
+        """An element in words."""
+        return element_name(index, self.shape, self.dtype.is_complex)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Difference quotients along one direction of one input, a vector an output.
+
+    Args:
+        step: the direction as it was taken, rounding included.
+        ahead, behind: the one-sided differences.
+        centre: the central difference.
+        wide: the central difference at a larger step; NaN where that step cannot be taken.
+    """
+
+    step: Tensor
+    ahead: list[Tensor]
+    behind: list[Tensor]
+    centre: list[Tensor]
+    wide: list[Tensor]
+
+
+class VectorFunction:
+    """A function of tensors as one of real vectors, at one point.
+
+    Args:
+        inputs: the tensors that it is differentiated by, with their names.
+        call: takes one tensor an input and returns the named outputs; raises `CallError`.
+        point: the vectors to look at; None takes the values of the inputs.
+
+    Raises:
+        CallError: the function raises at the point.
+    """
+
+    def __init__(self, inputs: Named, call: Callable[[list[Tensor]], Named]) -> None:
+        self.inputs = [Coordinates(name, tensor) for name, tensor in inputs]
+        self._call = call
+        self._names: set[str] | None = None
+        self._start([one.read() for one in self.inputs])
+
+    def _start(self, point: list[Tensor]) -> None:
+        self.point = point
+        self._leaves = _leaves(point)
+        named = self._outputs(self._leaves)
+        self._values = [flat(tensor) for _, tensor in named]
+        self.outputs = [
+            Output(name, tuple(tensor.shape), tensor.dtype, values.detach())
+            for (name, tensor), values in zip(named, self._values, strict=True)
+        ]
+        self._names = {name for name, _ in named}
+
+    def moved(self, point: list[Tensor]) -> VectorFunction:
+        """The same function at another point.
+
+        Raises:
+            OutputsChanged: outputs are missing there.
+        """
+        other = object.__new__(VectorFunction)
+        other.inputs, other._call, other._names = self.inputs, self._call, self._names
+        other._start(point)
+        if other._names != self._names:
+            raise OutputsChanged
+        return other
+
+    def _outputs(self, vectors: Sequence[Tensor]) -> Named:
+        tensors = [one.tensor(vector) for one, vector in zip(self.inputs, vectors, strict=True)]
+        named = [(name, tensor) for name, tensor in self._call(tensors) if tensor.numel() > 0]
+        if self._names is None:
+            return [(name, tensor) for name, tensor in named if tensor.requires_grad]
+        return [(name, tensor) for name, tensor in named if name in self._names]
+
+    def __call__(self, *vectors: Tensor) -> tuple[Tensor, ...]:
+        """The outputs as vectors, with a graph to the given vectors.
+
+        Raises:
+            OutputsChanged: they are not of the shapes and dtypes that they have at the point.
+        """
+        named = self._outputs(vectors)
+        found = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
+        if found != [(one.name, one.shape, one.dtype) for one in self.outputs]:
+            raise OutputsChanged
+        return tuple(flat(tensor) for _, tensor in named)
+
+    def leaves(self) -> list[Tensor]:
+        """The vectors of the point as leaves of a graph; not to be written to."""
+        return _leaves(self.point)
+
+    def at(self, index: int, vector: Tensor) -> list[Tensor]:
+        """The outputs with one input put elsewhere, without a graph."""
+        vectors = list(self.point)
+        vectors[index] = vector
+        return [value.detach() for value in self(*_leaves(vectors))]
+
+    def again(self) -> list[Tensor]:
+        """The outputs at the point, computed once more."""
+        return [value.detach() for value in self(*self.leaves())]
+
+    def vjp(self, weights: Mapping[int, Tensor]) -> list[Tensor | None]:
+        """The gradient of the weighted outputs by each input; None where none arrives.
+
+        Args:
+            weights: a vector an output, by its position.
+
+        Raises:
+            BackwardError: the backward raises.
+        """
+        try:
+            return self._differentiate(weights)
+        except Exception:  # perhaps it cannot run twice on one graph
+            self._start(self.point)
+        try:
+            return self._differentiate(weights)
+        except Exception as error:
+            raise BackwardError(error) from error
+
+    def _differentiate(self, weights: Mapping[int, Tensor]) -> list[Tensor | None]:
+        found = torch.autograd.grad(
+            [self._values[output] for output in weights],
+            self._leaves,
+            [weight.to(self.outputs[output].values) for output, weight in weights.items()],
+            allow_unused=True,
+            retain_graph=True,
+        )
+        return [None if gradient is None else gradient.detach() for gradient in found]
+
+    def slopes(self, index: int, direction: Tensor, eps: float) -> Slopes:
+        """Difference quotients along a direction of one input."""
+        here = self.point[index]
+        ends = [here + sign * eps * direction for sign in (1, -1)]
+        above, below = (self.at(index, end) for end in ends)
+        reach = eps * _larger_step(here, eps)
+        try:
+            far, near = (self.at(index, here + sign * reach * direction) for sign in (1, -1))
+            wide = [(one - other) / (2 * reach) for one, other in zip(far, near, strict=True)]
+        except (CallError, OutputsChanged):
+            wide = [torch.full_like(one.values, torch.nan) for one in self.outputs]
+        base = [one.values for one in self.outputs]
+        return Slopes(
+            step=(ends[0] - ends[1]) / (2 * eps),
+            ahead=[(one - zero) / eps for one, zero in zip(above, base, strict=True)],
+            behind=[(zero - one) / eps for one, zero in zip(below, base, strict=True)],
+            centre=[(one - other) / (2 * eps) for one, other in zip(above, below, strict=True)],
+            wide=wide,
+        )
+
+
+def _larger_step(point: Tensor, eps: float) -> float:
+    """How many `eps` a second step takes: small beside the values, a power of two for grids."""
+    size = float(point.abs().max()) or 1.0
+    ratio = 3e-5 * size / eps
+    return float(2 ** math.floor(math.log2(min(max(ratio, 2.0), 1024.0))))
+
+
+def _leaves(vectors: Sequence[Tensor]) -> list[Tensor]:
+    return [vector.detach().requires_grad_() for vector in vectors]
+
+
+def largest(values: Tensor) -> float:
+    """The largest magnitude, NaN and inf left out."""
+    return float(values.abs().nan_to_num(0.0, 0.0, 0.0).max())

@@ -1,0 +1,313 @@
+"""What `torch.library.opcheck` raises, in words of the op: its text is long and hides the cause."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ... import compat
+from ...cases.case import Case, gradients
+from ...cases.fake_run import fake_run, kernel_failure
+from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
+from ...core.paths import PACKAGE_PREFIX
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
+from ..compile.harness import opaque_ops
+
+# What torch's utilities say of the op -> the code of the finding, and the message in our words.
+# The first word is the utility; "" is any.
+_VERDICTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "test_schema",
+        r"Argument (\w+) is not defined as mutable but was mutated",
+        "undeclared-mutation",
+        "argument {0} is written to, and the schema does not say so",
+    ),
+    (
+        "test_schema",
+        r"Argument (\w+) is not defined to alias output but was aliasing",
+        "undeclared-alias",
+        "an output shares memory with argument {0}, and the schema does not say so",
+    ),
+    (
+        "test_schema",
+        r"`?outputs\[(\d+)\] is (\w+)",
+        "undeclared-alias",
+        "output {0} is the argument {1} itself, and the schema does not say so",
+    ),
+    (
+        "test_schema",
+        r"Outputs (\d+) and (\d+) alias unexpectedly",
+        "undeclared-alias",
+        "outputs {0} and {1} share memory, and the schema does not say so",
+    ),
+    (
+        "",
+        r"may not alias any inputs",
+        "undeclared-alias",
+        "an output is an argument, or shares memory with an argument or another output",
+    ),
+    (
+        "",
+        RETURNED_ARGUMENT.pattern,
+        "untagged-returned-argument",
+        f"{{0}} {RETURNED_TOLD}",
+    ),
+    (
+        "test_autograd_registration",
+        r"at least one output of this operator has requires_grad=True but",
+        "autograd-registration",
+        "an output requires gradients, and no autograd kernel is registered at an autograd key",
+    ),
+    (
+        "test_faketensor",
+        r"mismatch in number of returns (\d+) != (\d+)",
+        "fake-shape-mismatch",
+        "the fake kernel returns {0} outputs, the real one {1}",
+    ),
+    (
+        "test_faketensor",
+        r"mismatched number of tensor outputs",
+        "fake-shape-mismatch",
+        "where one kernel returns a tensor, the other returns none",
+    ),
+    (
+        "test_faketensor",
+        r"mismatch in (outputs_\w+) check (\w+) != (\w+)",
+        "fake-alias-mismatch",
+        "{0} is {1} with the fake kernel and {2} with the real one",
+    ),
+    (
+        "test_faketensor",
+        r"mismatched (requires_grad|storage offset)",
+        "fake-metadata-mismatch",
+        "{0} differs between fake and real kernel",
+    ),
+    (
+        "test_faketensor",
+        r"Shapes (.*?) and (.*?) are not equal",
+        "fake-shape-mismatch",
+        "the real shape is {0}, the fake one {1}",
+    ),
+    (
+        "test_faketensor",
+        r"Dtypes (\S+) and (\S+) are not equal",
+        "fake-dtype-mismatch",
+        "the real dtype is {0}, the fake one {1}",
+    ),
+    (
+        "test_faketensor",
+        r"Devices (\S+) and (\S+) are not equal",
+        "fake-device-mismatch",
+        "the real device is {0}, the fake one {1}",
+    ),
+    (
+        "test_faketensor",
+        r"Strides are (.*?) and (.*?) \(mismatched",
+        "fake-stride-mismatch",
+        "the real strides are {0}, the fake ones {1}",
+    ),
+)
+_WHERE = re.compile(r"mismatched tensor metadata for output\[(\d+)\]")
+_CALLED = re.compile(r"When comparing the output of (\S+) on FakeTensor")
+_DIFFERENT = re.compile(r"(Outputs|Gradients) of the operator are different in eager-mode")
+_OURS_AND_TORCHS = (PACKAGE_PREFIX, str(Path(torch.__file__).parent))
+# Where torch's utilities do their own work (file, function): what is raised there, and is no verdict,
+# is not about the op.
+_CHECKING = (
+    ("_subclasses/schema_check_mode.py", ""),
+    ("_subclasses/fake_utils.py", ""),
+    ("testing/_internal/optests/", ""),
+    ("_dynamo/utils.py", "clone"),
+    ("fx/proxy.py", "create_arg"),
+)
+
+
+def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | CheckSkipped:
+    """What a failure of a utility of `torch.library.opcheck` says: of the op, or of the utility.
+
+    Args:
+        case: whose op it was called with.
+        name: of the utility.
+        error: what it raised.
+    """
+    links = list(chain(error))
+    root = links[-1]
+    texts = "\n".join(str(link) for link in reversed(links))
+    different = _DIFFERENT.search(texts)
+    if different:
+        return _different(case, different.group(1), root, texts)
+    return (
+        _verdict(case, name, texts)
+        or _limit(case, name, root)
+        or _kernel(case, name, links)
+        or _backward(case)
+        or fail("opcheck-failure", f"{name}: {error_line(root)}", traceback_text(root))
+    )
+
+
+def _verdict(case: Case, name: str, texts: str) -> CheckFailed | None:
+    for utility, pattern, code, message in _VERDICTS:
+        found = re.search(pattern, texts) if utility in ("", name) else None
+        if found is None or (code == "untagged-returned-argument" and not case.op.mutated):
+            continue
+        output, called = _WHERE.search(texts), _CALLED.search(texts)
+        text = message.format(*(_argument(case, word) for word in found.groups()))
+        text = f"output {output.group(1)}: {text}" if output else text
+        if called and called.group(1) != str(case.op.overload):
+            text = f"{called.group(1)}, called inside: {text}"
+        start, end = texts.rfind("\n", 0, found.start()) + 1, texts.find("\n", found.end())
+        return fail(code, text, f"torch's words: {texts[start : end if end > 0 else None].strip()}")
+    return None
+
+
+def _argument(case: Case, word: str) -> str:
+    """The name in the schema: torch's checker calls an argument `self` by another name."""
+    names = [argument.name for argument in case.op.arguments]
+    return "self" if word == "input" and "input" not in names and "self" in names else word
+
+
+def _different(
+    case: Case, what: str, root: BaseException, texts: str
+) -> CheckFailed | CheckSkipped:
+    """Values that differ between eager mode and AOTDispatcher's tracing."""
+    if _has_nan(case, gradients=what == "Gradients"):
+        return skip(
+            "checker-limit",
+            f"{what.lower()} contain NaN, which torch's comparison takes to differ from itself; "
+            "compile.static and compile.dynamic compare with NaN equal to NaN",
+        )
+    if case.op.nondeterministic:
+        return skip("checker-limit", "torch compares the values of an op that is tagged random")
+    if not _repeats(case):
+        return skip(
+            "nondeterministic",
+            "the op gives other values each time it runs: tag it with "
+            "torch.Tag.nondeterministic_seeded if it should",
+        )
+    details = [line.strip() for line in str(root).splitlines() if line.strip()]
+    mine = "" if str(root).startswith(what) else ": " + " ".join(details)
+    message = f"{what.lower()} differ between eager mode and AOTDispatcher's tracing{mine}"
+    return fail("opcheck-failure", message, texts)
+
+
+def _has_nan(case: Case, *, gradients: bool) -> bool:
+    tensors = [tensor for _, tensor in case.eager.outputs]
+    if gradients:
+        tensors += _gradients_of_sums(case)
+    return any(bool(torch.isnan(_wide(tensor)).any()) for tensor in tensors)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    value = readable(tensor)
+    return value.to(torch.complex64) if value.dtype == torch.complex32 else value
+
+
+def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
+    """The gradients that torch's utility looks at: of the sum of all outputs."""
+    run = case.run(case.inputs())
+    outputs = run.differentiable_outputs
+    found = gradients(run.arguments, outputs, [torch.ones_like(tensor) for _, tensor in outputs])
+    return [gradient for gradient in found.values() if gradient is not None]
+
+
+def _repeats(case: Case) -> bool:
+    """Whether eager mode gives the same values again."""
+    again = case.run(case.inputs())
+    return all(
+        difference(mine, theirs, *case.tolerance(mine.dtype)) is None
+        for (_, mine), (_, theirs) in zip(again.outputs, case.eager.outputs, strict=False)
+    )
+
+
+def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
+    """A failure of the utility itself."""
+    frames = traceback.extract_tb(root.__traceback__)
+    last = (frames[-1].filename.replace("\\", "/"), frames[-1].name) if frames else ("", "")
+    raised_by_utility = any(file in last[0] and function in last[1] for file, function in _CHECKING)
+    if raised_by_utility:
+        why = f"cannot take this op: {error_line(root)}"
+        if "can't be cast to the desired output type" in str(root):
+            why = (
+                "adds all outputs up in the dtype of the first one, which is no floating-point one"
+            )
+        return skip("checker-limit", f"torch's {name} {why}")
+    run = case.eager
+    for place, tensor in (*run.arguments.tensors(), *run.outputs):
+        if not is_plain(tensor):
+            text = f"torch's {name} fails where {place} is {kind_of(tensor)}: {error_line(root)}"
+            return skip("checker-limit", text)
+        if _fails_anyway(name, tensor):
+            kind = str(tensor.dtype).removeprefix("torch.")
+            text = f"torch's {name} fails for every op on {kind} tensors: {error_line(root)}"
+            return skip("checker-limit", text)
+    refused = case.run(case.inputs().map(_dense_copy)).error
+    if name == "test_aot_dispatch_dynamic" and refused is not None:
+        text = f"calls the op on dense copies, which it refuses: {error_line(refused)}"
+        return skip("checker-limit", f"torch's {name} {text}")
+    again = case.inputs()
+    within_torch = all(frame.filename.startswith(_OURS_AND_TORCHS) for frame in frames)
+    if within_torch and _passes(name, case.op.overload, again.args, again.kwargs):
+        reason = "failed and then, with the same arguments, did not"
+        return skip("checker-limit", f"torch's {name} {reason}: {error_line(root)}")
+    return None
+
+
+def _fails_anyway(name: str, tensor: torch.Tensor) -> bool:
+    """Whether the utility fails for an op that only copies the tensor."""
+    produce, _ = opaque_ops()
+    copied = Copier()(tensor).requires_grad_(tensor.requires_grad)
+    return not _passes(name, produce, (copied,), {})
+
+
+def _dense_copy(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _passes(name: str, overload: Any, args: Any, kwargs: Any) -> bool:
+    try:
+        with quiet():
+            torch.library.opcheck(overload, args, dict(kwargs), test_utils=(name,))
+    except Exception:
+        return False
+    return True
+
+
+def _kernel(case: Case, name: str, links: list[BaseException]) -> CheckFailed | CheckSkipped | None:
+    """A fake kernel that is missing or raises, with plain sizes or symbolic ones."""
+    if name not in ("test_faketensor", "test_aot_dispatch_dynamic"):
+        return None
+    op = case.op.name
+    for link in links:
+        if compat.missing_fake_kernel(link):
+            return kernel_failure(op, link)  # type: ignore[arg-type]
+    try:
+        fake = fake_run(case.inputs())
+        if fake.error is not None:
+            return kernel_failure(op, fake.error)
+        if name == "test_faketensor":
+            return None
+        fake = fake_run(case.inputs(), symbolic=True, scalar_outputs=False)
+    except CheckSkipped as skipped:
+        return skipped
+    if fake.error is None:
+        return None
+    text = f"{op}: with symbolic sizes it raises {error_line(fake.error)}"
+    return fail("fake-not-symbolic", text, traceback_text(fake.error))
+
+
+def _backward(case: Case) -> CheckFailed | None:
+    """A backward that raises in eager mode as well."""
+    if not case.requires_grad:
+        return None
+    try:
+        _gradients_of_sums(case)
+    except Exception as error:
+        text = f"the backward raises {error_line(error)}"
+        return fail("backward-raises", text, traceback_text(error))
+    return None

@@ -1,0 +1,124 @@
+"""Other values for the same tensors, each written so that a script can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ....cases.arguments import Arguments, is_differentiable
+from ....cases.tensors import is_plain
+
+_NAN = "float('nan')"
+# NaNs of both signs differ in their bits; -0.0 and 0.0 differ in nothing else.
+_SPECIAL = f"{_NAN}, -0.0, float('inf'), 0.0, -float('inf'), 1.0, -{_NAN}, -1.0"
+_FINITE = "-0.0, 1.0, torch.finfo(t.real.dtype).tiny, -1.0, torch.finfo(t.real.dtype).max, 0.0"
+
+
+@dataclass(frozen=True)
+class Change:
+    """New values for a floating-point or complex tensor.
+
+    Args:
+        words: after "with": `its floating-point arguments negated`.
+        code: an expression of `t`, the tensor: a tensor of the same shape.
+    """
+
+    words: str
+    code: str
+
+    def apply(self, arguments: Arguments) -> Arguments:
+        """Copies of the arguments with the new values in every floating-point tensor."""
+        changed = arguments.copy()
+        with torch.no_grad():
+            for _, tensor in changeable(changed):
+                write(tensor, self.values(tensor.detach()))
+        return changed
+
+    def values(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The new values for one tensor."""
+        wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
+        found: torch.Tensor = eval(self.code, {"torch": torch, "t": wide})
+        return found
+
+    def script(self) -> str:
+        """The lines that do the same to what `inputs()` returns, in `changed()`."""
+        return _SCRIPT.format(code=self.code)
+
+    def line(self, place: str) -> str:
+        """The line of a script that does the same to one argument."""
+        return f"{place} = (lambda t: ({self.code}).to(t))({place}.detach())"
+
+
+def _cycle(numbers: str) -> str:
+    return (
+        f"torch.tensor([{numbers}], dtype=torch.float64)"
+        ".repeat(t.numel())[: t.numel()].reshape(t.shape).to(t.device)"
+    )
+
+
+ROLLED = "t.flatten().roll(1).reshape(t.shape)"
+OTHERS: Sequence[Change] = (
+    Change("rolled by one and multiplied by -0.5", f"{ROLLED} * -0.5"),
+    Change("rolled by one and halved", f"{ROLLED} * 0.5"),
+    Change("rolled by one", ROLLED),
+)
+EXTREMES: Sequence[Change] = (
+    Change("NaN, infinity, zeros of both signs among them", _cycle(_SPECIAL)),
+    Change("zeros of both signs, tiny and huge numbers among them", _cycle(_FINITE)),
+    Change("negated", "-t"),
+    Change("multiplied by 100", "t * 100"),
+)
+
+# Dtypes that torch does not compute in, and wider ones.
+_WIDE = {
+    torch.float8_e4m3fn: torch.float32,
+    torch.float8_e4m3fnuz: torch.float32,
+    torch.float8_e5m2: torch.float32,
+    torch.float8_e5m2fnuz: torch.float32,
+    torch.complex32: torch.complex64,
+}
+_SCRIPT = """
+def changed():
+    args, kwargs = inputs()
+    with torch.no_grad():
+        for t in tree_leaves((args, kwargs)):
+            if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()):
+                t.copy_({code})
+    return args, kwargs
+"""
+
+
+def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
+    """The tensors whose values may be anything: floating-point and complex ones with elements."""
+    return [
+        (name, tensor)
+        for name, tensor in arguments.tensors()
+        if is_plain(tensor) and is_differentiable(tensor.dtype) and tensor.numel()
+    ]
+
+
+def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """Write values in place, also to a tensor that repeats its elements by stride 0."""
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            tensor, values = tensor.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
+    tensor.copy_(values)
+
+
+def same_places(one: Arguments, other: Arguments) -> bool:
+    """Whether the tensors of two sets of arguments have the same shapes and strides."""
+    pairs = zip(one.tensors(), other.tensors(), strict=True)
+    return all(
+        mine.shape == theirs.shape and (not is_plain(mine) or mine.stride() == theirs.stride())
+        for (_, mine), (_, theirs) in pairs
+    )
+
+
+def write_all(target: Arguments, source: Arguments) -> None:
+    """Give the tensors of one set of arguments the values of another, in place."""
+    with torch.no_grad():
+        for (_, tensor), (_, values) in zip(target.tensors(), source.tensors(), strict=True):
+            if is_plain(tensor) and tensor.numel():
+                write(tensor, values.detach())

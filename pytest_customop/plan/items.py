@@ -1,0 +1,162 @@
+"""What is planned: one item to be, and the case that stands in a cell of the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..cases.arguments import Placement
+from ..cases.case import Case, seed_of
+from ..checks import BODY, Check
+from ..declare.inputs import Sample
+from ..declare.mark import Declaration
+from ..declare.variant import Neighbour
+from ..settings import Settings
+from .cells import Cell, dtype_name, skip_reason
+
+# The parts of an id, by which what is planned is sorted.
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """One item to be: a check, or the test's own body, on a case; or a reason why nothing runs.
+
+    Two plans are equal only if they are the same object: pytest compares parameters, and tensors
+    inside would break that.
+
+    Args:
+        id: unique within its test.
+        case: None for a device that is not there.
+        check: None for the body and for what does not run.
+        skip: why nothing runs.
+        missing_device: the device that is not there.
+    """
+
+    id: str
+    op: str
+    case: Case | None = None
+    check: Check | None = None
+    skip: str | None = None
+    missing_device: str | None = None
+
+    @property
+    def is_body(self) -> bool:
+        """Whether this is the test's own body on a case."""
+        return self.check is None and self.skip is None
+
+    @property
+    def is_neighbour(self) -> bool:
+        """Whether the case is one step away from an author's own."""
+        return self.case is not None and self.case.beside is not None
+
+    @property
+    def check_name(self) -> str:
+        """The check's name in the report; empty where nothing runs."""
+        return self.check.name if self.check else BODY if self.is_body else ""
+
+    def record(self) -> dict[str, Any]:
+        """The part of a result's record that is known before it runs."""
+        placement = self.case.placement if self.case else None
+        return {
+            "op": self.op,
+            "check": self.check_name or None,
+            "device": placement.device if placement else self.missing_device,
+            "dtype": dtype_name(placement.dtype) if placement else None,
+            "requires_grad": placement.requires_grad if placement else None,
+            "layout": placement.layout if placement else None,
+            "sample": self.case.sample_id if self.case else None,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A case in its cell.
+
+    Args:
+        key: the parts of its id.
+        cell: where it stands; a neighbour stands in the cell of its sample.
+        unsupported: why the mark leaves it out; None if it does not.
+    """
+
+    key: Key
+    cell: Cell
+    case: Case
+    unsupported: str | None = None
+
+    def item(self, check: Check | None) -> tuple[Key, Planned]:
+        """A check on the case; None for the test's own body."""
+        name = check.name if check else BODY
+        one = Planned(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
+        return (*self.key, name), one
+
+    def skipped(self, reason: str) -> tuple[Key, Planned]:
+        """One item that stands for all of the case, and does not run."""
+        return self.key, Planned(self.case.id, self.case.op.name, self.case, skip=reason)
+
+    def with_neighbour(self, neighbour: Neighbour, settings: Settings) -> Placed:
+        """The same case, with a neighbour in place of its sample; it differs in nothing else."""
+        name = neighbour.sample.id or ""
+        key = (*self.key[:-1], name)
+        case = replace(
+            self.case,
+            sample=neighbour.sample,
+            id=joined(key),
+            seed=_seed(settings, self.case.op.name, key),
+            sample_id=name,
+            beside=self.case,
+            change=neighbour.words,
+        )
+        return Placed(key, self.cell, case)
+
+
+def joined(key: Key) -> str:
+    """The id of a key."""
+    return "-".join(filter(None, key))
+
+
+def placed(
+    declaration: Declaration, settings: Settings, cell: Cell, sample: Sample, prefix: str
+) -> Placed:
+    """The case of a sample in a cell.
+
+    Args:
+        prefix: what stands for the op in the ids, if anything does.
+    """
+    key: Key = (
+        prefix,
+        cell.device,
+        dtype_name(cell.dtype),
+        "withgrad" if cell.requires_grad else "nograd",
+        "" if cell.layout == "contiguous" else cell.layout,
+        *(f"{name}{value}" for name, value in cell.axes.items()),
+        cell.sample_id,
+    )
+    placement = Placement(
+        device=cell.device,
+        dtype=cell.dtype,
+        requires_grad=cell.requires_grad,
+        layout=cell.layout,
+        cast_real=cell.dtype if declaration.dtypes is not None else None,
+        own_grad=declaration.requires_grad is None,
+    )
+    case = Case(
+        op=declaration.op,
+        sample=sample,
+        placement=placement,
+        id=joined(key),
+        seed=_seed(settings, declaration.op.name, key),
+        tolerances=declaration.tolerances,
+        gradcheck=declaration.gradcheck,
+        backend=settings.backend,
+        sample_id=cell.sample_id,
+        axes=cell.axes,
+        reference=declaration.reference,
+    )
+    return Placed(key, cell, case, skip_reason(declaration, cell))
+
+
+def _seed(settings: Settings, op: str, key: Key) -> int:
+    """The seed of a case: the same one on every device."""
+    off_device = joined((*key[:1], *key[2:]))
+    return seed_of(settings.seed, op, off_device)

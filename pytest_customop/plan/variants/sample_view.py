@@ -1,0 +1,159 @@
+"""A sample whose arguments can be changed one by one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ...cases.arguments import Placement, dtype_of, is_differentiable, wants_grad
+from ...cases.tensors import is_plain
+from ...declare.inputs import Sample, TensorSpec
+from ...declare.ops import Op
+from ...declare.variant import SEPARATOR, Step
+
+
+@dataclass(frozen=True, eq=False)
+class TensorArgument:
+    """One dense tensor among the arguments, an element of a list included.
+
+    Args:
+        path: `x`, or `xs[1]`.
+        spec: its description; a real tensor is described by its values.
+        dtype: the one that it has in the case.
+        mutated: whether the op writes to it.
+        wants_grad: whether it requires gradients in a case with gradients.
+    """
+
+    path: str
+    spec: TensorSpec
+    dtype: torch.dtype
+    mutated: bool
+    wants_grad: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.spec.shape
+
+    @property
+    def floating(self) -> bool:
+        """Whether its dtype is one of floating-point or complex numbers."""
+        return is_differentiable(self.dtype)
+
+    @property
+    def resizable(self) -> bool:
+        """Whether values for another size can be drawn.
+
+        Listed whole numbers are mostly positions, which have to fit each other.
+        """
+        return self.spec.redrawable or (self.floating and self.spec.values is not None)
+
+    @property
+    def listed_whole(self) -> bool:
+        """Whether its values are whole numbers that the author has listed: mostly positions."""
+        return not self.floating and self.spec.values is not None
+
+    @functools.cached_property
+    def counted(self) -> frozenset[int]:
+        """The sizes that listed whole numbers may stand for: the end of offsets, the sum of lengths."""
+        if not self.listed_whole or self.dtype == torch.bool:
+            return frozenset()
+        listed = torch.as_tensor(self.spec.values)
+        if not listed.numel():
+            return frozenset()
+        return frozenset({int(listed.max()), int(listed.max()) + 1, int(listed.sum())})
+
+    @functools.cached_property
+    def span(self) -> tuple[float, float] | None:
+        """The smallest and the largest of its listed values; None where none are listed."""
+        if self.spec.values is None or not self.dtype.is_floating_point:
+            return None
+        listed = torch.as_tensor(self.spec.values).to(torch.float64)
+        finite = listed[listed.isfinite()]
+        return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
+
+    def resized(self, shape: tuple[int, ...]) -> TensorSpec:
+        """The description at another size; listed values give way to some in the same range."""
+        if shape == self.shape:
+            return self.spec
+        if self.spec.redrawable:
+            return replace(self.spec, shape=shape)
+        low, high = self.span or (None, None)
+        if low is not None and low == high:
+            return replace(self.spec, shape=shape, values=None, fill=low)
+        return replace(self.spec, shape=shape, values=None, low=low, high=high)
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """A sample of an op, with its arguments described.
+
+    Args:
+        where: the case's dtype, and what it does to real tensors.
+    """
+
+    op: Op
+    sample: Sample
+    where: Placement
+
+    @functools.cached_property
+    def given(self) -> dict[str, Any]:
+        """The arguments that the sample gives, by schema name."""
+        return {argument.name: value for argument, value in self.op.bind(self.sample)}
+
+    @functools.cached_property
+    def tensors(self) -> list[TensorArgument]:
+        """The dense tensors, in order."""
+        return [*self._tensors()]
+
+    def _tensors(self) -> Iterator[TensorArgument]:
+        for name, value in self.given.items():
+            listed = isinstance(value, (list, tuple))
+            for index, leaf in enumerate(value if listed else [value]):
+                spec = self._described(leaf)
+                if spec is not None:
+                    path = f"{name}[{index}]" if listed else name
+                    dtype = dtype_of(spec, self.where.dtype)
+                    mutated = name in self.op.mutated
+                    grad = wants_grad(spec, self.where.dtype, mutated)
+                    yield TensorArgument(path, spec, dtype, mutated, grad)
+
+    def _described(self, leaf: Any) -> TensorSpec | None:
+        if isinstance(leaf, TensorSpec):
+            return leaf
+        if not isinstance(leaf, torch.Tensor) or not is_plain(leaf):
+            return None
+        cast = self.where.cast_real is not None and is_differentiable(leaf.dtype)
+        return TensorSpec(
+            tuple(leaf.shape),
+            None if cast else leaf.dtype,
+            values=leaf.detach(),
+            requires_grad=leaf.requires_grad if self.where.own_grad else None,
+        )
+
+    def changed(self, step: Step) -> Sample:
+        """The sample with the step taken, which its id says."""
+        values = self._with(step.changes)
+        by_position = [*values][: len(self.sample.args)]
+        for name in step.dropped:
+            values.pop(name, None)
+            if name in by_position:  # those after it are given by name
+                del by_position[by_position.index(name) :]
+        args = tuple(values.pop(name) for name in by_position)
+        return Sample(args, values, f"{self.sample.id}{SEPARATOR}{step.name}")
+
+    def _with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        new = dict(self.given)
+        for path, value in changes.items():
+            name, bracket, index = path.partition("[")
+            if bracket:
+                elements = list(new[name])
+                elements[int(index[:-1])] = value
+                new[name] = type(new[name])(elements)
+            else:
+                new[name] = value
+        return new

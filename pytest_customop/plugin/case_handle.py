@@ -1,0 +1,98 @@
+"""What the fixtures hand to a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..cases.case import Case, Run
+from ..global_state.preserve import preserved_state
+from ..plan.cells import dtype_name
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..run.results import CheckResult
+
+
+class CaseHandle:
+    """One case of a marked test: call it to run the op on fresh inputs.
+
+    `args` and `kwargs` are those of the last call, as they stand after it (so a mutated argument
+    shows what was written, and `.grad` what was accumulated); before the first call, fresh inputs.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._arguments = case.inputs()
+
+    def __call__(self) -> Any:
+        """Run the op on fresh inputs and return its result.
+
+        Raises whatever the op raises. The random streams of the session are left as they were.
+        """
+        with preserved_state():
+            run: Run = self._case.run(self._case.inputs())
+        self._arguments = run.arguments
+        if run.error is not None:
+            raise run.error
+        return run.result
+
+    def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Fresh positional and keyword arguments, in memory of their own."""
+        arguments = self._case.inputs()
+        return arguments.args, dict(arguments.kwargs)
+
+    @property
+    def op(self) -> torch._ops.OpOverload:
+        """The op's overload."""
+        return self._case.op.overload
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments of the last call."""
+        return self._arguments.args
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        """The keyword arguments of the last call."""
+        return self._arguments.kwargs
+
+    @property
+    def device(self) -> str:
+        """The case's device, as on the command line."""
+        return self._case.placement.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The case's dtype."""
+        return self._case.placement.dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether this is a case with gradients."""
+        return self._case.requires_grad
+
+    @property
+    def layout(self) -> str:
+        """The memory layout of the case."""
+        return self._case.placement.layout
+
+    @property
+    def sample_id(self) -> str:
+        """The sample's id, or its position."""
+        return self._case.sample_id
+
+    def __repr__(self) -> str:
+        return f"<customop_case {self._case.op.name} {self._case.id} {dtype_name(self.dtype)}>"
+
+
+class ConformanceError(AssertionError):
+    """Raised by `customop_check`: every finding of the call, in one message."""
+
+    def __init__(self, results: list[CheckResult]) -> None:
+        self.results = results
+        count = f"{len(results)} check{'s' * (len(results) != 1)} failed"
+        names = ", ".join(f"{one.check} ({one.finding or one.outcome})" for one in results)
+        texts = "\n\n".join(str(result) for result in results)
+        super().__init__(f"{count}: {names}\n\n{texts}")

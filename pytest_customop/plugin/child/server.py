@@ -1,0 +1,216 @@
+"""The child's side: a pytest session that collects and runs what it is asked for, as it is asked.
+
+It looks like a worker of pytest-xdist to other plugins: they leave reports, caches and distribution
+to the session that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Generator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+
+from ..session.state import SESSION
+from . import CHILD, is_isolated, names_of, protocol
+from .protocol import Collect, Collected, Names, Run
+
+
+def main(descriptor: int) -> None:
+    """Serve the session at the other end of a connection until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the session
+    os.set_inheritable(descriptor, False)
+    connection: Connection[Any, Any] = Connection(descriptor)
+    start: protocol.Start = connection.recv()
+    stderr = os.fdopen(os.dup(2), "w")
+    faulthandler.enable(stderr)
+    faulthandler.register(signal.SIGUSR1, stderr)
+    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
+    sys.exit(pytest.main(list(start.args), plugins=[Serving(connection, start, stderr)]))
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process, and what it has started, when the session's end of the connection closes."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # nothing but the hang-up
+    poll.poll()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _warm_up() -> None:
+    """Load what the first item would load, in the time that is not counted as its own."""
+    import torch
+
+    from ...global_state.preserve import preserved_state
+
+    torch.compiler.list_backends()  # loads dynamo, as the first call of a custom op does
+    with preserved_state():
+        pass
+
+
+class Serving:
+    """The plugin that makes a pytest session a child."""
+
+    def __init__(
+        self, connection: Connection[Any, Any], start: protocol.Start, stderr: Any
+    ) -> None:
+        self._connection = connection
+        self._start = start
+        self._stderr = stderr
+        self._items: dict[str, dict[Names, pytest.Item]] = {}
+        self._collected: list[pytest.Item] = []
+        self._errors: list[str] = []
+        self._captured = False
+
+    # What kind of session this is
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: Any) -> None:
+        """Before any plugin is configured: what only the session's own process does is off."""
+        self._config = config
+        config.workerinput = {**self._start.workerinput, CHILD: True}
+        config.workeroutput = {}
+        off: dict[str, object] = {
+            "usepdb": False,
+            "lf": False,
+            "failedfirst": False,
+            "newfirst": False,
+        }
+        off |= {"stepwise": False, "cacheclear": False, "maxfail": 0}
+        xdist = {"dist": "no", "distload": False, "numprocesses": None, "tx": []}
+        for name, value in {**off, **xdist, "looponfail": False}.items():
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+        config.option.basetemp = self._start.basetemp
+        config.args = []  # nothing is collected until it is asked for
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Let the terminal's reporter say nothing; other plugins may rely on its being there."""
+        if config.pluginmanager.has_plugin("terminalreporter"):
+            config.get_terminal_writer().write = lambda *_, **__: None  # type: ignore[method-assign]
+        config.stash[SESSION].entering = self._enter
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        """What is about to end this process, for its last words."""
+        print(excrepr, file=self._stderr, flush=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do what is asked, until nobody asks any more."""
+        self._send(protocol.Ready())
+        with contextlib.suppress(EOFError):
+            while not isinstance(asked := self._connection.recv(), protocol.End):
+                if isinstance(asked, Collect):
+                    self._collect(session, asked.path)
+                else:
+                    self._run(session, asked)
+        return True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Everything is torn down; what follows is the end of the process."""
+        with contextlib.suppress(OSError):
+            self._send(protocol.Done())
+
+    def _send(self, message: object) -> None:
+        self._connection.send(message)
+
+    # Collection
+
+    def _collect(self, session: pytest.Session, path: str) -> None:
+        self._collected, self._errors = [], []
+        session.config.args = [path]
+        try:
+            session.config.hook.pytest_collection(session=session)
+        except Exception as error:
+            self._errors.append(str(error))
+        self._items[path] = {names_of(item): item for item in self._collected}
+        if any(is_isolated(item) for item in self._collected):
+            _warm_up()
+        names = frozenset(self._items[path])
+        self._send(Collected(names, "\n".join(self._errors) or None))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Keep every item: the session has already selected those that it asks for."""
+        self._collected = list(items)
+        return (yield)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what went wrong."""
+        if report.failed:
+            self._errors.append(report.longreprtext)
+
+    # Running
+
+    def _run(self, session: pytest.Session, asked: Run) -> None:
+        item: Any = self._items[asked.path][asked.names]
+        item._nodeid = asked.nodeid  # where it depends on the command line, or xdist has changed it
+        following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
+        self._enter(protocol.SETUP)
+        try:
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        except (KeyboardInterrupt, pytest.exit.Exception) as end:
+            session._setupstate.teardown_exact(None)
+            interrupt = isinstance(end, KeyboardInterrupt)
+            code = getattr(end, "returncode", None)
+            self._send(protocol.Ended(interrupt, str(end), code))
+        else:
+            self._send(protocol.Done())
+
+    def _enter(self, phase: str) -> None:
+        self._send(protocol.Phase(phase))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Show the session the file that standard error is captured in; it may be the last trace."""
+        if self._captured:
+            return
+        self._captured = True
+        if os.path.samestat(os.fstat(2), os.fstat(self._stderr.fileno())):
+            return
+        self._send(protocol.Stderr())
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
+            socket.send_fds(same, [b"-"], [2])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """Say that it begins."""
+        self._enter(protocol.TEARDOWN)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Send it."""
+        config = self._config
+        data = config.hook.pytest_report_to_serializable(config=config, report=report)
+        self._send(protocol.Report(data))
+
+    def pytest_warning_recorded(
+        self,
+        warning_message: warnings.WarningMessage,
+        when: str,
+        nodeid: str,
+        location: tuple[str, int, str] | None,
+    ) -> None:
+        """Send it, if it is of a test: what the collection warns of, the session has seen itself."""
+        if when != "runtest":
+            return
+        category: Any = warning_message.category
+        with contextlib.suppress(Exception):
+            pickle.dumps(category)
+            where = (warning_message.filename, warning_message.lineno)
+            text = str(warning_message.message)
+            self._send(protocol.Warned(text, category, *where, when, nodeid, location))
