@@ -36,5 +36,5 @@ def released(session: nox.Session) -> None:
     session.run(
         "pytest", "tests/released", f"--ignore={beside}", "--customop-variants=off", *common
     )
-    # Neighbours of plain examples: compiled kernels that trust their arguments die of some.
+    # Variants of plain examples: compiled kernels that trust their arguments die of some.
     session.run("pytest", beside, "--customop-isolate", "--customop-timeout=60", BESIDE, *common)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
     from .checks import Check
-    from .plan.items import Planned
+    from .plan.items import PlannedItem
 
 hookspec = pluggy.HookspecMarker("pytest")
 hookimpl = pluggy.HookimplMarker("pytest")
@@ -38,11 +38,11 @@ def pytest_customop_device_available(device: str) -> bool | str | None:
 
 
 @hookspec
-def pytest_customop_modify_cases(definition: pytest.Item, planned: list[Planned]) -> None:
+def pytest_customop_modify_cases(definition: pytest.Item, planned: list[PlannedItem]) -> None:
     """Change the planned items of one test in place: drop some, or replace them.
 
     Args:
         definition: the test, with its name, path and markers.
-        planned: the items to be, sorted by id; those of neighbours of the samples among them
-            (`Planned.is_neighbour`).
+        planned: the items to be, sorted by id; those of variants of the samples among them
+            (`PlannedItem.is_variant`).
     """

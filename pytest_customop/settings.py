@@ -35,7 +35,7 @@ class Settings(NamedTuple):
         reports: files to write.
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
-        variants: how many neighbours of the samples are tried: `off`, `quick`, `full`, or a number.
+        variants: how many variants of the samples are tried: `off`, `quick`, `full`, or a number.
         isolate: whether items run in a child process.
         timeout: seconds that an item may take; 0 for any time; None where nothing was asked for.
         memory: gigabytes that the child process may hold; 0 for any number; None as above.
@@ -119,7 +119,7 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
-def refuse_unknown_devices(devices: Iterable[str]) -> None:
+def validate_devices(devices: Iterable[str]) -> None:
     """Raise `ValueError` for a device type that torch does not know. Imports torch."""
     import torch
 
@@ -149,7 +149,7 @@ def dtype_named(name: str) -> torch.dtype:
     return known[name.removeprefix("torch.")]
 
 
-def refuse_unknown_backend(backend: str) -> None:
+def validate_backend(backend: str) -> None:
     """Raise `ValueError` for a backend that is not registered. Imports dynamo."""
     import torch
 
@@ -167,12 +167,12 @@ def validate(settings: Settings, given: Callable[[str], bool]) -> None:
         ValueError: with one line that says what is wrong and what is allowed.
     """
     if given("devices"):
-        refuse_unknown_devices(settings.devices or ())
+        validate_devices(settings.devices or ())
     if given("dtypes"):
         for name in settings.dtypes or ():
             dtype_named(name)
     if given("backend") and settings.backend != "inductor":
-        refuse_unknown_backend(settings.backend)
+        validate_backend(settings.backend)
 
 
 def _raw(config: pytest.Config, name: str) -> Any:
@@ -206,12 +206,12 @@ def _variants(config: pytest.Config) -> str | int:
 
 
 def read_amount(given: str | int) -> str | int:
-    """How many neighbours of a sample are tried; raises `ValueError` for what is no such amount."""
+    """How many variants of a sample are tried; raises `ValueError` for what is no such amount."""
     if given in AMOUNTS:
         return given
     if str(given).isdecimal():
         return int(given) or "off"
-    raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of neighbours a sample")
+    raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of variants a sample")
 
 
 def _amount(config: pytest.Config, name: str, unit: str) -> float | None:

@@ -92,7 +92,7 @@ def test_a_right_formula_is_left_alone(check: str, dtype: torch.dtype, layout: s
     if check not in ("unused", "narrow"):
         assert told is None
     elif told is not None:
-        assert not told.limit
+        assert not told.unjudged
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -101,7 +101,7 @@ def test_any_shape(check: str, shape: tuple) -> None:
     told = judged(check, case(SINE, tensor(*shape)))
     if told is not None:
         assert told.code == "nothing-to-check"
-        assert not told.limit
+        assert not told.unjudged
 
 
 def raises(ctx: Any, *grads: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def noisy(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
 @pytest.mark.parametrize("formula", [raises, noisy])
 def test_what_linear_tells_is_told_once(check: str, formula: Any) -> None:
     one = case(define(lambda x: (x * 2, x * 3), formula, BOTH))
-    assert not skipped(check, one).limit
+    assert not skipped(check, one).unjudged
 
 
 # ------------------------------------------------------------------------------ grad_outputs
@@ -169,7 +169,7 @@ def test_integer_outputs_are_never_used() -> None:
     name = define(lambda x: (x > 0, x * 2, x * 3), formula, schema)
     for check in CHECKS:
         told = judged(check, case(name))
-        assert told is None or not told.limit
+        assert told is None or not told.unjudged
 
 
 # ------------------------------------------------------------------------------------ inputs

@@ -237,7 +237,7 @@ def test_graphs_on_disk_are_taken_by_their_tag_and_nothing_of_them_is_kept(
 @stores
 def test_is_compiling_is_true_where_it_is_asked_to_be() -> None:
     assert not torch.compiler.is_compiling()
-    with compat.as_while_compiling():
+    with compat.compiling_flag_set():
         assert torch.compiler.is_compiling()
     assert not torch.compiler.is_compiling()
 
@@ -248,7 +248,7 @@ def test_what_compilers_are_told_of_an_op_has_its_schema_tags_and_overloads() ->
         "stored_told::op", "(Tensor x) -> Tensor", tags=(torch.Tag.needs_fixed_stride_order,)
     )
     torch.library.define("stored_told::op.other", "(Tensor x, int by) -> Tensor")
-    told = compat.told_of(torch.ops.stored_told.op.default)
+    told = compat.op_fingerprint(torch.ops.stored_told.op.default)
     for part in ("(Tensor x) -> Tensor", "needs_fixed_stride_order", "op.other"):
         assert part in told
 
@@ -279,7 +279,7 @@ def test_the_code_of_functions_that_stand_in_for_an_op_is_told(way: str) -> None
             torch.library.define(name, SCHEMA)
             torch.library.register_fake(name, fake)
         overload = getattr(torch.ops.stored_code, f"{way}{index}").default
-        told.append(compat.told_of(overload).replace(name, "op"))
+        told.append(compat.op_fingerprint(overload).replace(name, "op"))
     assert told[0] == told[1] != told[2]
 
 
@@ -361,7 +361,7 @@ def test_rules_by_which_an_op_is_compiled_are_seen(rule: Any) -> None:
     torch.library.define(name, "(Tensor x) -> Tensor")
     op = getattr(torch.ops.stored_rules, f"op{rule.__name__}").default
     rule(op)
-    assert compat.compiled_by_rule(op) == (rule is not _no_rule)
+    assert compat.has_custom_lowering(op) == (rule is not _no_rule)
 
 
 @stores
@@ -373,12 +373,12 @@ def test_an_op_that_inductor_only_calls_is_compiled_by_no_rule() -> None:
 
     called.register_fake(torch.empty_like)
     op = torch.ops.stored_rules.called.default
-    assert not compat.compiled_by_rule(op)
+    assert not compat.has_custom_lowering(op)
     with compat.compile_session():
         compiled = compat.compile_whole(lambda x: op(x), compat.counting_backend("inductor"))
         assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
     assert op in importlib.import_module("torch._inductor.lowering").lowerings
-    assert not compat.compiled_by_rule(op)
+    assert not compat.has_custom_lowering(op)
 
 
 def test_a_session_keeps_the_guards_of_a_graph_that_stays() -> None:

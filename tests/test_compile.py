@@ -22,9 +22,9 @@ from pytest_customop.checks.compile.checks import CHECKS, check_dynamic, check_s
 from pytest_customop.checks.compile.errors import (
     compiler_session,
     pinned_size,
-    refuse_without_compiler,
+    skip_without_compiler,
 )
-from pytest_customop.checks.compile.harness import Surrounded, opaque_ops
+from pytest_customop.checks.compile.harness import OpHarness, opaque_ops
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -409,7 +409,7 @@ def test_without_a_second_size_the_first_one_counts() -> None:
 def test_sizes_of_0_and_1_leave_nothing_to_vary() -> None:
     for made in (case("sine", tensor(1, 1)), case("sine", tensor(())), case("makes", 4)):
         why = skipped(check_dynamic, made)
-        assert (why.code, why.limit) == ("nothing-to-check", False)
+        assert (why.code, why.unjudged) == ("nothing-to-check", False)
 
 
 GUARDS = {
@@ -610,7 +610,7 @@ def test_tensors_without_values_leave_nothing_to_check() -> None:
         Sample((tensor(3),)),
         Placement("meta", torch.float32, False, "contiguous"),
     )
-    assert skipped(check_static, made).limit is False
+    assert skipped(check_static, made).unjudged is False
 
 
 def test_a_compiler_that_is_switched_off_is_no_pass() -> None:
@@ -650,9 +650,9 @@ def test_generated_code_that_does_not_compile_is_a_limit() -> None:
         pass
 
     with pytest.raises(CheckSkipped) as caught:
-        refuse_without_compiler(CppCompileError("C++ compile error"))
+        skip_without_compiler(CppCompileError("C++ compile error"))
     assert caught.value.code == "checker-limit"
-    refuse_without_compiler(RuntimeError("anything else"))
+    skip_without_compiler(RuntimeError("anything else"))
 
 
 def _untraceable(*args: Any) -> torch.Tensor:
@@ -675,14 +675,14 @@ def test_surroundings_that_do_not_compile_are_not_the_ops_fault(
 
 def test_an_op_that_compiles_only_alone_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands around it compiles without it, it compiles without that, and the two do not."""
-    real = Surrounded.run
+    real = OpHarness.run
 
-    def run(self: Surrounded, function: Any, arguments: Any) -> Any:
+    def run(self: OpHarness, function: Any, arguments: Any) -> Any:
         if function is not self.function and self.form.producers:
             raise ValueError("only together")
         return real(self, function, arguments)
 
-    monkeypatch.setattr(Surrounded, "run", run)
+    monkeypatch.setattr(OpHarness, "run", run)
     found = finding(check_static, case("copies", backend="aot_eager"))
     assert found.code == "compile-error"
     assert "ValueError: only together" in found.message
@@ -774,7 +774,7 @@ def test_the_compilers_state_is_as_before() -> None:
 
 def test_code_objects_are_released() -> None:
     with compiler_session():
-        surrounded = Surrounded(case("copies"))
+        surrounded = OpHarness(case("copies"))
         function = surrounded.compiled("aot_eager", dynamic=False)
         surrounded.run(function, surrounded.case.inputs())
     code = weakref.ref(surrounded.function.__code__)

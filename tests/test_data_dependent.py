@@ -111,7 +111,7 @@ def test_what_fake_forward_tells_is_not_told_again() -> None:
     for fake in (lambda x: x.new_empty(7), lambda x: x.item()):
         with pytest.raises(CheckSkipped, match=r"see fake\.forward") as caught:
             check(case(define(torch.sin, fake), tensor(5)))
-        assert not caught.value.limit
+        assert not caught.value.unjudged
 
 
 def test_without_values_there_is_nothing_to_change() -> None:

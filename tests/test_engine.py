@@ -125,7 +125,7 @@ def test_a_skip_and_a_pass_are_one_line() -> None:
         "skipped t_engine::scale own.skips [cpu-float32-nograd-0]: "
         "own-reason: it cannot be judged here",
     ]
-    assert (results[1].skip_code, results[1].limit) == ("own-reason", True)
+    assert (results[1].skip_code, results[1].unjudged) == ("own-reason", True)
 
 
 def test_a_check_that_breaks_is_an_error_with_its_whole_traceback() -> None:

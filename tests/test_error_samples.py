@@ -11,7 +11,7 @@ from torch import Tensor
 from pytest_customop import ErrorSample, check_op, tensor
 from pytest_customop.checks import builtin_checks
 from pytest_customop.declare.mark import declare_call
-from pytest_customop.plan.matrix import Planned, plan
+from pytest_customop.plan.matrix import PlannedItem, plan
 from pytest_customop.settings import Settings
 
 _numbers = itertools.count()
@@ -57,7 +57,7 @@ RIGHT = define(refuse)
 def ids(**given: Any) -> list[str]:
     declaration = declare_call({"op": RIGHT, "samples": GOOD, **given}, "here")
     checks = [one for one in builtin_checks() if one.family == "errors"]
-    planned: list[Planned] = plan([declaration], Settings(), lambda _: checks, lambda _: None)
+    planned: list[PlannedItem] = plan([declaration], Settings(), lambda _: checks, lambda _: None)
     return [one.id for one in planned if not one.is_body]
 
 

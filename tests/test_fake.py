@@ -327,7 +327,7 @@ def test_forward_cannot_fake_quantised_tensors() -> None:
     for one in (case("t_fake_lib::quantise", tensor(3)), case("t_fake_lib::dequantise", quantised)):
         limit = skipped(forward, one)
         assert limit.code == "checker-limit"
-        assert limit.limit
+        assert limit.unjudged
 
 
 # ----------------------------------------------------------------------------------------- backward
@@ -401,10 +401,10 @@ def test_backward_passes() -> None:
 
 def test_backward_with_nothing_to_compare() -> None:
     only_aten = skipped(backward, case("t_fake::by_aten", tensor(3, 4), grad=True))
-    assert (only_aten.code, only_aten.limit) == ("nothing-to-check", False)
+    assert (only_aten.code, only_aten.unjudged) == ("nothing-to-check", False)
     assert "aten ops only" in only_aten.reason
     nothing = skipped(backward, case("t_fake::not_differentiable", tensor(3, 4), grad=True))
-    assert (nothing.code, nothing.limit) == ("nothing-to-check", False)
+    assert (nothing.code, nothing.unjudged) == ("nothing-to-check", False)
 
 
 def test_backward_compares_with_the_arguments_as_they_were() -> None:
@@ -553,7 +553,7 @@ def _setup(ctx: Any, inputs: tuple) -> None:
 )
 def test_symbolic_finds_a_specialised_size(name: str, words: str) -> None:
     found = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
-    assert found.code == "fake-size-specialised", found
+    assert found.code == "fake-size-specialized", found
     assert words in found.message
     assert "test_fake.py:" in found.message  # the line of the fake kernel
     assert "works too: x (4, " in found.evidence or "works too: x (3, " in found.evidence
@@ -561,7 +561,7 @@ def test_symbolic_finds_a_specialised_size(name: str, words: str) -> None:
 
 def test_symbolic_finds_an_int_in_setup_context() -> None:
     found = finding(symbolic, case("t_fake::setup_int", tensor(3, 4), grad=True))
-    assert found.code == "fake-size-specialised", found
+    assert found.code == "fake-size-specialized", found
     assert "in _setup: ctx.n = int(" in found.message
 
 
@@ -602,7 +602,7 @@ def test_symbolic_finds_what_works_on_plain_sizes_only() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("by_int_size", "fake-size-specialised", "the backward turns size 3 at dim 0 of `x`"),
+        ("by_int_size", "fake-size-specialized", "the backward turns size 3 at dim 0 of `x`"),
         ("by_fixed_rows", "fake-size-hardcoded", "t_fake::fixed_rows, called by the backward of"),
         ("by_text", "fake-not-symbolic", "the backward of t_fake::by_text works at plain sizes"),
     ],
@@ -671,13 +671,13 @@ def test_symbolic_passes_on_every_layout(layout: str, grad: bool) -> None:
 
 def test_symbolic_without_other_sizes() -> None:
     real = skipped(symbolic, case("t_fake::right", torch.randn(3, 4)))
-    assert (real.code, real.limit) == ("no-second-size", True)
+    assert (real.code, real.unjudged) == ("no-second-size", True)
     assert "`x`" in real.reason
     constant = skipped(symbolic, case("t_fake::int_size", torch.randn(3, 4)))
     assert constant.code == "no-second-size"
     assert "size 3 at dim 0 of `x` became a constant" in constant.reason
     nothing = skipped(symbolic, case("t_fake::right", tensor(1, 0)))
-    assert (nothing.code, nothing.limit) == ("nothing-to-check", False)
+    assert (nothing.code, nothing.unjudged) == ("nothing-to-check", False)
     refused = skipped(symbolic, case("t_fake::exact", tensor(2, 3, 4)))
     assert refused.code == "no-second-size"
     assert "the op takes no other size" in refused.reason
@@ -814,7 +814,7 @@ for entry in custom_op_db:
             one = Case(op, sample, Placement("cpu", torch.float32, grad, "contiguous"))
             assert one.eager.error is None, one.eager.error
             for check in CHECKS:
-                if check.name != "fake.backward" or (grad and op.has_formula):
+                if check.name != "fake.backward" or (grad and op.has_autograd):
                     key = f"{op.name.split('::')[1]} {check.name}"
                     found.setdefault(key, []).append(outcome(check, one))
 print(json.dumps(found))

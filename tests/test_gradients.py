@@ -332,7 +332,11 @@ def test_a_backward_that_raises() -> None:
 def test_left_out_with_the_reason() -> None:
     for check in (backward, double):
         caught = skipped(check, case(SIN, SMALL, gradcheck="checked elsewhere"))
-        assert (caught.code, caught.reason, caught.limit) == ("left-out", "checked elsewhere", True)
+        assert (caught.code, caught.reason, caught.unjudged) == (
+            "left-out",
+            "checked elsewhere",
+            True,
+        )
 
 
 def test_no_kernel_for_float64() -> None:
@@ -347,7 +351,7 @@ def test_no_kernel_for_float64() -> None:
 
     for name in (define(forward, formula), define(torch.sin, formula)):
         caught = skipped(backward, case(name, SMALL, dtype=torch.float32))
-        assert (caught.code, caught.limit) == ("no-float64", True)
+        assert (caught.code, caught.unjudged) == ("no-float64", True)
         assert "only float32" in caught.reason
     found = finding(backward, case(define(torch.sin, formula), SMALL, dtype=torch.float64))
     assert found.code == "backward-raises"
@@ -359,7 +363,7 @@ def test_ops_that_compute_in_less_than_float64(inner: torch.dtype, spec: Any) ->
     name = define(lambda x: x.to(inner).sin().to(x.dtype), lambda g, x: g * x.cos())
     for dtype in (torch.float32, torch.float64):
         caught = skipped(backward, case(name, spec, dtype=dtype))
-        assert (caught.code, caught.limit) == ("float32-internal", True)
+        assert (caught.code, caught.unjudged) == ("float32-internal", True)
     # With a step that is far above the rounding the same op is compared.
     if inner == torch.float32 and spec is not LARGE:
         coarse = GradOptions(eps=1e-2, atol=1e-2, rtol=1e-2)
@@ -401,7 +405,7 @@ def test_nothing_to_check_is_no_limit() -> None:
     for name, spec in ((SIN, tensor(0, 3)), (SIN, tensor(3, requires_grad=False))):
         for check in (backward, double, linear):
             caught = skipped(check, case(name, spec))
-            assert (caught.code, caught.limit) == ("nothing-to-check", False)
+            assert (caught.code, caught.unjudged) == ("nothing-to-check", False)
 
 
 def test_results_that_do_not_repeat() -> None:
@@ -459,7 +463,7 @@ def opaque(name: str) -> Any:
     )
 
 
-WITHOUT = opaque("without_formula")
+WITHOUT = opaque("runs_without_autograd")
 NO_SECOND_ORDER = {
     "an op without a formula": lambda g, x: WITHOUT(g),
     "numpy": lambda g, x: torch.from_numpy(2 * g.numpy()),
@@ -473,7 +477,7 @@ def test_no_second_order(what: str, spec: Any) -> None:
     name = define(lambda x: 2 * x, NO_SECOND_ORDER[what])
     backward(case(name, spec))
     caught = skipped(double, case(name, spec))
-    assert (caught.code, caught.limit) == ("no-second-order", True)
+    assert (caught.code, caught.unjudged) == ("no-second-order", True)
     assert "cannot be differentiated again" in caught.reason
 
 

@@ -8,7 +8,7 @@ import torch
 from pytest_customop import Check, Sample, tensor
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.declare.samples import MarkError
-from pytest_customop.plan.matrix import Planned, plan
+from pytest_customop.plan.matrix import PlannedItem, plan
 from pytest_customop.settings import Settings
 
 
@@ -56,15 +56,17 @@ def nothing(case: Any) -> None:
 CHECKS = [
     Check("t.always", "on every case", nothing),
     Check("t.nograd", "without gradients", nothing, gradients=False),
-    Check("t.registration", "also without a formula", nothing, without_formula=True),
+    Check("t.registration", "also without a formula", nothing, runs_without_autograd=True),
     Check("t.widest", "on the widest dtype", nothing, widest_dtype=True),
-    Check("t.withgrad", "with gradients and a formula", nothing, gradients=True, formula=True),
+    Check(
+        "t.withgrad", "with gradients and a formula", nothing, gradients=True, needs_autograd=True
+    ),
 ]
 
 
 def planned(
     op: Any, samples: Any, check: str = "t.always", settings: Any = None, **given: Any
-) -> list[Planned]:
+) -> list[PlannedItem]:
     """The plan of one mark, for one check."""
     declaration = declare_call({"op": op, "samples": samples, **given}, "here")
     selected = [one for one in CHECKS if one.name == check]

@@ -288,7 +288,7 @@ def test_limits_of_torchs_own_checkers_are_skips(kind: str) -> None:
     if made.eager.error is not None:
         pytest.skip("this torch refuses such inputs in eager mode")
     why = skipped(utility, made)
-    assert (why.code, why.limit) == ("checker-limit", True)
+    assert (why.code, why.unjudged) == ("checker-limit", True)
     assert text in why.reason
 
 
@@ -328,7 +328,7 @@ def test_success_without_having_looked_is_a_skip(utility: str, made: Case) -> No
     """torch reports SUCCESS for these and runs nothing."""
     torch.library.opcheck(made.op.overload, made.inputs().args, test_utils=(utility,))
     why = skipped(utility, made)
-    assert (why.code, why.limit) == ("nothing-to-check", False)
+    assert (why.code, why.unjudged) == ("nothing-to-check", False)
 
 
 def test_an_op_that_needs_no_fake_kernel_passes() -> None:
@@ -338,5 +338,5 @@ def test_an_op_that_needs_no_fake_kernel_passes() -> None:
 def test_the_family() -> None:
     assert sorted(BY_NAME) == [AOT, REGISTRATION, FAKE, SCHEMA]
     assert BY_NAME[REGISTRATION].gradients is True
-    assert BY_NAME[REGISTRATION].without_formula is True
+    assert BY_NAME[REGISTRATION].runs_without_autograd is True
     assert all(check.gradients is None for name, check in BY_NAME.items() if name != REGISTRATION)

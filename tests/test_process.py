@@ -60,7 +60,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 def test_a_change_is_undone(what: str) -> None:
     change, read = CHANGES[what]
     before = read()
-    with process.kept():
+    with process.preserved():
         change()
         assert read() != before
     assert read() == before
@@ -68,7 +68,7 @@ def test_a_change_is_undone(what: str) -> None:
 
 def test_what_was_set_before_stays_set() -> None:
     with torch._dynamo.config.patch(cache_size_limit=5, verbose=True):
-        with process.kept():
+        with process.preserved():
             torch._dynamo.config.cache_size_limit = 6
         assert torch._dynamo.config.cache_size_limit == 5
         assert torch._dynamo.config.verbose
@@ -79,7 +79,7 @@ def test_a_thread_may_run_a_check_and_leaves_signals_alone() -> None:
 
     def run() -> None:
         try:
-            with process.kept():
+            with process.preserved():
                 sys.path.insert(0, "/nowhere")
         except BaseException as error:
             raised.append(error)
@@ -94,7 +94,7 @@ def test_a_thread_may_run_a_check_and_leaves_signals_alone() -> None:
 
 def test_what_setuptools_adds_for_its_own_modules_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    with process.kept():
+    with process.preserved():
         sys.path.append("/somewhere/setuptools/_vendor")
         sys.path.append("/nowhere")
     assert sys.path[-1] == "/somewhere/setuptools/_vendor"
@@ -124,12 +124,12 @@ def test_configurations_of_older_torch(monkeypatch: pytest.MonkeyPatch, entries:
     def value(name: str) -> Any:
         return config._config[name].user_override if entries else config._config[name]
 
-    put_back = compat.compiler_configuration()
+    restore = compat.compiler_configuration()
     if entries:
         config._config["a.b"].user_override = 2
     else:
         config._config["a.b"] = 2
-    put_back()
+    restore()
     assert [value(name) for name in ("a.b", "c", "d")] == [1, "x", [3]]
     assert config._is_dirty == entries
 
@@ -147,22 +147,22 @@ def precisions() -> list[str]:
 
 def test_the_precision_of_products_is_put_back_in_every_place() -> None:
     before = precisions()
-    with settings.kept():
+    with settings.preserved():
         torch.set_float32_matmul_precision("medium")
     assert precisions() == before
-    with settings.kept():
-        settings.turn()
+    with settings.preserved():
+        settings.perturb()
     assert precisions() == before
 
 
 @NEW
 def test_a_session_that_sets_precisions_by_backend_can_be_checked() -> None:
     """torch then refuses to tell the one precision of all."""
-    with settings.kept():
+    with settings.preserved():
         torch.backends.cuda.matmul.fp32_precision = "tf32"
         with pytest.raises(RuntimeError, match="mix of the legacy and new APIs"):
             torch.get_float32_matmul_precision()
-        with settings.kept():
-            settings.turn()
+        with settings.preserved():
+            settings.perturb()
             torch.backends.cuda.matmul.fp32_precision = "ieee"
         assert torch.backends.cuda.matmul.fp32_precision == "tf32"

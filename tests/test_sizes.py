@@ -99,7 +99,7 @@ def test_no_second_size_says_why() -> None:
     assert "the op takes no other size" in exact.reason
     assert "ValueError: refused" in exact.reason
     ones = refusal(case("any", tensor(1, 0)))
-    assert not ones.limit
+    assert not ones.unjudged
 
 
 def test_what_may_be_tied_to_a_fixed_tensor_stays() -> None:

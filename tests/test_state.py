@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(autouse=True)
 def settings_put_back() -> Any:
-    with settings.kept():
+    with settings.preserved():
         yield
 
 
@@ -142,8 +142,8 @@ def test_every_part_is_looked_at(part: str) -> None:
 
 def test_what_is_put_back_is_no_finding() -> None:
     def forth_and_back() -> None:
-        with settings.kept():
-            settings.turn()
+        with settings.preserved():
+            settings.perturb()
 
     one = case(forth_and_back, fake_first=forth_and_back, backward_first=forth_and_back)
     CHECKS["state.globals"](one)
@@ -168,9 +168,9 @@ def test_the_check_puts_everything_back() -> None:
 
 
 def test_nearly_every_setting_has_another_value() -> None:
-    """A setting that turn() leaves alone would be seen changed only once."""
+    """A setting that perturb() leaves alone would be seen changed only once."""
     before = {name: setting.read() for name, setting in SETTINGS.items()}
-    settings.turn()
+    settings.perturb()
     same = {name for name, setting in SETTINGS.items() if setting.read() == before[name]}
     unturned = {"inference mode", "the default device", "the filling of fresh memory"}
     assert same <= {*unturned, "the environment's variables"}
@@ -212,9 +212,9 @@ def test_seeding_is_found_where_drawing_is_declared() -> None:
 def test_streams_start_from_a_number() -> None:
     rng.seed(3)
     first, drawn = rng.states(), torch.rand(2)
-    assert [*rng.moved(first, rng.states())] == ["torch's"]
+    assert [*rng.changed(first, rng.states())] == ["torch's"]
     rng.seed(3)
-    assert not [*rng.moved(first, rng.states())]
+    assert not [*rng.changed(first, rng.states())]
     assert torch.equal(torch.rand(2), drawn)
     torch.manual_seed(3)
     assert torch.equal(torch.rand(2), drawn)

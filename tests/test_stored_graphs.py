@@ -13,7 +13,7 @@ from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import checks as checks
 from pytest_customop.checks.compile.disk_cache import tag_of
-from pytest_customop.checks.compile.harness import Surrounded
+from pytest_customop.checks.compile.harness import OpHarness
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
@@ -140,7 +140,7 @@ def test_what_was_broken_since_is_found_and_what_was_mended_passes(
     kept = {name: getattr(Bent, name) for name in changed}
     if "by_tensor" in changed:
         bent(by_tensor=True)
-    first, right = Surrounded(_case()), _told()
+    first, right = OpHarness(_case()), _told()
     before = _tag(first)
     bent(**changed)
     assert _tag(first) not in (None, before)
@@ -155,7 +155,7 @@ def test_what_was_broken_since_is_found_and_what_was_mended_passes(
         assert broken[0] == "failed"
 
 
-def _tag(surrounded: Surrounded) -> Any:
+def _tag(surrounded: OpHarness) -> Any:
     with compat.compile_session():
         return tag_of(surrounded, surrounded.case)
 
@@ -188,7 +188,7 @@ def test_a_kernel_that_has_become_wrong_fails_on_graphs_from_disk(
 def test_calls_with_the_same_words_on_other_memory_are_told_apart(
     bent: Callable[..., None],
 ) -> None:
-    surrounded = Surrounded(_case())
+    surrounded = OpHarness(_case())
     before = _tag(surrounded)
     bent(aliases=True)
     assert _tag(surrounded) != before
@@ -204,7 +204,7 @@ def test_where_caches_are_off_for_all_none_is_used(taken: list[int], tmp_path: P
 
 def test_other_backends_have_no_tag() -> None:
     case = _case(backend="aot_eager")
-    assert _tag(Surrounded(case)) is None
+    assert _tag(OpHarness(case)) is None
 
 
 def test_without_a_tag_nothing_is_stored(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:

@@ -70,10 +70,10 @@ def test_findings_with_the_number_of_their_cases_most_frequent_first() -> None:
 def test_what_was_not_judged_is_listed_with_its_reason() -> None:
     skipped = {"outcome": "skipped", "check": "gradcheck.backward"}
     records = [
-        record("t[a]", limit=True, message="float32-internal: the op computes in it", **skipped),
-        record("t[b]", limit=True, message="float32-internal: the op computes in it", **skipped),
-        record("t[c]", limit=False, message="nothing-to-check: no outputs", **skipped),
-        record("t[d]", limit=True, outcome="skipped", check=None, message="no cuda here"),
+        record("t[a]", unjudged=True, message="float32-internal: the op computes in it", **skipped),
+        record("t[b]", unjudged=True, message="float32-internal: the op computes in it", **skipped),
+        record("t[c]", unjudged=False, message="nothing-to-check: no outputs", **skipped),
+        record("t[d]", unjudged=True, outcome="skipped", check=None, message="no cuda here"),
         record("t[e]"),
     ]
     lines = summary_lines(records)
@@ -88,7 +88,7 @@ def test_nothing_ran_nothing_is_said() -> None:
 
 
 def test_a_session_in_which_everything_was_skipped_says_so() -> None:
-    skipped = record("t[a]", outcome="skipped", limit=False)
+    skipped = record("t[a]", outcome="skipped", unjudged=False)
     sentence = "Every customop item was skipped: nothing was checked."
     assert sentence in summary_lines([skipped])
     assert sentence not in summary_lines([skipped, record("t[b]")])

@@ -100,20 +100,20 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     result.assert_outcomes(failed=3)
     base = "test_turned[cpu-float32-nograd-0-"
 
-    def told_of(check: str) -> list[str]:
+    def op_fingerprint(check: str) -> list[str]:
         lines = failure(result, f"{base}{check}]")
         return [line for line in lines if not line.startswith("[gw")]  # xdist's own
 
-    root = told_of("fake.forward")
+    root = op_fingerprint("fake.forward")
     assert root[0].startswith("fake-stride-mismatch: ")
     assert "> stride          (4, 1)   (1, 3)" in root
     assert root[-1].startswith("also   compile.static (compile-stride-assert), ")
     assert root[-1].endswith("opcheck.test_faketensor")
     told = f"told in full at test_it.py::{base}fake.forward]"
-    other = told_of("opcheck.test_faketensor")
+    other = op_fingerprint("opcheck.test_faketensor")
     assert len(other) == 2
     assert other[1] == f"the same finding is {told}"
-    compiled = told_of("compile.static")
+    compiled = op_fingerprint("compile.static")
     assert len(compiled) == 2
     assert compiled[1] == f"it may follow from fake-stride-mismatch, {told}"
 

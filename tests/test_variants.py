@@ -1,4 +1,4 @@
-"""The neighbours that are derived from one sample: which, in which order, and what is left alone."""
+"""The variants that are derived from one sample: which, in which order, and what is left alone."""
 
 from typing import Any, List, Optional
 
@@ -9,7 +9,7 @@ from pytest_customop import Sample, tensor
 from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.ops import Op, resolve
-from pytest_customop.declare.variant import KINDS, Neighbour
+from pytest_customop.declare.variant import KINDS, Variant
 from pytest_customop.plan.variants.ranking import chosen, signature
 from pytest_customop.plan.variants.safety import why_apart
 
@@ -42,8 +42,8 @@ def put(x: torch.Tensor, y: torch.Tensor) -> None:
 MIX, PICK, PUT = (resolve(op) for op in (mix, pick, put))
 
 
-def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Neighbour]:
-    """The neighbours by the names of their steps, in order."""
+def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Variant]:
+    """The variants by the names of their steps, in order."""
     options: dict[str, Any] = {
         "kinds": KINDS,
         "declared_dtypes": False,
@@ -54,7 +54,7 @@ def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict
     return {one.step: one for one in found}
 
 
-def shapes(op: Op, one: Neighbour, where: Placement = FLOAT) -> list[tuple[int, ...]]:
+def shapes(op: Op, one: Variant, where: Placement = FLOAT) -> list[tuple[int, ...]]:
     return [tuple(each.shape) for _, each in draw(op, one.sample, where, 0).tensors()]
 
 

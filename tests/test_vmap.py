@@ -138,5 +138,5 @@ def test_a_rule_that_refuses_is_believed() -> None:
         raise NotImplementedError("not in a batch")
 
     found = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
-    assert (found.code, found.limit) == ("vmap-not-implemented", False)
+    assert (found.code, found.unjudged) == ("vmap-not-implemented", False)
     assert "refuses everything: NotImplementedError: not in a batch" in found.reason

@@ -76,7 +76,7 @@ class Case:
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives what the op should; None without one.
-        beside: the author's own case that this one is a neighbour of; None for an own one.
+        base_case: the author's own case that this one is a variant of; None for an own one.
         change: what tells it from that one, in words.
     """
 
@@ -91,7 +91,7 @@ class Case:
     sample_id: str = "0"
     axes: Mapping[str, Any] | None = None
     reference: Callable[..., Any] | None = None
-    beside: Case | None = None
+    base_case: Case | None = None
     change: str = ""
 
     @property

@@ -20,7 +20,7 @@ from .tensors import is_plain, map_tensors, output_leaves
 
 
 @dataclass
-class Promises:
+class FakeContract:
     """What was seen while ops ran.
 
     Args:

@@ -102,7 +102,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
     return arguments.map(twin)
 
 
-def refuse_unfakeable(run: Run) -> None:
+def skip_if_unfakeable(run: Run) -> None:
     """Skip if the real op returned a tensor that no fake kernel can return."""
     for name, tensor in run.outputs:
         kind = _unfakeable(tensor)

@@ -88,7 +88,9 @@ def second_case(case: Case) -> Case:
             sizes.
     """
     if not places(case):
-        raise skip("no-second-size", "every size is 0 or 1: there is none to change", limit=False)
+        raise skip(
+            "no-second-size", "every size is 0 or 1: there is none to change", unjudged=False
+        )
     movable = changeable(case)
     if not movable:
         raise skip("no-second-size", fixed_inputs(case))

@@ -31,8 +31,8 @@ class Check:
         summary: one line: what it compares.
         run: the function.
         gradients: True: only on cases with gradients; False: only on those without; None: on both.
-        formula: True: only for ops with an autograd formula.
-        without_formula: True: also on the one case with gradients that an op without a formula has.
+        needs_autograd: True: only for ops with an autograd formula.
+        runs_without_autograd: True: also on the one case with gradients that an op without a formula has.
         widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
             computes in float64 anyway.
         default: False: runs only when it is asked for by name.
@@ -40,9 +40,9 @@ class Check:
             nothing.
         reference: True: only where the mark gives a reference.
         errors: True: on the mark's error samples, and on nothing else; other checks never see these.
-        neighbours: the kinds of neighbours of the samples on which the check can tell something that
+        variants: the kinds of variants of the samples on which the check can tell something that
             it does not tell on the samples themselves.
-        quick: whether it is cheap enough to run on neighbours where the session does not ask for all.
+        cheap: whether it is cheap enough to run on variants where the session does not ask for all.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
             values at every call; they raise where the defect is, and end silently where it is not.
@@ -53,15 +53,15 @@ class Check:
     summary: str
     run: Callable[[Case], None]
     gradients: bool | None = None
-    formula: bool = False
-    without_formula: bool = False
+    needs_autograd: bool = False
+    runs_without_autograd: bool = False
     widest_dtype: bool = False
     default: bool = True
     needs: Callable[[Op], bool] | None = None
     reference: bool = False
     errors: bool = False
-    neighbours: Collection[str] = ("shape", "arguments")
-    quick: bool = False
+    variants: Collection[str] = ("shape", "arguments")
+    cheap: bool = False
     repro: str = ""
 
     def __post_init__(self) -> None:
@@ -73,27 +73,27 @@ class Check:
             raise ValueError(f"check {self.name}: the summary is one line")
         if not callable(self.run):
             raise ValueError(f"check {self.name}: run is a function of one Case, not {self.run!r}")
-        for kind in self.neighbours:
+        for kind in self.variants:
             if kind not in KINDS:
-                raise ValueError(f"check {self.name}: {unknown('kind of neighbours', kind, KINDS)}")
+                raise ValueError(f"check {self.name}: {unknown('kind of variants', kind, KINDS)}")
 
     @property
     def family(self) -> str:
         """The part of the name before the dot."""
         return self.name.partition(".")[0]
 
-    def applies(self, requires_grad: bool, has_formula: bool, fully: bool, widest: bool) -> bool:
+    def applies(self, requires_grad: bool, has_autograd: bool, fully: bool, widest: bool) -> bool:
         """Whether a case of this kind gets this check.
 
         Args:
             requires_grad: whether it is a case with gradients.
-            has_formula: whether the op has an autograd formula.
+            has_autograd: whether the op has an autograd formula.
             fully: False for the one case with gradients that an op without a formula gets unasked.
             widest: whether no other case differs from it in nothing but a wider dtype.
         """
-        if not fully and not self.without_formula:
+        if not fully and not self.runs_without_autograd:
             return False
-        if self.formula and not has_formula:
+        if self.needs_autograd and not has_autograd:
             return False
         if self.gradients is not None and self.gradients != requires_grad:
             return False
@@ -109,7 +109,7 @@ class Check:
             return False
         if self.needs is not None and not self.needs(case.op):
             return False
-        return self.applies(case.requires_grad, case.op.has_formula, fully, widest)
+        return self.applies(case.requires_grad, case.op.has_autograd, fully, widest)
 
 
 class Registry:

@@ -31,10 +31,10 @@ from .fakes import (
 )
 from .graph_caches import (
     GRAPHS_ARE_STORED,
-    as_while_compiling,
-    compiled_by_rule,
+    compiling_flag_set,
+    has_custom_lowering,
+    op_fingerprint,
     storing_graphs,
-    told_of,
 )
 from .ops import (
     defining_module,
@@ -61,11 +61,10 @@ __all__ = [
     "TRACE_LOGGER",
     "OpOverload",
     "OpOverloadPacket",
-    "as_while_compiling",
     "compile_session",
     "compile_whole",
-    "compiled_by_rule",
     "compiler_configuration",
+    "compiling_flag_set",
     "counting_backend",
     "defining_module",
     "device_types",
@@ -77,6 +76,7 @@ __all__ = [
     "guards",
     "has_autocast_rule",
     "has_autograd_formula",
+    "has_custom_lowering",
     "has_vmap_rule",
     "is_constant_size",
     "is_custom_op_def",
@@ -88,6 +88,7 @@ __all__ = [
     "missing_fake_kernel",
     "neg_view",
     "observe_calls",
+    "op_fingerprint",
     "overload_name",
     "overload_of",
     "packet_name",
@@ -100,6 +101,5 @@ __all__ = [
     "storing_graphs",
     "substitute",
     "to_fake",
-    "told_of",
     "value_range",
 ]

@@ -27,7 +27,7 @@ def compiler_configuration() -> Callable[[], None]:
     context = contextvars.copy_context()
     kept = [None if _in_context(one) else _overridden(one) for one in modules]
 
-    def put_back() -> None:
+    def restore() -> None:
         after = contextvars.copy_context()
         moved = {one for one, value in after.items() if context.get(one, after) is not value}
         for module, values in zip(modules, kept, strict=True):
@@ -36,7 +36,7 @@ def compiler_configuration() -> Callable[[], None]:
             elif moved:
                 _set_as_in(context, module, moved)
 
-    return put_back
+    return restore
 
 
 def _in_context(config: Any) -> bool:

@@ -51,13 +51,13 @@ def storing_graphs(tag: str) -> Iterator[Callable[[], int]]:
         yield lambda: int(taken() - before)
 
 
-def as_while_compiling() -> AbstractContextManager[None]:
+def compiling_flag_set() -> AbstractContextManager[None]:
     """A context in which `torch.compiler.is_compiling()` says what fake kernels hear. 2.13 to 2.15."""
     flagged: Any = getattr(torch.compiler, "_compile_session_context", nullcontext)
     return flagged()  # type: ignore[no-any-return]
 
 
-def told_of(overload: OpOverload) -> str:
+def op_fingerprint(overload: OpOverload) -> str:
     """What compilers are told of an op besides its kernels' results. 2.13 to 2.15.
 
     Its schema, its tags, the other overloads, and the code of the Python functions that stand in for it
@@ -82,7 +82,7 @@ def _text_of(constant: Any) -> str:
     return repr(constant)
 
 
-def compiled_by_rule(overload: OpOverload) -> bool:
+def has_custom_lowering(overload: OpOverload) -> bool:
     """Whether compilers do more with the op than call it where its fake kernel says it is called.
 
     They have a decomposition of it, a lowering, an out variant, an effect or a rule for one of their

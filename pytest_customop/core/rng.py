@@ -43,7 +43,7 @@ def seed(number: int) -> None:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
+def preserved() -> Iterator[None]:
     """Put every stream back to where it was before the block."""
     own, python = torch.get_rng_state(), random.getstate()
     cuda = _cuda_states()
@@ -60,7 +60,7 @@ def kept() -> Iterator[None]:
             torch.cuda.set_rng_state_all(cuda)
 
 
-def moved(before: State, after: State) -> Iterator[str]:
+def changed(before: State, after: State) -> Iterator[str]:
     """The streams whose state is another one."""
     return (name for name, state in before.items() if after.get(name) != state)
 

@@ -83,10 +83,10 @@ def customop_cases(
         reference: a function with the op's arguments whose results, writes to mutated arguments and
             gradients the op's must agree with.
         errors: arguments that the op and its fake kernel must refuse, each an `ErrorSample`.
-        variants: the kinds of neighbours of the samples that are tried too, of
-            `pytest_customop.variants.neighbour.KINDS`; False: none; None: all kinds, as many as the
-            session says. Or a function: (neighbour) -> the reason why the op does not support it, or
-            None. The neighbour has `kind`, `step`, `words` and `sample`.
+        variants: the kinds of variants of the samples that are tried too, of
+            `pytest_customop.variants.variant.KINDS`; False: none; None: all kinds, as many as the
+            session says. Or a function: (variant) -> the reason why the op does not support it, or
+            None. The variant has `kind`, `step`, `words` and `sample`.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.

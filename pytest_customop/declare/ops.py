@@ -57,7 +57,7 @@ class Op:
         )
 
     @functools.cached_property
-    def has_formula(self) -> bool:
+    def has_autograd(self) -> bool:
         """Whether an autograd formula is registered."""
         return compat.has_autograd_formula(self.overload)
 

@@ -153,7 +153,7 @@ def read_id(given: Any, keyword: str = "id") -> str | None:
     if not isinstance(given, str) or not given or any(c.isspace() or c in "[]" for c in given):
         raise MarkError(f"{keyword} is {given!r}: give a word without spaces and brackets")
     if "~" in given:
-        raise MarkError(f"{keyword} is {given!r}: '~' stands between a sample and its neighbours")
+        raise MarkError(f"{keyword} is {given!r}: '~' stands between a sample and its variants")
     if "::" in given:
         raise MarkError(f"{keyword} is {given!r}: '::' separates the parts of a test id")
     return given

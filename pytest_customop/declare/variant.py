@@ -1,4 +1,4 @@
-"""What a neighbour is, and the kinds of them."""
+"""What a variant is, and the kinds of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step(NamedTuple):
         words: what was changed, for a message.
         changes: argument path -> what stands there instead.
         rank: the likelier a step is to find something, the smaller; from 10 on, only the full set of
-            neighbours has it.
+            variants has it.
         reads_beyond: whether a kernel that trusts its arguments could read or write outside of their
             memory.
         dropped: arguments that are not given.
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbour:
+class Variant:
     """A sample one step away from an author's own.
 
     Args:
@@ -71,8 +71,8 @@ class Neighbour:
     likely: bool = True
 
     def __repr__(self) -> str:
-        return f"<neighbour {self.sample.id}: {self.words}>"
+        return f"<variant {self.sample.id}: {self.words}>"
 
 
-# (neighbour) -> the reason why the op does not support it, or None
-Predicate = Callable[[Neighbour], "str | None"]
+# (variant) -> the reason why the op does not support it, or None
+Predicate = Callable[[Variant], "str | None"]

@@ -42,15 +42,15 @@ class CheckSkipped(Exception):
     Args:
         code: the kind of reason, in kebab-case (`no-second-size`, `checker-limit`).
         reason: one or two sentences: why, and the way out if there is one.
-        limit: True where the author could believe that the property was checked; such skips are
+        unjudged: True where the author could believe that the property was checked; such skips are
             listed one by one under the summary.
     """
 
-    def __init__(self, code: str, reason: str, *, limit: bool = True) -> None:
+    def __init__(self, code: str, reason: str, *, unjudged: bool = True) -> None:
         super().__init__(f"{code}: {reason}")
         self.code = code
         self.reason = reason
-        self.limit = limit
+        self.unjudged = unjudged
 
 
 def fail(
@@ -66,6 +66,6 @@ def fail(
     return CheckFailed(Finding(code, message, evidence, fix, repro, case))
 
 
-def skip(code: str, reason: str, *, limit: bool = True) -> CheckSkipped:
+def skip(code: str, reason: str, *, unjudged: bool = True) -> CheckSkipped:
     """The exception for a skip: `raise skip("not-smooth", "...")`."""
-    return CheckSkipped(code, reason, limit=limit)
+    return CheckSkipped(code, reason, unjudged=unjudged)

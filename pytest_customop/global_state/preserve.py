@@ -26,20 +26,20 @@ def preserved_state() -> Iterator[Callable[[], None]]:
     pytest. What the block is given puts all but random streams back at once, as they were when it began.
     """
     with (
-        rng.kept(),
+        rng.preserved(),
         warnings.catch_warnings(),
         torch.inference_mode(False),
         torch.enable_grad(),
-        settings.kept() as put_settings_back,
-        process.kept() as put_process_back,
+        settings.preserved() as restore_settings,
+        process.preserved() as restore_process,
         torch_logging.untraced(),
     ):
 
-        def put_back() -> None:
-            put_process_back()
-            put_settings_back()
+        def restore() -> None:
+            restore_process()
+            restore_settings()
 
-        yield put_back
+        yield restore
 
 
 class _Contexts(threading.local):

@@ -23,7 +23,7 @@ _VENDORED = os.path.join("setuptools", "_vendor")
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[Callable[[], None]]:
+def preserved() -> Iterator[Callable[[], None]]:
     """Put back the compiler's configuration, signal handlers, `sys.path` and the recursion limit.
 
     What the block is given does so at once.
@@ -32,7 +32,7 @@ def kept() -> Iterator[Callable[[], None]]:
     limit, path, hook = sys.getrecursionlimit(), [*sys.path], sys.excepthook
     handlers = [_handler_of(number) for number in _SIGNALS]
 
-    def put_back() -> None:
+    def restore() -> None:
         configure_back()
         if sys.getrecursionlimit() != limit:
             sys.setrecursionlimit(limit)
@@ -44,9 +44,9 @@ def kept() -> Iterator[Callable[[], None]]:
                 _handle(number, handler)
 
     try:
-        yield put_back
+        yield restore
     finally:
-        put_back()
+        restore()
 
 
 def _is_new_and_needed(entry: str, known: list[str]) -> bool:

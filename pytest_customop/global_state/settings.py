@@ -300,7 +300,7 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
-def turn() -> None:
+def perturb() -> None:
     """Give every setting its other value."""
     for setting in SETTINGS:
         if setting.other is not None:
@@ -312,16 +312,16 @@ def turn() -> None:
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[Callable[[], None]]:
+def preserved() -> Iterator[Callable[[], None]]:
     """Put back every setting that the block changes; what it is given does so at once."""
     before = [(setting, setting.read()) for setting in SETTINGS]
 
-    def put_back() -> None:
+    def restore() -> None:
         for setting, value in before:
             if setting.read() != value:
                 setting.write(value)
 
     try:
-        yield put_back
+        yield restore
     finally:
-        put_back()
+        restore()

@@ -194,7 +194,7 @@ def reason_by(
     predicate: Callable[[Any], str | None] | None,
     asked: Any,
 ) -> str | None:
-    """What a function of the mark says of a cell or neighbour: a reason to leave it out, or None.
+    """What a function of the mark says of a cell or variant: a reason to leave it out, or None.
 
     Raises:
         MarkError: for what the function raises, and for what is no reason.

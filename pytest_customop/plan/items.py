@@ -10,7 +10,7 @@ from ..cases.case import Case, seed_of
 from ..checks import BODY, Check
 from ..declare.inputs import Sample
 from ..declare.mark import Declaration
-from ..declare.variant import Neighbour
+from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, dtype_name, skip_reason
 
@@ -19,7 +19,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedItem:
     """One item to be: a check, or the test's own body, on a case; or a reason why nothing runs.
 
     Two plans are equal only if they are the same object: pytest compares parameters, and tensors
@@ -46,9 +46,9 @@ class Planned:
         return self.check is None and self.skip is None
 
     @property
-    def is_neighbour(self) -> bool:
+    def is_variant(self) -> bool:
         """Whether the case is one step away from an author's own."""
-        return self.case is not None and self.case.beside is not None
+        return self.case is not None and self.case.base_case is not None
 
     @property
     def check_name(self) -> str:
@@ -70,12 +70,12 @@ class Planned:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class CaseCell:
     """A case in its cell.
 
     Args:
         key: the parts of its id.
-        cell: where it stands; a neighbour stands in the cell of its sample.
+        cell: where it stands; a variant stands in the cell of its sample.
         unsupported: why the mark leaves it out; None if it does not.
     """
 
@@ -84,30 +84,30 @@ class Placed:
     case: Case
     unsupported: str | None = None
 
-    def item(self, check: Check | None) -> tuple[Key, Planned]:
+    def item(self, check: Check | None) -> tuple[Key, PlannedItem]:
         """A check on the case; None for the test's own body."""
         name = check.name if check else BODY
-        one = Planned(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
+        one = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
         return (*self.key, name), one
 
-    def skipped(self, reason: str) -> tuple[Key, Planned]:
+    def skipped(self, reason: str) -> tuple[Key, PlannedItem]:
         """One item that stands for all of the case, and does not run."""
-        return self.key, Planned(self.case.id, self.case.op.name, self.case, skip=reason)
+        return self.key, PlannedItem(self.case.id, self.case.op.name, self.case, skip=reason)
 
-    def with_neighbour(self, neighbour: Neighbour, settings: Settings) -> Placed:
-        """The same case, with a neighbour in place of its sample; it differs in nothing else."""
-        name = neighbour.sample.id or ""
+    def with_variant(self, variant: Variant, settings: Settings) -> CaseCell:
+        """The same case, with a variant in place of its sample; it differs in nothing else."""
+        name = variant.sample.id or ""
         key = (*self.key[:-1], name)
         case = replace(
             self.case,
-            sample=neighbour.sample,
+            sample=variant.sample,
             id=joined(key),
             seed=_seed(settings, self.case.op.name, key),
             sample_id=name,
-            beside=self.case,
-            change=neighbour.words,
+            base_case=self.case,
+            change=variant.words,
         )
-        return Placed(key, self.cell, case)
+        return CaseCell(key, self.cell, case)
 
 
 def joined(key: Key) -> str:
@@ -117,7 +117,7 @@ def joined(key: Key) -> str:
 
 def placed(
     declaration: Declaration, settings: Settings, cell: Cell, sample: Sample, prefix: str
-) -> Placed:
+) -> CaseCell:
     """The case of a sample in a cell.
 
     Args:
@@ -153,7 +153,7 @@ def placed(
         axes=cell.axes,
         reference=declaration.reference,
     )
-    return Placed(key, cell, case, skip_reason(declaration, cell))
+    return CaseCell(key, cell, case, skip_reason(declaration, cell))
 
 
 def _seed(settings: Settings, op: str, key: Key) -> int:

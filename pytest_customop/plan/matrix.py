@@ -15,12 +15,12 @@ from ..cases.case import Case
 from ..checks import Check, selects_body
 from ..declare.mark import Declaration
 from ..declare.samples import MarkError
-from ..settings import Settings, dtype_named, refuse_unknown_devices
+from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, dtype_name, error_cells
-from .items import Key, Placed, Planned, joined, placed
-from .max_samples import capped
-from .omissions import Tell
-from .variant_items import neighbours
+from .items import CaseCell, Key, PlannedItem, joined, placed
+from .max_samples import limit_samples
+from .omissions import OnOmitted
+from .variant_items import variants
 
 # (device) -> None if it is here, or why not
 Availability = Callable[[str], "str | None"]
@@ -31,8 +31,8 @@ def plan(
     settings: Settings,
     select: Callable[[Declaration], Iterable[Check]],
     available: Availability,
-    tell: Tell | None = None,
-) -> list[Planned]:
+    tell: OnOmitted | None = None,
+) -> list[PlannedItem]:
     """Everything that the marks of one test ask for, sorted by id.
 
     Args:
@@ -40,13 +40,13 @@ def plan(
         settings: of the session.
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
-        tell: called with what a cap on samples leaves out of a mark, and with how many neighbours of
+        tell: called with what a cap on samples leaves out of a mark, and with how many variants of
             its samples are left out.
 
     Raises:
         MarkError: for the same op and sample twice, and for what a samples function does wrong.
     """
-    planned: dict[tuple[str, ...], Planned] = {}
+    planned: dict[tuple[str, ...], PlannedItem] = {}
     seen: dict[str, Declaration] = {}
     for declaration in declarations:
         prefix = declaration.id or declaration.op.name.replace("::", ".")
@@ -64,7 +64,7 @@ def plan(
     return [planned[key] for key in sorted(planned)]
 
 
-def _refuse_twin_ids(planned: Iterable[Planned], where: str) -> None:
+def _refuse_twin_ids(planned: Iterable[PlannedItem], where: str) -> None:
     """Layouts, axes and samples are joined by dashes, so their names may run into each other."""
     for one, count in Counter(one.id for one in planned).items():
         if count > 1:
@@ -82,8 +82,8 @@ def _plan_one(
     checks: Sequence[Check],
     available: Availability,
     prefix: str,
-    tell: Tell | None,
-) -> Iterator[tuple[Key, Planned]]:
+    tell: OnOmitted | None,
+) -> Iterator[tuple[Key, PlannedItem]]:
     name = declaration.op.name
     devices = _devices(declaration, settings)
     if not devices:
@@ -106,23 +106,23 @@ def _plan_one(
         if absent:
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
-        cells = capped(declaration, settings, cells_of(declaration, device, dtypes), tell)
+        cells = limit_samples(declaration, settings, cells_of(declaration, device, dtypes), tell)
         cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
         widths = _widths(cases)
         for one in cases:
             yield from _items(declaration, settings, one, widths, checks)
-        yield from neighbours(declaration, settings, cases, checks, tell)
+        yield from variants(declaration, settings, cases, checks, tell)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
 
 
 def _nothing(
     prefix: str, what: str, op: str, reason: str, device: str | None = None
-) -> tuple[Key, Planned]:
+) -> tuple[Key, PlannedItem]:
     key = (prefix, what)
-    one = Planned(joined(key), op, skip=reason, missing_device=device)
+    one = PlannedItem(joined(key), op, skip=reason, missing_device=device)
     return key, one
 
 
@@ -138,10 +138,10 @@ def _why_empty(declaration: Declaration) -> str:
 def _items(
     declaration: Declaration,
     settings: Settings,
-    one: Placed,
+    one: CaseCell,
     widths: Widths,
     checks: Sequence[Check],
-) -> Iterator[tuple[Key, Planned]]:
+) -> Iterator[tuple[Key, PlannedItem]]:
     """The checks and the body of one case."""
     if one.unsupported:
         yield one.skipped(one.unsupported)
@@ -155,7 +155,7 @@ def _items(
         yield one.item(None)
 
 
-def _error_items(one: Placed, checks: Sequence[Check]) -> Iterator[tuple[Key, Planned]]:
+def _error_items(one: CaseCell, checks: Sequence[Check]) -> Iterator[tuple[Key, PlannedItem]]:
     """The checks of one error sample."""
     mine = [check for check in checks if check.errors]
     if one.unsupported and mine:
@@ -167,12 +167,12 @@ def _error_items(one: Placed, checks: Sequence[Check]) -> Iterator[tuple[Key, Pl
 
 def _runs_fully(declaration: Declaration, case: Case) -> bool:
     """False for the one case with gradients that an op without a formula gets unasked."""
-    if case.op.has_formula or not case.requires_grad:
+    if case.op.has_autograd or not case.requires_grad:
         return True
     return True in (declaration.requires_grad or ())
 
 
-def _kin(one: Placed) -> tuple[object, ...]:
+def _kin(one: CaseCell) -> tuple[object, ...]:
     """What is equal in cases that differ in nothing but the width of their dtype."""
     dtype = one.case.placement.dtype
     return (*one.key[:2], *one.key[3:], dtype.is_complex, dtype.is_floating_point)
@@ -182,7 +182,7 @@ def _width(case: Case) -> tuple[int, str]:
     return (case.placement.dtype.itemsize, str(case.placement.dtype))
 
 
-def _widths(cases: Iterable[Placed]) -> Widths:
+def _widths(cases: Iterable[CaseCell]) -> Widths:
     """The widest dtype that runs, by `_kin`."""
     found: Widths = {}
     for one in cases:
@@ -195,7 +195,7 @@ def _widths(cases: Iterable[Placed]) -> Widths:
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:
     for_mark, for_session = declaration.devices, settings.devices
     try:
-        refuse_unknown_devices(for_mark or ())
+        validate_devices(for_mark or ())
     except ValueError as error:
         raise MarkError(f"customop_cases at {declaration.where}: {error}") from None
     if for_mark is None or for_session is None:

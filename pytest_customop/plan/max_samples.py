@@ -10,14 +10,17 @@ from ..declare.inputs import Sample
 from ..declare.mark import Declaration
 from ..settings import Settings
 from .cells import Cell
-from .omissions import LeftOut, Tell
+from .omissions import OmittedSamples, OnOmitted
 
-Placed = tuple[Cell, Sample]
+CellSample = tuple[Cell, Sample]
 
 
-def capped(
-    declaration: Declaration, settings: Settings, cells: Iterable[Placed], tell: Tell | None
-) -> list[Placed]:
+def limit_samples(
+    declaration: Declaration,
+    settings: Settings,
+    cells: Iterable[CellSample],
+    tell: OnOmitted | None,
+) -> list[CellSample]:
     """The cells of the samples that `--customop-max-samples` leaves, in their order.
 
     A list of samples is capped as a whole; of a samples function, what each call returns. Which ones
@@ -37,7 +40,7 @@ def capped(
         gone = dict.fromkeys(
             cell.sample_id for cell, _ in every if _origin(declaration, cell) not in stay
         )
-        tell(LeftOut(declaration.op.name, declaration.where, tuple(here), tuple(gone)))
+        tell(OmittedSamples(declaration.op.name, declaration.where, tuple(here), tuple(gone)))
     return kept
 
 
@@ -49,7 +52,7 @@ def _origin(declaration: Declaration, cell: Cell) -> tuple[str, str]:
 
 
 def _chosen(
-    declaration: Declaration, seed: int, most: int, every: Sequence[Placed]
+    declaration: Declaration, seed: int, most: int, every: Sequence[CellSample]
 ) -> set[tuple[str, str]]:
     lists: dict[str, dict[str, int]] = defaultdict(dict)
     for cell, _ in every:

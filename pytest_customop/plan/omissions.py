@@ -13,7 +13,7 @@ _SHOWN = 12  # ids in a line
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class OmittedSamples:
     """What a cap on samples left out of one mark.
 
     Args:
@@ -40,8 +40,8 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class NeighboursLeft:
-    """How many neighbours of one mark's samples the session's amount leaves out, on one device.
+class OmittedVariants:
+    """How many variants of one mark's samples the session's amount leaves out, on one device.
 
     Args:
         op: `namespace::name`.
@@ -55,7 +55,7 @@ class NeighboursLeft:
 
 
 # Takes in what there is to say of a mark.
-Tell = Callable[["LeftOut | NeighboursLeft"], None]
+OnOmitted = Callable[["OmittedSamples | OmittedVariants"], None]
 
 
 @dataclass(frozen=True)
@@ -100,34 +100,34 @@ class Notes:
 
     Args:
         left_out: by op and place of the mark, each mark being planned more than once.
-        neighbours: by op and place of the mark.
+        variants: by op and place of the mark.
         shard: None without one.
         unwritten: files that could not be written, with the reason.
     """
 
-    left_out: dict[tuple[str, str], LeftOut] = field(default_factory=dict)
-    neighbours: dict[tuple[str, str], NeighboursLeft] = field(default_factory=dict)
+    left_out: dict[tuple[str, str], OmittedSamples] = field(default_factory=dict)
+    variants: dict[tuple[str, str], OmittedVariants] = field(default_factory=dict)
     shard: ShardNote | None = None
     unwritten: dict[str, str] = field(default_factory=dict)
 
-    def mark(self, what: LeftOut | NeighboursLeft) -> None:
+    def mark(self, what: OmittedSamples | OmittedVariants) -> None:
         """Note what there is to say of a mark; several devices of one mark are one note."""
-        if isinstance(what, NeighboursLeft):
-            self.neighbours[what.op, what.where] = what
+        if isinstance(what, OmittedVariants):
+            self.variants[what.op, what.where] = what
         else:
             self._leave_out(what)
 
-    def _leave_out(self, what: LeftOut) -> None:
+    def _leave_out(self, what: OmittedSamples) -> None:
         known = self.left_out.get((what.op, what.where), what)
         kept = tuple(dict.fromkeys((*known.kept, *what.kept)))
         left = tuple(dict.fromkeys((*known.left, *what.left)))
-        self.left_out[what.op, what.where] = LeftOut(what.op, what.where, kept, left)
+        self.left_out[what.op, what.where] = OmittedSamples(what.op, what.where, kept, left)
 
     def plain(self) -> dict[str, Any]:
         """As plain lists and dicts, which travel from a worker."""
         return {
             "left_out": [asdict(one) for one in self.left_out.values()],
-            "neighbours": [asdict(one) for one in self.neighbours.values()],
+            "variants": [asdict(one) for one in self.variants.values()],
             "shard": asdict(self.shard) if self.shard else None,
             "unwritten": dict(self.unwritten),
         }
@@ -135,9 +135,9 @@ class Notes:
     def take(self, plain: Mapping[str, Any]) -> None:
         """Take in what a worker sent; every worker sends the same of the collection."""
         for one in plain.get("left_out", ()):
-            self.mark(LeftOut(**one))
-        for one in plain.get("neighbours", ()):
-            self.mark(NeighboursLeft(**one))
+            self.mark(OmittedSamples(**one))
+        for one in plain.get("variants", ()):
+            self.mark(OmittedVariants(**one))
         if plain.get("shard"):
             self.shard = ShardNote(**plain["shard"])
         self.unwritten.update(plain.get("unwritten", {}))

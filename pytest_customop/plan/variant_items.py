@@ -1,6 +1,6 @@
-"""The neighbours of a mark's samples, made into items: which, beside which cases, with which checks.
+"""The variants of a mark's samples, made into items: which, beside which cases, with which checks.
 
-A neighbour stands beside one case a sample, that of the first dtype and layout, with gradients and
+A variant stands beside one case a sample, that of the first dtype and layout, with gradients and
 without; what tells as much without gradients runs there only.
 """
 
@@ -12,25 +12,25 @@ from typing import Any
 
 from ..checks import Check
 from ..declare.mark import Declaration
-from ..declare.variant import APART, KINDS, Neighbour
+from ..declare.variant import APART, KINDS, Variant
 from ..settings import Settings
 from .cells import reason_by, skip_reason
-from .items import Key, Placed, Planned
-from .omissions import NeighboursLeft, Tell
+from .items import CaseCell, Key, PlannedItem
+from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import chosen, signature
 from .variants.safety import why_apart
 
-QUICK = 24  # neighbours of a sample that the quick set has at most
+QUICK = 24  # variants of a sample that the quick set has at most
 
 
-def neighbours(
+def variants(
     declaration: Declaration,
     settings: Settings,
-    cases: Sequence[Placed],
+    cases: Sequence[CaseCell],
     checks: Sequence[Check],
-    tell: Tell | None,
-) -> Iterator[tuple[Key, Planned]]:
-    """The items of the neighbours, as far as the mark and the session want them.
+    tell: OnOmitted | None,
+) -> Iterator[tuple[Key, PlannedItem]]:
+    """The items of the variants, as far as the mark and the session want them.
 
     Args:
         cases: every case of one device.
@@ -49,17 +49,19 @@ def neighbours(
 
 
 def _is_wanted(check: Check, settings: Settings) -> bool:
-    enough = check.quick or settings.variants == "full"
-    return enough and bool(check.neighbours) and not check.errors
+    enough = check.cheap or settings.variants == "full"
+    return enough and bool(check.variants) and not check.errors
 
 
-def _bases(declaration: Declaration, cases: Sequence[Placed]) -> Iterator[list[Placed]]:
-    """The cases beside which neighbours stand: with and without gradients, of each sample."""
-    own: dict[Any, dict[Any, list[Placed]]] = {}
+def _bases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
+    """The cases beside which variants stand: with and without gradients, of each sample."""
+    own: dict[Any, dict[Any, list[CaseCell]]] = {}
     for one in cases:
         asked = True in (declaration.requires_grad or ())
-        without_formula = one.case.requires_grad and not one.case.op.has_formula and not asked
-        if not one.unsupported and not without_formula:
+        runs_without_autograd = (
+            one.case.requires_grad and not one.case.op.has_autograd and not asked
+        )
+        if not one.unsupported and not runs_without_autograd:
             sample = (one.cell.sample_id, *one.cell.axes.items())
             place = (one.cell.dtype, one.cell.layout)
             own.setdefault(repr(sample), {}).setdefault(place, []).append(one)
@@ -68,7 +70,7 @@ def _bases(declaration: Declaration, cases: Sequence[Placed]) -> Iterator[list[P
 
 
 class _Plan:
-    """The neighbours of one mark on one device, as they are planned."""
+    """The variants of one mark on one device, as they are planned."""
 
     def __init__(
         self, declaration: Declaration, settings: Settings, checks: Sequence[Check]
@@ -79,39 +81,41 @@ class _Plan:
         self._apart: dict[str, str | None] = {}
         self._left: set[str] = set()
 
-    def left_out(self) -> NeighboursLeft:
+    def left_out(self) -> OmittedVariants:
         """How many the amount leaves out."""
-        return NeighboursLeft(self._declaration.op.name, self._declaration.where, len(self._left))
+        return OmittedVariants(self._declaration.op.name, self._declaration.where, len(self._left))
 
-    def beside(self, bases: Sequence[Placed], seen: set[Any]) -> Iterator[tuple[Key, Planned]]:
+    def beside(
+        self, bases: Sequence[CaseCell], seen: set[Any]
+    ) -> Iterator[tuple[Key, PlannedItem]]:
         """The items beside the cases of one sample, which differ in requires_grad only."""
         both = len(bases) > 1
-        known: dict[int, list[Neighbour]] = {}  # a list's samples are the same for both
+        known: dict[int, list[Variant]] = {}  # a list's samples are the same for both
         for base in bases:
             sample = base.case.sample
             if id(sample) not in known:
                 known[id(sample)] = self._taken(base, set(seen))
             checks = [one for one in self._checks if one.can_run(base.case)]
-            for neighbour in known[id(sample)]:
-                telling = [one for one in checks if _tells(one, base, neighbour, both)]
+            for variant in known[id(sample)]:
+                telling = [one for one in checks if _tells(one, base, variant, both)]
                 if telling:
-                    yield from self._items(base, neighbour, telling)
+                    yield from self._items(base, variant, telling)
 
-    def _taken(self, base: Placed, seen: set[Any]) -> list[Neighbour]:
-        """The neighbours that the session's amount takes; the others are counted."""
+    def _taken(self, base: CaseCell, seen: set[Any]) -> list[Variant]:
+        """The variants that the session's amount takes; the others are counted."""
         every = list(self._chosen(base, seen))
         taken = self._likeliest(every)
         here = {one.sample.id for one in taken}
         self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
         return taken
 
-    def _likeliest(self, every: list[Neighbour]) -> list[Neighbour]:
+    def _likeliest(self, every: list[Variant]) -> list[Variant]:
         amount = self._settings.variants
         if isinstance(amount, int):
             return every[:amount]
         return every if amount == "full" else [one for one in every if one.likely][:QUICK]
 
-    def _chosen(self, base: Placed, seen: set[Any]) -> Iterator[Neighbour]:
+    def _chosen(self, base: CaseCell, seen: set[Any]) -> Iterator[Variant]:
         kinds = self._declaration.variants
         declared = self._declaration.dtypes or self._settings.dtypes
         return chosen(
@@ -125,29 +129,29 @@ class _Plan:
         )
 
     def _items(
-        self, base: Placed, neighbour: Neighbour, checks: Sequence[Check]
-    ) -> Iterator[tuple[Key, Planned]]:
-        if self._leaves_out(base, neighbour):
+        self, base: CaseCell, variant: Variant, checks: Sequence[Check]
+    ) -> Iterator[tuple[Key, PlannedItem]]:
+        if self._leaves_out(base, variant):
             return
-        here = base.with_neighbour(neighbour, self._settings)
+        here = base.with_variant(variant, self._settings)
         variants = self._declaration.variants
         unfit = variants if callable(variants) else None
-        reason = reason_by(self._declaration, "variants", unfit, neighbour)
+        reason = reason_by(self._declaration, "variants", unfit, variant)
         if reason:
             yield here.skipped(reason)
             return
-        risk = self._why_apart(base.cell.device) if neighbour.reads_beyond else None
+        risk = self._why_apart(base.cell.device) if variant.reads_beyond else None
         if risk and not self._settings.isolate:
             yield here.skipped(f"{risk}: {APART}")
             return
         for check in checks:
             yield here.item(check)
 
-    def _leaves_out(self, base: Placed, neighbour: Neighbour) -> bool:
-        """Whether the mark's skip_if leaves out the neighbour's cell."""
+    def _leaves_out(self, base: CaseCell, variant: Variant) -> bool:
+        """Whether the mark's skip_if leaves out the variant's cell."""
         if self._declaration.skip_if is None:
             return False
-        cell = replace(base.cell, sample_id=neighbour.sample.id or "")
+        cell = replace(base.cell, sample_id=variant.sample.id or "")
         return skip_reason(self._declaration, cell) is not None
 
     def _why_apart(self, device: str) -> str | None:
@@ -156,11 +160,11 @@ class _Plan:
         return self._apart[device]
 
 
-def _tells(check: Check, base: Placed, neighbour: Neighbour, both: bool) -> bool:
-    """Whether a check tells something on a neighbour, on the one of its two cases that is asked."""
-    if neighbour.kind not in check.neighbours:
+def _tells(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
+    """Whether a check tells something on a variant, on the one of its two cases that is asked."""
+    if variant.kind not in check.variants:
         return False
     with_gradients = base.case.requires_grad
-    if neighbour.kind == "gradients":
+    if variant.kind == "gradients":
         return with_gradients
     return check.gradients is True or not with_gradients or not both

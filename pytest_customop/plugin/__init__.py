@@ -41,9 +41,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if any_given(config):
-        from .runtime import take_up_options
+        from .runtime import apply_options
 
-        take_up_options(config)
+        apply_options(config)
 
 
 def pytest_customop_register_checks() -> Iterable[Check]:

@@ -19,12 +19,12 @@ from ..declare.mark import Declaration, declare
 from ..declare.marked import CELL, NAME, marks_of
 from ..declare.samples import MarkError
 from ..settings import Settings
-from .gc_pause import no_garbage_collected
+from .gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from ..checks import Check, Registry
-    from ..plan.items import Planned
-    from ..plan.omissions import Tell
+    from ..plan.items import PlannedItem
+    from ..plan.omissions import OnOmitted
 
 CLASS_CHECKS = "test_customop"
 _STANDS_FOR = "_customop_stands_for"
@@ -108,7 +108,7 @@ def _made_by_pytest(collector: pytest.Collector, name: str, obj: Any) -> list[An
     """What pytest and other plugins make of the function, this plugin standing aside."""
     _in_progress.add(id(obj))
     try:
-        with no_garbage_collected():
+        with gc_paused():
             made = collector.ihook.pytest_pycollect_makeitem(
                 collector=collector, name=name, obj=obj
             )
@@ -197,14 +197,14 @@ def plan_for(
     settings: Settings,
     registry: Registry,
     available: Callable[[str], str | None],
-    tell: Tell | None = None,
-) -> list[Planned]:
+    tell: OnOmitted | None = None,
+) -> list[PlannedItem]:
     """What one function gets: its checks, if it is a stand-in, or else its body once a case.
 
     Raises:
         MarkError, ValueError: for marks that cannot be meant.
     """
-    from ..plan.items import Planned
+    from ..plan.items import PlannedItem
     from ..plan.matrix import plan
     from ..plan.selection import select_checks
 
@@ -229,7 +229,7 @@ def plan_for(
     planned = plan(declarations, settings, select, available, tell)
     if not planned:
         reason = "no check of this selection applies to this op and these samples"
-        planned = [Planned("nothing-applies", declarations[0].op.name, skip=reason)]
+        planned = [PlannedItem("nothing-applies", declarations[0].op.name, skip=reason)]
     if stands_for is None:
         # What does not run is listed once, with the checks.
         return [one for one in planned if one.is_body]
@@ -239,7 +239,7 @@ def plan_for(
 def case_of(item: pytest.Item) -> str | None:
     """What the checks and bodies of one case have in common; None for a test without the mark."""
     callspec = getattr(item, "callspec", None)
-    planned: Planned | None = callspec.params.get(CELL) if callspec is not None else None
+    planned: PlannedItem | None = callspec.params.get(CELL) if callspec is not None else None
     if planned is None or not isinstance(item, pytest.Function) or item.parent is None:
         return None
     marked = getattr(item.function, _STANDS_FOR, item.function)

@@ -37,7 +37,7 @@ class _FirstLine:
         return self.message
 
 
-def tell_once(reports: Iterable[pytest.TestReport], records: Sequence[Record]) -> None:
+def dedupe_failures(reports: Iterable[pytest.TestReport], records: Sequence[Record]) -> None:
     """Shorten the texts of failures that follow from others, and name them in those.
 
     Args:

@@ -13,13 +13,13 @@ import pytest
 if TYPE_CHECKING:
     import torch
 
-    from ..plan.items import Planned
+    from ..plan.items import PlannedItem
     from .case_handle import CaseHandle
 
 
 @pytest.fixture
-def _customop_cell(request: pytest.FixtureRequest) -> Planned:
-    planned: Planned = request.param
+def _customop_cell(request: pytest.FixtureRequest) -> PlannedItem:
+    planned: PlannedItem = request.param
     if planned.case is not None:
         from .runtime import session_of
 
@@ -29,7 +29,7 @@ def _customop_cell(request: pytest.FixtureRequest) -> Planned:
 
 
 @pytest.fixture
-def customop_case(_customop_cell: Planned) -> CaseHandle:
+def customop_case(_customop_cell: PlannedItem) -> CaseHandle:
     """One case of the test's customop_cases mark: call it to run the op on fresh inputs.
 
     `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def no_garbage_collected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Collect none while plans and items grow, of which nothing is: torch's heap takes 0.1 s each time."""
     if not gc.isenabled():
         yield

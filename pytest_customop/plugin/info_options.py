@@ -50,7 +50,7 @@ def _as_usage_error() -> Iterator[None]:
         raise pytest.UsageError(f"customop: {error}") from None
 
 
-def refuse_near_misses(session: Session) -> None:
+def validate_check_names(session: Session) -> None:
     """Refuse a misspelt check at once; any other unknown name may come from a later conftest.
 
     Raises:

@@ -35,7 +35,7 @@ OPTIONS = (
     Option("checks", "checks or families to run, comma-separated; -name removes (default: all)"),
     Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
     Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
-    Option("variants", "neighbours of samples: off, quick, full, or N a sample", "AMOUNT"),
+    Option("variants", "variants of samples: off, quick, full, or N a sample", "AMOUNT"),
     Option("max-samples", "at most so many samples of a mark, drawn by the seed", "N"),
     Option("shard", "run part i of n of the cases (1/3); other tests are in part 1", "I/N"),
     Option("durations", "balance shards by an earlier report; repeatable", "PATH", "append"),

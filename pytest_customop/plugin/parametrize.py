@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..declare.marked import CELL, DEVICE, DTYPE
-from .gc_pause import no_garbage_collected
+from .gc_pause import gc_paused
 from .runtime import session_of
 from .session.state import Session
 
 if TYPE_CHECKING:
-    from ..plan.items import Planned
+    from ..plan.items import PlannedItem
 
 NOTHING = "not-selected"
 
@@ -25,7 +25,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     Raises:
         pytest.fail.Exception: for an author's mistake, in one line.
     """
-    with no_garbage_collected():
+    with gc_paused():
         for name, one in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
             if name in metafunc.fixturenames:
                 one(metafunc)
@@ -62,7 +62,7 @@ def mistakes_told() -> Iterator[None]:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
-def _marks(planned: Planned, session: Session) -> tuple[pytest.MarkDecorator, ...]:
+def _marks(planned: PlannedItem, session: Session) -> tuple[pytest.MarkDecorator, ...]:
     if planned.skip is None or (planned.missing_device and session.settings.require_devices):
         return ()
     return (pytest.mark.skip(reason=planned.skip),)

@@ -15,7 +15,7 @@ from ..declare.marked import CELL
 from .session.state import ATTRIBUTE, PLANNED, RESULTS, SESSION, Session
 
 if TYPE_CHECKING:
-    from ..plan.items import Planned
+    from ..plan.items import PlannedItem
 
 
 def session_of(config: pytest.Config) -> Session:
@@ -28,7 +28,7 @@ def session_of(config: pytest.Config) -> Session:
     return known
 
 
-def take_up_options(config: pytest.Config) -> None:
+def apply_options(config: pytest.Config) -> None:
     """Validate what was given, and start what it takes.
 
     Raises:
@@ -37,17 +37,17 @@ def take_up_options(config: pytest.Config) -> None:
     session = session_of(config)
     session.validate_command_line()
     if session.settings.timeout:
-        from .child.pytest_timeout import refuse_without_timer
+        from .child.pytest_timeout import validate_timer
 
-        refuse_without_timer(config, session)
+        validate_timer(config, session)
     if session.settings.isolate:
         from .child import isolate
 
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
-        from .info_options import refuse_near_misses
+        from .info_options import validate_check_names
 
-        refuse_near_misses(session)
+        validate_check_names(session)
 
 
 class _Reports:
@@ -57,7 +57,7 @@ class _Reports:
         self._session = session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._session.take_in(report)
+        self._session.record_report(report)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -111,9 +111,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     planned = pyfuncitem.stash.get(PLANNED, None)
     if planned is None:
         return None
-    entering = pyfuncitem.config.stash[SESSION].entering
+    on_phase = pyfuncitem.config.stash[SESSION].on_phase
     if planned.is_body:
-        entering("body")
+        on_phase("body")
         return None
     if planned.check is None or planned.case is None:
         pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
@@ -122,7 +122,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from .session.xdist import share_of_threads
 
     with share_of_threads(pyfuncitem.config):
-        result = run_in_time(planned, entering, pyfuncitem.config.stash[SESSION].hung)
+        result = run_in_time(planned, on_phase, pyfuncitem.config.stash[SESSION].hung)
     pyfuncitem.stash[RESULTS] = [result]
     if result.outcome == "skipped":
         pytest.skip(f"{result.skip_code}: {result.message}")
@@ -149,7 +149,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _hold_to_its_check(item: pytest.Item, planned: Planned, report: pytest.TestReport) -> None:
+def _hold_to_its_check(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> None:
     """A check item whose check did not run is an error; a skip is placed at the test."""
     if planned.check is not None and report.passed and RESULTS not in item.stash:
         report.outcome = "failed"
@@ -197,9 +197,9 @@ def _tell_once(config: pytest.Config) -> None:
     failed = terminal.stats.get("failed") if terminal is not None else None
     records = config.stash[SESSION].records
     if failed and records:
-        from .dedupe_failures import tell_once
+        from .dedupe_failures import dedupe_failures
 
-        tell_once(failed, list(records.values()))
+        dedupe_failures(failed, list(records.values()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -217,7 +217,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if state.records or notes:
         from ..report.terminal import summary_lines
 
-        counts = state.notes.neighbours.values()
+        counts = state.notes.variants.values()
         terminalreporter.write_sep("=", "customop")
         for line in [*summary_lines(list(state.records.values()), counts), *notes]:
             terminalreporter.write_line(line)

@@ -2,7 +2,7 @@
 
 Findings of one case belong together if they have one code, or if the catalogue says that one follows
 from the other; the same finding of the same check, in the same words, on another case of the test is
-a repetition, and among neighbours of the samples in any words.
+a repetition, and among variants of the samples in any words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from ..checks import catalogue
-from .variants import is_neighbour
+from .variants import is_variant
 
 Record = Mapping[str, Any]
 
@@ -60,9 +60,9 @@ def causes(records: Iterable[Record]) -> dict[int, int]:
 
 
 def _words(record: Record) -> tuple[Any, ...]:
-    """What a finding repeats if another case has the same: of neighbours, its check and code."""
+    """What a finding repeats if another case has the same: of variants, its check and code."""
     told = (record["check"], record["finding"])
-    return (*told, "neighbours") if is_neighbour(record) else (*told, record["message"])
+    return (*told, "variants") if is_variant(record) else (*told, record["message"])
 
 
 def _rank(record: Record) -> tuple[Any, ...]:

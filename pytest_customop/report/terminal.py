@@ -6,28 +6,26 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..plan.omissions import NeighboursLeft
-from .variants import is_neighbour, neighbour_lines
+from ..plan.omissions import OmittedVariants
+from .variants import is_variant, variant_lines
 
 _BAD = ("failed", "error", "xpassed")
 _SHORT = {"passed": "ok", "failed": "failed", "error": "error", "skipped": "skip"}
 Record = Mapping[str, Any]
 
 
-def summary_lines(
-    records: Sequence[Record], neighbours: Iterable[NeighboursLeft] = ()
-) -> list[str]:
+def summary_lines(records: Sequence[Record], variants: Iterable[OmittedVariants] = ()) -> list[str]:
     """The lines under the summary's heading; none where nothing ran.
 
     Args:
         records: of the session.
-        neighbours: how many of each mark are left out.
+        variants: how many of each mark are left out.
     """
     if not records:
         return []
-    own = [record for record in records if not is_neighbour(record)]
+    own = [record for record in records if not is_variant(record)]
     lines = [*_table(own), *_findings(own), *_unjudged(own)] if own else []
-    lines += neighbour_lines(records, neighbours)
+    lines += variant_lines(records, variants)
     if all(record["outcome"] == "skipped" for record in records):
         lines += ["", "Every customop item was skipped: nothing was checked."]
     return lines
@@ -94,7 +92,7 @@ def _unjudged(records: Iterable[Record]) -> list[str]:
     """Skips that leave unjudged what the author may believe was judged, and absent devices."""
     groups: Counter[tuple[str, str, str]] = Counter()
     for record in records:
-        if record["outcome"] == "skipped" and record.get("limit"):
+        if record["outcome"] == "skipped" and record.get("unjudged"):
             check = record["check"] or "not run"
             groups[record["op"], str(check), record["message"]] += 1
     if not groups:

@@ -1,4 +1,4 @@
-"""What the summary says of the neighbours of samples, beside what it says of the samples themselves."""
+"""What the summary says of the variants of samples, beside what it says of the samples themselves."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..declare.variant import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
-from ..plan.omissions import NeighboursLeft
+from ..plan.omissions import OmittedVariants
 
 Record = Mapping[str, Any]
 
 
-def is_neighbour(record: Record) -> bool:
-    """Whether a record is of a neighbour and not of an author's own sample."""
+def is_variant(record: Record) -> bool:
+    """Whether a record is of a variant and not of an author's own sample."""
     return SEPARATOR in (record["sample"] or "")
 
 
-def neighbour_lines(records: Iterable[Record], counts: Iterable[NeighboursLeft]) -> list[str]:
-    """One line an op, and one for each of its findings; none where no neighbour was planned."""
+def variant_lines(records: Iterable[Record], counts: Iterable[OmittedVariants]) -> list[str]:
+    """One line an op, and one for each of its findings; none where no variant was planned."""
     by_op: dict[str, list[Record]] = defaultdict(list)
-    for record in filter(is_neighbour, records):
+    for record in filter(is_variant, records):
         by_op[record["op"]].append(record)
     left: Counter[str] = Counter()
     for count in counts:
@@ -28,7 +28,7 @@ def neighbour_lines(records: Iterable[Record], counts: Iterable[NeighboursLeft])
     lines = []
     for op, own in sorted(by_op.items()):
         lines += [f"  {op}: {_told(own, left[op])}", *_findings(own)]
-    return ["", "Neighbours of the samples:", *lines] if lines else []
+    return ["", "Variants of the samples:", *lines] if lines else []
 
 
 def _told(records: Sequence[Record], left: int) -> str:

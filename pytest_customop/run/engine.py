@@ -22,14 +22,14 @@ from ..declare.samples import MarkError
 from ..findings import CheckFailed, CheckSkipped, Finding
 from ..global_state.preserve import in_own_context, preserved_state
 from ..plan.cells import dtype_name
-from ..plan.items import Planned
+from ..plan.items import PlannedItem
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
 from ..settings import Settings, read_amount
 from .devices import why_absent
 from .repro import CALL, reproduced_by
 from .results import TOLD_ABOVE, CheckResult
-from .variant_validity import refuse_neighbour
+from .variant_validity import skip_if_rejected
 
 
 class BuiltinChecks:
@@ -60,24 +60,24 @@ def standalone_hook(plugins: Iterable[object] = ()) -> Any:
     return manager.hook
 
 
-def _unheard(phase: str) -> None:
+def _no_op(phase: str) -> None:
     del phase
 
 
-def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unheard) -> CheckResult:
+def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op) -> CheckResult:
     """Run one check on one case; every global state is afterwards as it was before.
 
     A failing eager call is reported in place of the check. KeyboardInterrupt passes.
 
     Args:
         check, case: which check runs on what.
-        entering: is told what comes next: `draw`, `eager` or `check`.
+        on_phase: is told what comes next: `draw`, `eager` or `check`.
     """
     start = time.perf_counter()
     with warnings.catch_warnings():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        outcome = in_own_context(_outcome, check, case, entering)
+        outcome = in_own_context(_outcome, check, case, on_phase)
     return CheckResult(
         op=case.op.name,
         check=check.name,
@@ -96,33 +96,33 @@ def run_check(check: Check, case: Case, entering: Callable[[str], None] = _unhea
     )
 
 
-def _outcome(check: Check, case: Case, entering: Callable[[str], None]) -> dict[str, Any]:
-    with preserved_state() as put_back:
-        return _found(check, case, entering, put_back)
+def _outcome(check: Check, case: Case, on_phase: Callable[[str], None]) -> dict[str, Any]:
+    with preserved_state() as restore:
+        return _found(check, case, on_phase, restore)
 
 
 def _found(
-    check: Check, case: Case, entering: Callable[[str], None], put_back: Callable[[], None]
+    check: Check, case: Case, on_phase: Callable[[str], None], restore: Callable[[], None]
 ) -> dict[str, Any]:
     try:
         if case.refused is None:
-            entering("draw")
+            on_phase("draw")
             case.draw()
-            entering("eager")
+            on_phase("eager")
             kept = case.has_run
-            if case.beside is not None:
-                refuse_neighbour(case)
+            if case.base_case is not None:
+                skip_if_rejected(case)
             elif case.eager.error is not None:
                 return _eager_failure(case, case.eager.error)
             if not kept:
-                put_back()  # the check starts from the same state whether or not the result was kept
-        entering("check")
+                restore()  # the check starts from the same state whether or not the result was kept
+        on_phase("check")
         rng.seed(case.seed)
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding
-        if case.beside is not None and _fails_with(found.code, check, case.beside):
-            return _as_sample(found, case.beside)
+        if case.base_case is not None and _fails_with(found.code, check, case.base_case):
+            return _as_sample(found, case.base_case)
         lines = check.repro if found.repro is None else found.repro
         return _failed(found, reproduced_by(found, lines, found.case or case))
     except CheckSkipped as skipped:
@@ -130,7 +130,7 @@ def _found(
             "outcome": "skipped",
             "skip_code": skipped.code,
             "message": skipped.reason,
-            "limit": skipped.limit,
+            "unjudged": skipped.unjudged,
         }
     except MarkError as mistake:
         cause = mistake.__cause__
@@ -148,7 +148,7 @@ def _found(
 
 
 def _fails_with(code: str, check: Check, case: Case) -> bool:
-    """Whether a check fails on the author's own case as it does on a neighbour."""
+    """Whether a check fails on the author's own case as it does on a variant."""
     try:
         if case.eager.error is None:
             check.run(case)
@@ -162,12 +162,12 @@ def _fails_with(code: str, check: Check, case: Case) -> bool:
 
 
 def _as_sample(found: Finding, own: Case) -> dict[str, Any]:
-    """A neighbour's failure that says nothing new; the sample's own says it."""
+    """A variant's failure that says nothing new; the sample's own says it."""
     return {
         "outcome": "skipped",
         "skip_code": "as-sample",
         "message": f"{found.code}, as on sample {own.sample_id} itself, where it is told",
-        "limit": False,
+        "unjudged": False,
     }
 
 
@@ -183,7 +183,7 @@ def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
 
 
 def _eager_failure(case: Case, error: BaseException) -> dict[str, Any]:
-    if case.requires_grad and not case.op.has_formula and _works_without_gradients(case):
+    if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
         return {
             "outcome": "skipped",
             "skip_code": "inference-only",
@@ -228,7 +228,7 @@ def check_op(
             gradcheck, reference, errors, variants: as in `customop_cases`.
         backend: the `torch.compile` backend.
         seed: of every drawn value.
-        amount: of neighbours of the samples, as in `--customop-variants`.
+        amount: of variants of the samples, as in `--customop-variants`.
         max_samples: how many of the samples to take at most, drawn by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
@@ -308,7 +308,7 @@ def _raises_once(results: Iterable[CheckResult]) -> list[CheckResult]:
     return once
 
 
-def _not_run(one: Planned) -> CheckResult:
+def _not_run(one: PlannedItem) -> CheckResult:
     known = one.record()
     place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
     return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=place)

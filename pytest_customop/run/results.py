@@ -23,14 +23,14 @@ class CheckResult:
         op: `namespace::name`.
         check: `family.name`.
         case: the case's id.
-        change: what tells a neighbour from the sample that it stands beside; empty for an own case.
+        change: what tells a variant from the sample that it stands beside; empty for an own case.
         outcome: `passed`, `failed`, `error` (the check itself broke) or `skipped`.
         finding: the code of the finding, or None.
         message: the finding in one line, or why the check was skipped.
         fix: what to change.
         evidence: the lines that show the finding.
         skip_code: the kind of a skip, `no-second-size`.
-        limit: a skip that leaves unjudged what the author may believe was judged.
+        unjudged: a skip that leaves unjudged what the author may believe was judged.
         arguments: the op's arguments, described; only for what failed.
         duration: seconds.
         place: device, dtype, requires_grad, layout and sample.
@@ -46,7 +46,7 @@ class CheckResult:
     fix: str | None = None
     evidence: str = ""
     skip_code: str | None = None
-    limit: bool = False
+    unjudged: bool = False
     arguments: tuple[str, ...] = ()
     change: str = ""
     duration: float = 0.0
@@ -115,7 +115,7 @@ def _place(result: CheckResult) -> list[str]:
     lines = [_labelled("op", result.op), _labelled("check", result.check)]
     lines.append(_labelled("case", result.case))
     if result.change:
-        lines.append(f"{_INDENT}a neighbour of the sample: {result.change}")
+        lines.append(f"{_INDENT}a variant of the sample: {result.change}")
     lines += [f"{_INDENT}  {argument}" for argument in result.arguments]
     return lines
 

@@ -1,4 +1,4 @@
-"""What an op says to a neighbour of a sample: it takes it, refuses it, or does not come back."""
+"""What an op says to a variant of a sample: it takes it, refuses it, or does not come back."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..core.tracebacks import error_line, traceback_text
 from ..declare.variant import ACCEPTED_BY_FAKE, REJECTED
 from ..findings import fail, skip
 from .repro import CALL
-from .watchdog import Overrun, guarded
+from .watchdog import LimitExceeded, time_limited
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """Why a neighbour is not judged; or, with the code of a finding, how it went wrong."""
+    """Why a variant is not judged; or, with the code of a finding, how it went wrong."""
 
     text: str
     code: str = ""
@@ -26,11 +26,11 @@ class _Answer:
 _answers: WeakKeyDictionary[Case, _Answer | None] = WeakKeyDictionary()
 
 
-def refuse_neighbour(case: Case) -> None:
-    """Let a neighbour pass that the op takes.
+def skip_if_rejected(case: Case) -> None:
+    """Let a variant pass that the op takes.
 
     Raises:
-        CheckSkipped: `rejected`, if the op or its backward raises: whether a neighbour is valid is
+        CheckSkipped: `rejected`, if the op or its backward raises: whether a variant is valid is
             the op's word.
         CheckFailed: `hang` or `crash`, if it does not come back.
     """
@@ -41,16 +41,16 @@ def refuse_neighbour(case: Case) -> None:
         return
     if answer.code:
         raise fail(answer.code, answer.text, answer.evidence, repro=CALL)
-    raise skip(REJECTED, answer.text, limit=False)
+    raise skip(REJECTED, answer.text, unjudged=False)
 
 
 def _ask(case: Case) -> _Answer | None:
     try:
-        with guarded():
+        with time_limited():
             error = case.eager.error
             if error is None:
                 return _backward(case)
-    except Overrun as overrun:
+    except LimitExceeded as overrun:
         text = f"{case.op.name} did not come back: {overrun} ({case.change})"
         return _Answer(text, overrun.code, traceback_text(overrun))
     text = f"{case.op.name} raises {error_line(error)}"

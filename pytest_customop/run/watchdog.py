@@ -17,7 +17,7 @@ SECONDS = 30.0  # of one call of an op on arguments as small as a sample's
 _TICK = 0.2
 
 
-class Overrun(BaseException):
+class LimitExceeded(BaseException):
     """Raised in the middle of a call; no `except Exception` of an op catches it.
 
     Args:
@@ -31,14 +31,14 @@ class Overrun(BaseException):
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[None]:
+def time_limited() -> Iterator[None]:
     """End the block if it takes too long, or more than half of the memory that is free.
 
     Only Python code can be ended so, in the main thread, where there is SIGALRM and nobody else uses
     it. Elsewhere the block runs as it would without.
 
     Raises:
-        Overrun: `hang` or `crash`.
+        LimitExceeded: `hang` or `crash`.
     """
     if not _possible():
         yield
@@ -49,9 +49,9 @@ def guarded() -> Iterator[None]:
 
     def look(number: int, frame: FrameType | None) -> None:
         if time.monotonic() > end:
-            raise Overrun("hang", f"it was still running after {SECONDS:g} s")
+            raise LimitExceeded("hang", f"it was still running after {SECONDS:g} s")
         if (resident(os.getpid()) or 0) > limit:
-            raise Overrun("crash", f"it took more than {room / 2**30:.1f} GB of memory")
+            raise LimitExceeded("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
     before = signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)

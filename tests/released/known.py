@@ -314,7 +314,7 @@ _FBGEMM = tuple(
     )
 )
 
-_SPECIALISED = {"compile.dynamic": "compile-recompiles", "fake.symbolic": "fake-size-specialised"}
+_SPECIALISED = {"compile.dynamic": "compile-recompiles", "fake.symbolic": "fake-size-specialized"}
 _GRID = "the schema of the backward op has int, not SymInt, for the grid"
 
 _HARMONICS = (
@@ -323,7 +323,7 @@ _HARMONICS = (
         for test, codes in (
             ("test_contraction", _SPECIALISED),
             ("test_fused_convolution", _SPECIALISED),
-            ("test_transpose_contraction", {"fake.symbolic": "fake-size-specialised"}),
+            ("test_transpose_contraction", {"fake.symbolic": "fake-size-specialized"}),
         )
     ),
     Known(

@@ -1,4 +1,4 @@
-"""Confirmed findings that only a neighbour of a plain example brings, in the pinned versions.
+"""Confirmed findings that only a variant of a plain example brings, in the pinned versions.
 
 `docs/released-packages.md` tells what each does in plain torch.
 """

@@ -65,7 +65,7 @@ def _row(one: Specimen) -> list[str]:
         kwargs = dict(drawn.kwargs)
         with preserved_state():
             loop |= dict.fromkeys(
-                by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_formula)
+                by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_autograd)
             )
     return [
         one.name,
@@ -87,7 +87,7 @@ def _told(pairs: set[tuple[str, str]]) -> str:
 def _inputs(one: Specimen, op: Op) -> Iterator[Arguments]:
     """What an author would try: each sample, in one dtype, with gradients if the op has a formula."""
     dtype = (one.options.get("dtypes") or [torch.float32])[0]
-    where = Placement("cpu", dtype, op.has_formula, "contiguous")
+    where = Placement("cpu", dtype, op.has_autograd, "contiguous")
     for given in one.samples:
         yield draw(op, given if isinstance(given, Sample) else Sample(given), where, 0)
 

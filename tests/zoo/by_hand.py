@@ -14,7 +14,7 @@ def opcheck_alone(op: Any, args: Any, kwargs: Any) -> list[str]:
     return [name for name, verdict in told.items() if verdict != "SUCCESS"]
 
 
-def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_formula: bool) -> list[str]:
+def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_autograd: bool) -> list[str]:
     """What fails of opcheck, of a comparison of compiled with eager mode, and of gradcheck."""
     failed: list[str] = []
 
@@ -32,7 +32,7 @@ def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_formula: bool) ->
         compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend=backend)
         eager = _outcome(lambda a, k: op(*a, **k), args, kwargs)
         torch.testing.assert_close(_outcome(compiled, args, kwargs), eager)
-    if has_formula and any(each.requires_grad for each in _tensors((args, kwargs))):
+    if has_autograd and any(each.requires_grad for each in _tensors((args, kwargs))):
         with step("gradcheck"):
             _gradcheck(op, _widened(args), _widened(kwargs))
     return failed

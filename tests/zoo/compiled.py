@@ -108,7 +108,7 @@ def _mean_and_back(name, rows_of):
 @specimen(
     (MATRIX,),
     expected={
-        "fake.symbolic": "fake-size-specialised",
+        "fake.symbolic": "fake-size-specialized",
         "compile.dynamic": "compile-recompiles",
     },
 )

@@ -123,7 +123,7 @@ def _read(arguments: Sequence[str]) -> Any:
     parser.add_argument("--fresh", type=int, default=0, metavar="K", help="items in interpreters")
     parser.add_argument("--checks", help="names or families, between commas, of those by default")
     parser.add_argument("--backend", default="aot_eager", help="of compile.*")
-    parser.add_argument("--amount", default="off", choices=AMOUNTS, help="of neighbours")
+    parser.add_argument("--amount", default="off", choices=AMOUNTS, help="of variants")
     # Run this one here, and print what it says.
     parser.add_argument("--item", help=argparse.SUPPRESS)
     if not hasattr(os, "fork"):

@@ -1,7 +1,7 @@
 """What one plain example shows: `python -m tests.zoo.plain [--amounts off quick full] [WORD ...]`.
 
 Every specimen gets one simple example and no more: its first sample, made plain, with none of the
-options by which an author tells what to look at. The amounts of neighbours run one after the other for
+options by which an author tells what to look at. The amounts of variants run one after the other for
 each specimen, in an order that rotates, so that the times of one run can be compared; they are of the
 processor, that of compilers included. Words select the specimens whose names contain one of them.
 """

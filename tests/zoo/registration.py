@@ -14,7 +14,7 @@ MATRIX = tensor(4, 3)
 EVERY_CHECK = [
     check.name
     for check in builtin_checks()
-    if check.default and (check.without_formula or check.applies(False, False, True, True))
+    if check.default and (check.runs_without_autograd or check.applies(False, False, True, True))
     if not (check.needs or check.reference or check.errors)
 ]
 

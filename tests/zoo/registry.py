@@ -53,10 +53,10 @@ class Specimen:
         options: what else the mark has to say.
         backend: of `compile.*`.
         also: checks that run beside the default ones, because they run only when asked for by name.
-        near: the same as `expected` for the neighbours of the samples, of an op whose samples show
+        near: the same as `expected` for the variants of the samples, of an op whose samples show
             nothing.
-        steps: steps to neighbours that show it; there may be others.
-        amount: of neighbours, as in `--customop-variants`, the least that has those steps.
+        steps: steps to variants that show it; there may be others.
+        amount: of variants, as in `--customop-variants`, the least that has those steps.
         plain: the samples of the author who writes a single simple example; None derives it from
             the first sample (`tests.zoo.plain`).
     """
@@ -98,10 +98,10 @@ class Specimen:
         return check_op(self.op(), self.samples, backend=self.backend, **options)
 
     def beside(self, amount: str, checks: Optional[Sequence[str]] = None) -> list[CheckResult]:
-        """What the checks say about the samples and about their neighbours.
+        """What the checks say about the samples and about their variants.
 
         Args:
-            amount: of neighbours.
+            amount: of variants.
             checks: which ones; None for the default ones.
         """
         options = {**self.options, "checks": checks} if checks else dict(self.options)
@@ -115,8 +115,8 @@ class Specimen:
         """The (check, code) pairs expected on any torch."""
         return _pairs(self.expected, everywhere=True)
 
-    def neighbours_show(self) -> set[tuple[str, str]]:
-        """The (check, code) pairs expected of the neighbours, on the torch that runs."""
+    def variants_show(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs expected of the variants, on the torch that runs."""
         return _pairs(self.near)
 
     def limits(self) -> set[tuple[str, str]]:

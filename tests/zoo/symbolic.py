@@ -34,7 +34,7 @@ def fake_hardcodes_a_size():
 @specimen(
     (tensor(5, 3),),
     expected={
-        "fake.symbolic": "fake-size-specialised",
+        "fake.symbolic": "fake-size-specialized",
         "compile.dynamic": "compile-recompiles",
     },
 )

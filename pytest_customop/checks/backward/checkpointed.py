@@ -24,9 +24,9 @@ Named = list[tuple[str, Tensor]]
 def check_checkpoint(case: Case) -> None:
     """Compare what checkpointing recomputes with the first outputs, and the gradients with eager's."""
     if case.op.mutated:
-        raise skip("nothing-to-check", "the op writes to its arguments", limit=False)
+        raise skip("nothing-to-check", "the op writes to its arguments", unjudged=False)
     if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
-        raise skip("nothing-to-check", "the op takes a torch.Generator", limit=False)
+        raise skip("nothing-to-check", "the op takes a torch.Generator", unjudged=False)
     try:
         reference = Reference.of(case)
     except CheckSkipped as skipped:
@@ -42,7 +42,7 @@ CHECK = Check(
     "gradients are the same under activation checkpointing (torch.utils.checkpoint)",
     check_checkpoint,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
 )
 
 

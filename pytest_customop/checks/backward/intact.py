@@ -37,7 +37,7 @@ CHECK = Check(
     "the backward writes to nothing that it is given, and gives the same when it runs again",
     check_intact,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
     repro=INTACT,
 )
 

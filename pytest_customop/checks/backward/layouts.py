@@ -190,7 +190,7 @@ CHECK = Check(
     "gradients are the same for grad_outputs that are expanded, transposed, strided, padded, ...",
     check_layouts,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
 )
 
 

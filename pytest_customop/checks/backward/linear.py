@@ -53,7 +53,7 @@ CHECK = Check(
     "the backward is linear in grad_output: negative, large, tiny, zero and added-up ones",
     _run,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
     repro=LINEAR,
 )
 

@@ -27,17 +27,17 @@ def check_narrow(case: Case) -> None:
     Only what is wrong by a third is a finding, and only where three steps agree on it.
     """
     if isinstance(case.gradcheck, str):
-        raise skip("left-out", case.gradcheck, limit=False)
+        raise skip("left-out", case.gradcheck, unjudged=False)
     reference = Reference.of(case)
     if _judged_in_float64(case):
-        raise skip("nothing-to-check", "gradcheck.backward judges this case", limit=False)
+        raise skip("nothing-to-check", "gradcheck.backward judges this case", unjudged=False)
     probe = _Probe(reference)
     names = [name for name, tensor in probe.graph.inputs if _movable(tensor)]
     if not names:
-        raise skip("nothing-to-check", "no argument can be moved", limit=False)
+        raise skip("nothing-to-check", "no argument can be moved", unjudged=False)
     verdicts = [probe.verdict(name) for name in names[:_MOST]]
     if not any(verdicts):
-        raise skip("not-smooth", "finite differences are too rough in this dtype", limit=False)
+        raise skip("not-smooth", "finite differences are too rough in this dtype", unjudged=False)
 
 
 CHECK = Check(
@@ -45,7 +45,7 @@ CHECK = Check(
     "gradients are roughly those of finite differences, for ops that refuse or round float64",
     check_narrow,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
 )
 
 

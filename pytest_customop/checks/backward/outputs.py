@@ -21,7 +21,7 @@ def check_unused(case: Case) -> None:
     """
     count = len(Graph(case).outputs)
     if count < 2:
-        raise skip("nothing-to-check", "no more than one output is differentiable", limit=False)
+        raise skip("nothing-to-check", "no more than one output is differentiable", unjudged=False)
     reference = Reference.of(case)
     for used in _choices(count):
         _compare(reference, used)
@@ -32,7 +32,7 @@ CHECK = Check(
     "outputs that a loss does not use count as zero grad_outputs",
     check_unused,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
 )
 
 

@@ -56,14 +56,14 @@ CHECKS = [
         "what a call leaves behind is freed with its outputs: no reference cycle through ctx",
         check_freed,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
     ),
     Check(
         "backward.saved",
         "gradients do not change silently when a tensor is written to, or the op called, in between",
         check_saved,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
     ),
 ]
 

@@ -60,6 +60,6 @@ CHECK = Check(
     "second-order gradients are connected to the first-order ones, or refused",
     check_second_order,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
     repro=SECOND_ORDER,
 )

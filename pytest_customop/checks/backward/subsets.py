@@ -20,7 +20,9 @@ def check_subsets(case: Case) -> None:
     """
     names = [name for name, one in case.inputs().differentiable()]
     if len(names) < 2:
-        raise skip("nothing-to-check", "no more than one argument requires gradients", limit=False)
+        raise skip(
+            "nothing-to-check", "no more than one argument requires gradients", unjudged=False
+        )
     reference = Reference.of(case)
     for wanted in _choices(names):
         _compare(reference, names, wanted)
@@ -31,7 +33,7 @@ CHECK = Check(
     "gradients are the same whichever inputs require them (ctx.needs_input_grad)",
     check_subsets,
     gradients=True,
-    formula=True,
+    needs_autograd=True,
 )
 
 

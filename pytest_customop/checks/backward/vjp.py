@@ -30,27 +30,27 @@ class Graph:
     Args:
         case: what is called.
         arguments: what it is called with; None: the case's own.
-        limit: whether a skip is a limit of the check that is told. One check of the family tells it.
+        unjudged: whether its skips count as unjudged. One check of the family does so, not all.
 
     Raises:
         CheckSkipped: the op raises, or no gradients can be asked for.
     """
 
     def __init__(
-        self, case: Case, arguments: Arguments | None = None, *, limit: bool = False
+        self, case: Case, arguments: Arguments | None = None, *, unjudged: bool = False
     ) -> None:
         self.case = case
         self.arguments = case.inputs() if arguments is None else arguments
         self.inputs = self.arguments.differentiable()
         if not any(tensor.numel() for _, tensor in self.inputs):
             raise skip(
-                "nothing-to-check", "no argument with elements requires gradients", limit=False
+                "nothing-to-check", "no argument with elements requires gradients", unjudged=False
             )
-        self.run = call(case, self.arguments, limit=limit)
+        self.run = call(case, self.arguments, unjudged=unjudged)
         named = self.run.differentiable_outputs
         self.outputs = [(name, one) for name, one in named if one.numel() > 0]
         if not self.outputs:
-            raise _no_outputs(self.run, limit)
+            raise _no_outputs(self.run, unjudged)
 
     def vjp(
         self,
@@ -89,7 +89,7 @@ class Graph:
         return {tensor.dtype for _, tensor in (*self.outputs, *self.inputs)}
 
 
-def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
+def call(case: Case, arguments: Arguments, *, unjudged: bool = False) -> Run:
     """Call the op, the random streams at the case's seed.
 
     Raises:
@@ -102,14 +102,14 @@ def call(case: Case, arguments: Arguments, *, limit: bool = False) -> Run:
         raise skip(
             "nondeterministic",
             f"the op raises {error_line(error)} only on some calls with such inputs",
-            limit=limit,
+            unjudged=unjudged,
         ) from error
 
 
-def _no_outputs(run: Run, limit: bool) -> CheckSkipped:
+def _no_outputs(run: Run, unjudged: bool) -> CheckSkipped:
     floating = [name for name, one in run.outputs if is_differentiable(one.dtype)]
     what = f"{floating[0]} does not require gradients" if floating else "no output can"
-    return skip("nothing-to-check", what, limit=limit and bool(floating))
+    return skip("nothing-to-check", what, unjudged=unjudged and bool(floating))
 
 
 class Backward:
@@ -117,7 +117,7 @@ class Backward:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.graph = Graph(case, limit=True)
+        self.graph = Graph(case, unjudged=True)
         self.fresh = False  # run the forward before each backward, in place of one for all
 
     def __call__(self, weights: Sequence[Tensor], words: str) -> Gradients:
@@ -132,7 +132,7 @@ class Backward:
             except Exception:  # a second backward on one graph is not what is checked here
                 self.fresh = True
         try:
-            return self._differentiate(Graph(self.case, limit=True), weights)
+            return self._differentiate(Graph(self.case, unjudged=True), weights)
         except CheckSkipped:
             raise
         except Exception as error:
@@ -231,14 +231,14 @@ class Reference:
             raise
         except Exception as error:
             raise skip(
-                "no-first-order", f"the backward raises {error_line(error)}", limit=False
+                "no-first-order", f"the backward raises {error_line(error)}", unjudged=False
             ) from error
         if not same(base, again):
             raise skip(
-                "nondeterministic", "the backward differs from one call to the next", limit=False
+                "nondeterministic", "the backward differs from one call to the next", unjudged=False
             )
         if not any(one.isfinite().any() for one in base.values() if one.numel()):
-            raise skip("nothing-to-check", "there are no finite gradients", limit=False)
+            raise skip("nothing-to-check", "there are no finite gradients", unjudged=False)
         limits = Limits.of(first.dtypes, [*weights, *base.values()])
         return Reference(case, weights, base, limits)
 

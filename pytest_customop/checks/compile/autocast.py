@@ -14,16 +14,16 @@ import torch
 from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients, random_like
-from ...cases.fake_contract import Promises
-from ...cases.fake_run import fake_run, refuse_unfakeable
+from ...cases.fake_contract import FakeContract
+from ...cases.fake_run import fake_run, skip_if_unfakeable
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...core.tracebacks import error_line
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from ..fake.metadata import Reading, compare, table, worst
 from .compare import CompiledRaises, Reference, agree
-from .errors import certain_verdict, compiler_session, refuse_without_compiler, verdict
-from .harness import BARE, Function, Seen, Surrounded
+from .errors import certain_verdict, compiler_session, skip_without_compiler, verdict
+from .harness import OP_ONLY, CallRecord, Function, OpHarness
 
 
 def check_autocast(case: Case) -> None:
@@ -46,7 +46,7 @@ def check_autocast(case: Case) -> None:
 def _autocast_device(case: Case) -> str:
     device = torch.device(case.placement.device).type
     if device == "meta" or not torch.amp.is_autocast_available(device):
-        raise skip("nothing-to-check", f"there is no autocast on {device}", limit=False)
+        raise skip("nothing-to-check", f"there is no autocast on {device}", unjudged=False)
     return device
 
 
@@ -91,12 +91,12 @@ def _differ(case: Case, one: Any, other: Any) -> bool:
 
 
 def _compare_fake(case: Case, run: Run, device: str) -> None:
-    refuse_unfakeable(run)
+    skip_if_unfakeable(run)
     with torch.autocast(device):
         fake = fake_run(case.inputs())
     if fake.error is not None:
         reason = f"the fake kernel raises {error_line(fake.error)}: see fake.forward"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     outputs = compare(fake.run, run, Reading(fake.mode))
     found = worst(outputs)
     if found is None:
@@ -104,7 +104,7 @@ def _compare_fake(case: Case, run: Run, device: str) -> None:
     plain = fake_run(case.inputs())
     if plain.error is None and worst(compare(plain.run, case.eager, Reading(plain.mode))):
         reason = "fake and real kernel disagree without autocast too: see fake.forward"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     raise fail(
         "autocast-fake-mismatch",
         f"under {_where(device)}, {case.op.name} {found[1]}",
@@ -113,10 +113,10 @@ def _compare_fake(case: Case, run: Run, device: str) -> None:
     )
 
 
-class _UnderAutocast(Surrounded):
+class _UnderAutocast(OpHarness):
     """The op alone, its forward under autocast; its backward outside of that, as one should."""
 
-    def run(self, function: Function, arguments: Arguments) -> Seen:
+    def run(self, function: Function, arguments: Arguments) -> CallRecord:
         """Call the function, or its compiled twin."""
         with torch.autocast(torch.device(self.case.placement.device).type):
             return super().run(function, arguments)
@@ -127,12 +127,12 @@ def _compare_compiled(case: Case, device: str) -> None:
     own = {dtype: case.tolerance(dtype) for dtype in DEFAULT_TOLERANCES}
     loose = {dtype: (max(mine, rtol), max(less, atol)) for dtype, (mine, less) in own.items()}
     case = replace(case, tolerances=loose)
-    failure = _failure(_UnderAutocast(case, BARE), case)
+    failure = _failure(_UnderAutocast(case, OP_ONLY), case)
     if failure is None:
         return
-    if _failure(Surrounded(case, BARE), case) is not None:
+    if _failure(OpHarness(case, OP_ONLY), case) is not None:
         reason = "compiled code is wrong without autocast too: see compile.static"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     if isinstance(failure, CheckSkipped):
         raise failure
     raise fail(
@@ -143,34 +143,34 @@ def _compare_compiled(case: Case, device: str) -> None:
     )
 
 
-def _failure(surrounded: Surrounded, case: Case) -> CheckFailed | CheckSkipped | None:
+def _failure(surrounded: OpHarness, case: Case) -> CheckFailed | CheckSkipped | None:
     """What is wrong with the compiled function; None if it agrees with eager mode."""
     try:
         expected = _reference(surrounded, case)
     except Exception as error:  # the op runs under autocast, so it is the backward
-        return skip("nothing-to-check", f"the backward raises {error_line(error)}", limit=False)
+        return skip("nothing-to-check", f"the backward raises {error_line(error)}", unjudged=False)
     try:
         function = surrounded.compiled(compat.counting_backend(case.backend), dynamic=False)
         agree(expected, lambda: surrounded.run(function, case.inputs()))
     except (CheckFailed, CheckSkipped) as wrong:
         return wrong
     except CompiledRaises as raised:
-        refuse_without_compiler(raised.error)
+        skip_without_compiler(raised.error)
         known = certain_verdict(raised.error, expected.promises)
         return known or verdict(raised.error, case, expected.promises)
     return None
 
 
-def _reference(surrounded: Surrounded, case: Case) -> Reference:
+def _reference(surrounded: OpHarness, case: Case) -> Reference:
     """What eager mode gives. Nothing watches the ops: under a dispatch mode autocast is off."""
     seen = surrounded.run(surrounded.function, case.inputs())
     grads = {
         name: random_like(tensor, case.seed + 1 + index)
         for index, (name, tensor) in enumerate(seen.differentiable.items())
-        if case.op.has_formula
+        if case.op.has_autograd
     }
     gradients = seen.backward(grads) if grads else {}
-    return Reference(surrounded, case, seen, grads, gradients, Promises())
+    return Reference(surrounded, case, seen, grads, gradients, FakeContract())
 
 
 _SCRIPT = """
@@ -207,6 +207,6 @@ CHECKS = [
         "compile.autocast",
         "under autocast, fake equals real and compiled equals eager, where autocast matters at all",
         check_autocast,
-        neighbours=("arguments",),
+        variants=("arguments",),
     )
 ]

@@ -24,11 +24,11 @@ from .errors import (
     compiler_session,
     compiles,
     pinned_size,
-    refuse_without_compiler,
+    skip_without_compiler,
     verdict,
 )
 from .graph_cache import Graph, find, keep, key_of, unchanged
-from .harness import BARE, Form, Function, Surrounded
+from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 from .scripts import DYNAMIC, STATIC, TWO_SIZES
 
 # Which graph of the process a guard belongs to; it depends on what was compiled before.
@@ -45,16 +45,16 @@ def check_dynamic(case: Case) -> None:
     sizes = [size for _, tensor in case.inputs().tensors() for size in tensor.shape]
     if all(size < 2 for size in sizes):
         reason = "no tensor argument has a size of at least 2; 0 and 1 are constants to a compiler"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     _check(case, dynamic=True)
 
 
 def _check(case: Case, *, dynamic: bool) -> None:
     if any(tensor.is_meta for _, tensor in case.inputs().tensors()):
         reason = "tensors on the meta device have no values to compare"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     with compiler_session():
-        trial = _Trial(case, Form(consumers="generated" if dynamic else "opaque"), dynamic)
+        trial = _Trial(case, HarnessConfig(consumers="generated" if dynamic else "opaque"), dynamic)
         key = key_of(trial.surrounded, case) if dynamic else None
         if _agrees_on_shared(trial, find(key)) or (not dynamic and _agrees_on_stored(trial)):
             return
@@ -108,10 +108,10 @@ class _Trial:
     function: Function
     backend: Any
 
-    def __init__(self, case: Case, form: Form, dynamic: bool) -> None:
+    def __init__(self, case: Case, form: HarnessConfig, dynamic: bool) -> None:
         self.case = case
         self.dynamic = dynamic
-        self.expected = reference(Surrounded(case, form), case)
+        self.expected = reference(OpHarness(case, form), case)
         # A function that eager mode does not take around the op leaves the op alone.
         self.surrounded = self.expected.surrounded
 
@@ -140,7 +140,7 @@ class _Trial:
         try:
             self.compare(expected, where)
         except NoneDiffers:
-            if self.surrounded.form == BARE:
+            if self.surrounded.form == OP_ONLY:
                 raise
             self._alone(case, where)
         except CompiledRaises as raised:
@@ -165,9 +165,9 @@ class _Trial:
 
     def _judge(self, case: Case, expected: Reference, error: Exception, where: str) -> None:
         """Report an exception of compiled code, unless it is the surroundings that cannot compile."""
-        refuse_without_compiler(error)
+        skip_without_compiler(error)
         known = certain_verdict(error, expected.promises, where)
-        if known is None and self.surrounded.form != BARE:
+        if known is None and self.surrounded.form != OP_ONLY:
             self._alone(case, where)  # raises if the op alone is enough
             if not compiles(*self.surrounded.without_op(), self.case):
                 return
@@ -175,7 +175,7 @@ class _Trial:
 
     def _alone(self, case: Case, where: str) -> None:
         """The same with nothing around the op."""
-        alone = _Trial(self.case, BARE, self.dynamic)
+        alone = _Trial(self.case, OP_ONLY, self.dynamic)
         alone.compile()
         if case is not self.case:
             alone.run_at(self.case)
@@ -276,13 +276,13 @@ CHECKS = [
         summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
         run=check_dynamic,
         repro=DYNAMIC,
-        neighbours=("layout", "dtype", "arguments"),
+        variants=("layout", "dtype", "arguments"),
     ),
     Check(
         name="compile.static",
         summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
         run=check_static,
         repro=STATIC,
-        neighbours=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
+        variants=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
     ),
 ]

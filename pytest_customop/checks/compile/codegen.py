@@ -22,7 +22,7 @@ _FILE = PACKAGE_PREFIX + "<around the op>"
 _LITERAL = (type(None), bool, int, str)
 
 
-class Straight:
+class SourceBuilder:
     """Lines of a function of one list of tensors, and the objects that they name.
 
     Args:

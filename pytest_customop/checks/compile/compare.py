@@ -11,12 +11,12 @@ import torch
 
 from ...cases.arguments import base_name
 from ...cases.case import Case, random_like
-from ...cases.fake_contract import Promises
+from ...cases.fake_contract import FakeContract
 from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain
 from ...core.tracebacks import error_line, message_of, traceback_text
 from ...findings import CheckFailed, Finding, fail, skip
-from .harness import BARE, Seen, Surrounded
+from .harness import OP_ONLY, CallRecord, OpHarness
 
 _T = TypeVar("_T")
 Gradients = dict[str, "torch.Tensor | None"]
@@ -35,18 +35,18 @@ class Reference:
         promises: what fake kernels promised for the ops that ran.
     """
 
-    surrounded: Surrounded
+    surrounded: OpHarness
     case: Case
-    seen: Seen
+    seen: CallRecord
     grad_outputs: dict[str, torch.Tensor]
     gradients: Gradients
-    promises: Promises
+    promises: FakeContract
 
     @cached_property
-    def wide(self) -> tuple[Seen, Gradients] | None:
+    def wide(self) -> tuple[CallRecord, Gradients] | None:
         """The same in double precision; None if the op does not take it."""
         case = self.case.widened()
-        surrounded = Surrounded(case, self.surrounded.form)
+        surrounded = OpHarness(case, self.surrounded.form)
         try:
             seen = surrounded.run(surrounded.function, case.inputs())
             grads = {
@@ -58,7 +58,7 @@ class Reference:
             return None
 
 
-def reference(surrounded: Surrounded, case: Case) -> Reference:
+def reference(surrounded: OpHarness, case: Case) -> Reference:
     """Run the function in eager mode at the sizes of a case.
 
     If it raises, the op runs alone: some ops care where their arguments come from. It runs twice: a
@@ -68,19 +68,19 @@ def reference(surrounded: Surrounded, case: Case) -> Reference:
     Raises:
         CheckFailed: `backward-raises`.
     """
-    promises = Promises()
+    promises = FakeContract()
     try:
         with promises.watching():
             watched = surrounded.run(surrounded.function, case.inputs())
         seen = surrounded.run(surrounded.function, case.inputs())
     except Exception:
-        if surrounded.form == BARE:
+        if surrounded.form == OP_ONLY:
             raise
-        return reference(Surrounded(surrounded.case, BARE), case)
+        return reference(OpHarness(surrounded.case, OP_ONLY), case)
     grads = {
         name: random_like(tensor, case.seed + 1 + index)
         for index, (name, tensor) in enumerate(seen.differentiable.items())
-        if case.op.has_formula  # without one, torch lets an output's backward raise
+        if case.op.has_autograd  # without one, torch lets an output's backward raise
     }
     try:
         with promises.watching():
@@ -107,7 +107,7 @@ class CompiledRaises(Exception):
         self.error = error
 
 
-def agree(expected: Reference, run: Callable[[], Seen], where: str = "") -> None:
+def agree(expected: Reference, run: Callable[[], CallRecord], where: str = "") -> None:
     """Compare a run of compiled code with the eager one.
 
     Raises:
@@ -119,7 +119,7 @@ def agree(expected: Reference, run: Callable[[], Seen], where: str = "") -> None
     got = _calling(run)
     comparison.outputs(got)
     comparison.arguments(got)
-    if expected.case.op.has_formula:
+    if expected.case.op.has_autograd:
         comparison.differentiable(got)
     if expected.grad_outputs:
         comparison.gradients(_calling(lambda: got.backward(expected.grad_outputs)))
@@ -142,7 +142,7 @@ class _Comparison:
         """Whether values are compared, and not only what else is known of tensors."""
         return not self.expected.case.op.nondeterministic
 
-    def outputs(self, got: Seen) -> None:
+    def outputs(self, got: CallRecord) -> None:
         mine, theirs = got.outputs, self.expected.seen.outputs
         if [name for name, _ in mine] != [name for name, _ in theirs]:
             self._fail(
@@ -158,7 +158,7 @@ class _Comparison:
                 text = f"{name}, as an op after it reads it: {wrong}"
                 self._fail("compile-output-mismatch", text)
 
-    def arguments(self, got: Seen) -> None:
+    def arguments(self, got: CallRecord) -> None:
         mine, theirs = got.arguments.mutated(), self.expected.seen.arguments.mutated()
         for (name, one), (_, other) in zip(mine, theirs, strict=True):
             wrong = self._tensors(name, one, other, "arguments")
@@ -179,7 +179,7 @@ class _Comparison:
                 text = f"argument {argument}{kind}: compiled code that reads it {when}: {wrong}"
                 self._fail("compile-mutation-mismatch", text)
 
-    def differentiable(self, got: Seen) -> None:
+    def differentiable(self, got: CallRecord) -> None:
         mine, theirs = set(got.differentiable), set(self.expected.seen.differentiable)
         for name in sorted(mine ^ theirs):
             here, there = (

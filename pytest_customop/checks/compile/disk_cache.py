@@ -19,7 +19,7 @@ from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_arguments, shapes_of
 from ...declare.ops import is_authors
-from .harness import Surrounded
+from .harness import OpHarness
 
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),
@@ -32,7 +32,7 @@ class _NoKey(Exception):
     """Something that may decide what is compiled cannot be told from others of its kind."""
 
 
-def tag_of(surrounded: Surrounded, case: Case) -> str | None:
+def tag_of(surrounded: OpHarness, case: Case) -> str | None:
     """What the keys of the graphs of a function around an op have to hold; None if none will do.
 
     Args:
@@ -48,11 +48,11 @@ def tag_of(surrounded: Surrounded, case: Case) -> str | None:
         arguments = fake_arguments(mode, shapes_of(case))
         with (
             compat.enter_fake_mode(mode),
-            compat.as_while_compiling(),
+            compat.compiling_flag_set(),
             compat.observe_calls(calls.made),
         ):
             seen = surrounded.run(function, arguments)
-            outputs = seen.differentiable if case.op.has_formula else {}
+            outputs = seen.differentiable if case.op.has_autograd else {}
             if outputs:
                 calls.read(list(outputs.values()))
                 grads = {name: one.detach().clone() for name, one in outputs.items()}
@@ -100,9 +100,9 @@ class _Calls:
             raise _NoKey
         if not is_authors(func):
             return str(func)
-        if compat.compiled_by_rule(func):
+        if compat.has_custom_lowering(func):
             raise _NoKey
-        return compat.told_of(func)
+        return compat.op_fingerprint(func)
 
     def _tensor(self, tensor: torch.Tensor) -> str:
         if tensor.layout != torch.strided:

@@ -12,7 +12,7 @@ import torch
 
 from ... import compat
 from ...cases.case import Case
-from ...cases.fake_contract import Promises
+from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run
 from ...cases.tensors import is_plain, kind_of
 from ...core.paths import PACKAGE_PREFIX
@@ -93,7 +93,7 @@ def _kinds(error: BaseException) -> set[str]:
     return {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
 
 
-def refuse_without_compiler(error: Exception) -> None:
+def skip_without_compiler(error: Exception) -> None:
     """Skip if there is no C++ compiler, or it fails: that is not the op's fault."""
     kinds = _kinds(error)
     if "CppCompileError" in kinds:
@@ -109,7 +109,7 @@ def refuse_without_compiler(error: Exception) -> None:
 
 
 def verdict(
-    error: Exception, case: Case, promises: Promises, where: str = ""
+    error: Exception, case: Case, promises: FakeContract, where: str = ""
 ) -> CheckFailed | CheckSkipped:
     """What an exception of a compiled call says about the op.
 
@@ -132,7 +132,9 @@ def verdict(
     )
 
 
-def certain_verdict(error: Exception, promises: Promises, where: str = "") -> CheckFailed | None:
+def certain_verdict(
+    error: Exception, promises: FakeContract, where: str = ""
+) -> CheckFailed | None:
     """The verdict, if the exception names the op that is to blame; see `verdict`."""
     return _broken_promise(error, where) or _no_fake_kernel(error, promises, where)
 
@@ -157,7 +159,7 @@ def _broken_promise(error: Exception, where: str) -> CheckFailed | None:
     return fail(code, message, _evidence(error))
 
 
-def _no_fake_kernel(error: Exception, promises: Promises, where: str) -> CheckFailed | None:
+def _no_fake_kernel(error: Exception, promises: FakeContract, where: str) -> CheckFailed | None:
     for one in (*chain(error), *promises.errors.values()):
         missing = compat.missing_fake_kernel(one)
         if missing and not missing.startswith("pytest_customop::"):
@@ -210,7 +212,9 @@ def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
     return True
 
 
-def _fake_kernel(case: Case, kinds: set[str], promises: Promises, where: str) -> CheckFailed | None:
+def _fake_kernel(
+    case: Case, kinds: set[str], promises: FakeContract, where: str
+) -> CheckFailed | None:
     """A fake kernel that raises, outside of the compiler as well."""
     if not kinds & {"TorchRuntimeError", "Unsupported", "UserError"}:
         return None

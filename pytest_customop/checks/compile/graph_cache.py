@@ -17,7 +17,7 @@ import torch
 from ... import compat
 from ...cases.case import Case
 from ...cases.tensors import is_plain
-from .harness import Function, Surrounded
+from .harness import Function, OpHarness
 
 _LIMIT = 8  # graphs that are kept: samples that share one come one after the other
 
@@ -56,7 +56,7 @@ class Graph:
     backend: Any
 
 
-def key_of(surrounded: Surrounded, case: Case) -> Key | None:
+def key_of(surrounded: OpHarness, case: Case) -> Key | None:
     """The key of a case in the function around its op; None if it can share no graph."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if not compat.GRAPHS_CAN_STAY or not all(is_plain(tensor) for tensor in tensors):

@@ -20,7 +20,7 @@ from ...cases.case import Case
 from ...cases.fake_contract import data_dependent
 from ...cases.tensors import is_plain, output_leaves, same_bits
 from ...core import rng
-from .codegen import HELPERS, Straight, consumer, returned_tensors
+from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
 
 Function = Callable[[list[torch.Tensor]], Any]
 
@@ -30,18 +30,18 @@ _INTEGRAL = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.i
 
 
 @dataclass(frozen=True)
-class Form:
+class HarnessConfig:
     """What stands around the op: producers or none; consumers `opaque`, `generated` or `none`."""
 
     producers: bool = True
     consumers: str = "opaque"
 
 
-BARE = Form(producers=False, consumers="none")
+OP_ONLY = HarnessConfig(producers=False, consumers="none")
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CallRecord:
     """What one call of the function gave.
 
     Args:
@@ -87,14 +87,14 @@ class _Plan:
 
 
 @dataclass(eq=False)
-class Surrounded:
+class OpHarness:
     """The op of a case inside a function, which takes the case's tensors as one list.
 
     Every other argument is a constant in it.
     """
 
     case: Case
-    form: Form = field(default_factory=Form)
+    form: HarnessConfig = field(default_factory=HarnessConfig)
 
     @functools.cached_property
     def function(self) -> Function:
@@ -102,7 +102,7 @@ class Surrounded:
         return self.code.function("surrounded")
 
     @functools.cached_property
-    def code(self) -> Straight:
+    def code(self) -> SourceBuilder:
         """The lines of the function.
 
         It reads its arguments before the op and after it: a compiler takes the two for one unless
@@ -111,7 +111,7 @@ class Surrounded:
         drawn, plan = self.case.inputs(), self.plan
         produced = _producible(drawn) if self.form.producers else frozenset()
         produce, consume = opaque_ops()
-        code = Straight(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
+        code = SourceBuilder(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
         used = [f"used_{index}" for index in range(len(drawn.tensors()))]
         for index, name in enumerate(used):
             given = f"tensors[{index}]"
@@ -153,7 +153,7 @@ class Surrounded:
         options: dict[str, Any] = {} if dynamic else {"dynamic": False}
         return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
 
-    def run(self, function: Function, arguments: Arguments) -> Seen:
+    def run(self, function: Function, arguments: Arguments) -> CallRecord:
         """Call the function, or its compiled twin."""
         rng.seed(self.case.seed)
         result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
@@ -163,7 +163,7 @@ class Surrounded:
         plan = self.plan
         readers = [f"{given[index]} before the op" for index, _ in plan.before]
         readers += [f"{given[index]} after the op" for index, _ in plan.after]
-        return Seen(
+        return CallRecord(
             arguments,
             outputs,
             list(zip([returned[index] for index, _ in plan.outputs], consumed, strict=True)),
@@ -179,7 +179,7 @@ class Surrounded:
         consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
         consumed += [*plan.before, *plan.after]
         produce, consume = opaque_ops()
-        code = Straight(produce=produce, consume=consume, **HELPERS)
+        code = SourceBuilder(produce=produce, consume=consume, **HELPERS)
         handed = ", ".join(f"produce(tensors[{index}])" for index in produced)
         read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
         code.line(f"return [{handed}], [{read}]")

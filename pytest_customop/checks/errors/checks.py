@@ -42,18 +42,18 @@ def check_fake(case: Case) -> None:
     expected = _expected(case)
     if expected.data_dependent:
         reason = "the sample is marked data_dependent: a fake kernel has no values to look at"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     if case.eager.error is None:
         reason = "the op itself takes these arguments: see errors.real"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     error = fake_run(case.inputs()).error
     if error is not None and compat.missing_fake_kernel(error):
-        raise skip("nothing-to-check", "there is no fake kernel: see fake.forward", limit=False)
+        raise skip("nothing-to-check", "there is no fake kernel: see fake.forward", unjudged=False)
     if error is not None and _says_enough(expected, compat.fake_cause(error)):
         return
     if _takes_other_values(case):
         reason = "the op takes other values of the same shapes and dtypes, and a fake has no values"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     if error is None:
         raise fail(
             "fake-accepts-bad-input",

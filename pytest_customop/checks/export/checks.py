@@ -57,7 +57,9 @@ def check_roundtrip(case: Case) -> None:
 def _refuse_unfit(case: Case) -> None:
     tensors = case.eager.arguments.tensors()
     if not tensors or not case.eager.outputs:
-        raise skip("nothing-to-check", "there is no tensor to hand over or to compare", limit=False)
+        raise skip(
+            "nothing-to-check", "there is no tensor to hand over or to compare", unjudged=False
+        )
     if case.op.nondeterministic:
         raise skip("nondeterministic", "the op may give other values each time it runs")
     for name, tensor in (*tensors, *case.eager.outputs):
@@ -175,6 +177,6 @@ CHECKS = [
         check_roundtrip,
         gradients=False,
         default=False,
-        neighbours=("arguments",),
+        variants=("arguments",),
     )
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...cases.case import Case, gradients
-from ...cases.fake_run import FakeRun, fake_run, kernel_failure, refuse_unfakeable, shapes_of
+from ...cases.fake_run import FakeRun, fake_run, kernel_failure, shapes_of, skip_if_unfakeable
 from ...compat import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.variant import KINDS
@@ -19,7 +19,7 @@ from .symbolic import symbolic
 
 def forward(case: Case) -> None:
     """Compare the outputs of the fake kernel with those of the real one, field by field."""
-    refuse_unfakeable(case.eager)
+    skip_if_unfakeable(case.eager)
     fake = fake_run(shapes_of(case))
     if fake.error is not None:
         raise kernel_failure(case.op.name, fake.error)
@@ -33,7 +33,7 @@ def forward(case: Case) -> None:
 def backward(case: Case) -> None:
     """Compare the same for every custom op that the backward calls; then fake the backward."""
     if not case.eager.differentiable_outputs:
-        raise skip("nothing-to-check", "no output requires gradients", limit=False)
+        raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
     try:
         calls = backward_calls(case)
     except Exception as error:  # whatever a backward raises is a finding
@@ -42,7 +42,7 @@ def backward(case: Case) -> None:
     _compare_calls(calls, f"the backward of {case.op.name}")
     _fake_backward(case)
     if not calls:
-        raise skip("nothing-to-check", "the backward calls aten ops only", limit=False)
+        raise skip("nothing-to-check", "the backward calls aten ops only", unjudged=False)
 
 
 def _compare_calls(calls: Sequence[Call], caller: str) -> None:
@@ -110,24 +110,24 @@ CHECKS = [
         "every op that the backward calls returns what its fake kernel says",
         backward,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
         repro=BACKWARD,
-        neighbours=("layout", "shape", "dtype", "positions", "arguments", "gradients", "alias"),
-        quick=True,
+        variants=("layout", "shape", "dtype", "positions", "arguments", "gradients", "alias"),
+        cheap=True,
     ),
     Check(
         "fake.forward",
         "the op returns what its fake kernel says: shape, strides, dtype, device, layout, memory",
         forward,
         repro=FORWARD,
-        neighbours=KINDS,
-        quick=True,
+        variants=KINDS,
+        cheap=True,
     ),
     Check(
         "fake.symbolic",
         "the fake kernel works at symbolic sizes, and turns none of them into a constant",
         symbolic,
         repro=FORWARD,
-        neighbours=("layout", "dtype", "arguments"),
+        variants=("layout", "dtype", "arguments"),
     ),
 ]

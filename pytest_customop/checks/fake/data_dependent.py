@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...cases.case import Case, Run
-from ...cases.fake_run import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
 from ...cases.tensors import is_plain
 from ...findings import fail, skip
 from ..check import Check
@@ -22,14 +22,14 @@ _SIZES = ("shape", "kind", "value")
 
 def check_data_dependent(case: Case) -> None:
     """Compare the sizes that the fake kernel allows with those at other values of the inputs."""
-    refuse_unfakeable(case.eager)
+    skip_if_unfakeable(case.eager)
     if not any(_fillable(tensor) for _, tensor in case.eager.arguments.tensors()):
-        raise skip("nothing-to-check", "no tensor argument has values to change", limit=False)
+        raise skip("nothing-to-check", "no tensor argument has values to change", unjudged=False)
     fake = fake_run(shapes_of(case))
     if fake.error is not None:
-        raise skip("nothing-to-check", "the fake kernel raises: see fake.forward", limit=False)
+        raise skip("nothing-to-check", "the fake kernel raises: see fake.forward", unjudged=False)
     if _wrong(compare(fake.run, case.eager, Reading(fake.mode))):
-        raise skip("nothing-to-check", "fake and real disagree: see fake.forward", limit=False)
+        raise skip("nothing-to-check", "fake and real disagree: see fake.forward", unjudged=False)
     for other in _other_values(case, _ranged(fake)):
         if _sizes(other.run) != _sizes(case.eager):
             _judge(case, fake, other)
@@ -201,6 +201,6 @@ CHECKS = [
         "fake.data_dependent",
         "sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
         check_data_dependent,
-        neighbours=("arguments",),
+        variants=("arguments",),
     )
 ]

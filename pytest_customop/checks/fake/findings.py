@@ -227,7 +227,7 @@ def _(x, table):
         docs=(doc_links.REGISTER_FAKE, doc_links.DYNAMIC_SHAPES),
         follows=("fake-shape-mismatch",),
     ),
-    "fake-size-specialised": Explanation(
+    "fake-size-specialized": Explanation(
         meaning=(
             "The fake kernel turns a symbolic size into a constant although the op works at other "
             "sizes: torch.compile then recompiles for each size, and torch.export refuses a dynamic "

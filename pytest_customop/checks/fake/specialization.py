@@ -128,7 +128,7 @@ def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | Non
 
 
 def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
-    """Whether a relation holds at these values only: an equation with a number that no neighbour fulfils.
+    """Whether a relation holds at these values only: an equation with a number that no variant fulfils.
 
     Divisibility is none, nor a comparison of sizes with each other, nor `n // 8 == 1`.
     """
@@ -139,11 +139,11 @@ def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
         return False
     return all(
         compat.substitute(relation, {**values, **changed}) is False
-        for changed in _neighbours({symbol: values[symbol] for symbol in symbols})
+        for changed in _variants({symbol: values[symbol] for symbol in symbols})
     )
 
 
-def _neighbours(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+def _variants(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
     for step in (-1, 1):
         yield {symbol: value + step for symbol, value in values.items()}
         for symbol, value in values.items():

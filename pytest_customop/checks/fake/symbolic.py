@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, Run
-from ...cases.fake_run import FakeRun, fake_run, refuse_unfakeable, shapes_of
+from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
 from ...cases.resize import (
     Place,
     changeable,
@@ -46,8 +46,10 @@ _BACKWARD_FIX = (
 def symbolic(case: Case) -> None:
     """Run the fake kernel on symbolic sizes; judge each constant, and the results at other sizes."""
     if not places(case):
-        raise skip("nothing-to-check", "every size is 0 or 1, and these are constants", limit=False)
-    refuse_unfakeable(case.eager)
+        raise skip(
+            "nothing-to-check", "every size is 0 or 1, and these are constants", unjudged=False
+        )
+    skip_if_unfakeable(case.eager)
     trial = _first_trial(case)
     known = frozenset(trouble.key for trouble in trial.troubles())
     traced = trace(case, backward=trial.backward)
@@ -132,11 +134,11 @@ def _first_trial(case: Case) -> _Trial:
             "nothing-to-check",
             f"the fake kernel raises at plain sizes already ({error_line(plain.error)}): "
             "see fake.forward",
-            limit=False,
+            unjudged=False,
         )
     outputs = plain.run.differentiable_outputs
     known = all(isinstance(size, int) for _, tensor in outputs for size in tensor.shape)
-    if case.requires_grad and case.op.has_formula and outputs and known:
+    if case.requires_grad and case.op.has_autograd and outputs and known:
         trial.backward = fake_gradients(plain) is None
     return trial
 
@@ -261,7 +263,7 @@ def _specialised(case: Case, pin: Pin, changed: Case) -> CheckFailed:
     what = f" ({pin.relation} is assumed)" if pin.relation else ""
     lines = [f"line: {pin.line}"] if pin.line else []
     return fail(
-        "fake-size-specialised",
+        "fake-size-specialized",
         f"{case.op.name}: {pin.culprit} turns {pin} into a constant{at}{what}; the op also works "
         f"with {_sizes(changed)}",
         "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
@@ -296,7 +298,7 @@ def _compare_second(
     try:
         other = _Trial(second_case(trial.case), trial.backward)
     except CheckSkipped as skipped:
-        raise skip(skipped.code, skipped.reason + note, limit=skipped.limit) from None
+        raise skip(skipped.code, skipped.reason + note, unjudged=skipped.unjudged) from None
     if not other.works:
         other = _Trial(other.case, False)
     trouble = _first(other.troubles(), known)

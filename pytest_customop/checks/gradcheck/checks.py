@@ -17,16 +17,16 @@ from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
-from .finite_differences.verdict import Words, judge
+from .finite_differences.verdict import FindingCodes, judge
 from .scripts import compared
 
-_FIRST = Words(
+_FIRST = FindingCodes(
     mismatch="gradient-mismatch",
     missing="gradient-missing",
     step="gradient-of-a-step-function",
     derivative="the gradient for `{input}`",
 )
-_SECOND = Words(
+_SECOND = FindingCodes(
     mismatch="second-order-gradient-mismatch",
     missing="second-order-gradient-mismatch",
     step="second-order-gradient-mismatch",
@@ -76,17 +76,17 @@ CHECKS = [
         "gradients equal finite differences in float64, at any size (torch.autograd.gradcheck)",
         check_backward,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
         widest_dtype=True,
-        neighbours=("shape", "positions", "arguments"),
-        quick=True,
+        variants=("shape", "positions", "arguments"),
+        cheap=True,
     ),
     Check(
         "gradcheck.double",
         "second-order gradients equal finite differences of the first-order ones",
         check_double,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
         widest_dtype=True,
     ),
 ]
@@ -124,7 +124,7 @@ class _Op:
             raise _no_float64(f"its inputs cannot be made: {error}") from error
         self.inputs = self._template.differentiable()
         if not self.inputs:
-            raise skip("nothing-to-check", "no argument requires gradients", limit=False)
+            raise skip("nothing-to-check", "no argument requires gradients", unjudged=False)
         for name, tensor in self._template.tensors():
             if not is_plain(tensor):
                 raise skip(
@@ -172,9 +172,9 @@ def _no_outputs(case: Case) -> CheckSkipped:
     outputs = [(name, one) for name, one in case.eager.outputs if one.numel() > 0]
     named = [name for name, one in outputs if is_differentiable(one.dtype)]
     if not outputs:
-        return skip("nothing-to-check", "the outputs have no elements", limit=False)
+        return skip("nothing-to-check", "the outputs have no elements", unjudged=False)
     if not named:
-        return skip("nothing-to-check", "no output is of a differentiable dtype", limit=False)
+        return skip("nothing-to-check", "no output is of a differentiable dtype", unjudged=False)
     return skip(
         "nothing-to-check", f"{named[0]} does not require gradients, and no other output does"
     )
@@ -251,7 +251,7 @@ def _refuse_without_graph(inputs: Named, outputs: Named, grad_outputs: Named) ->
     except Exception as error:
         raise _no_second_order(f"with create_graph=True it raises {error_line(error)}") from error
     if not any(gradient.any() or gradient.requires_grad for _, gradient in found):
-        raise skip("nothing-to-check", "the first-order gradients are zero", limit=False)
+        raise skip("nothing-to-check", "the first-order gradients are zero", unjudged=False)
     for name, gradient in found:
         if gradient.any() and not _reaches(gradient, weights):
             raise _no_second_order(f"{name} is not connected to grad_output (once_differentiable?)")

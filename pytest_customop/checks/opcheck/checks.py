@@ -38,13 +38,13 @@ def _refuse_nothing(case: Case, name: str) -> None:
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if any(tensor.is_meta for tensor in tensors):
         reason = "torch's utilities do nothing for tensors on the meta device"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     if name == "test_autograd_registration":
         if not any(tensor.requires_grad for tensor in tensors):
-            raise skip("nothing-to-check", "no argument requires gradients", limit=False)
+            raise skip("nothing-to-check", "no argument requires gradients", unjudged=False)
         return
     if name == "test_aot_dispatch_dynamic":
-        if case.requires_grad and not case.op.has_formula:
+        if case.requires_grad and not case.op.has_autograd:
             raise skip(
                 "checker-limit",
                 "torch differentiates every output here, and the op has no autograd formula: the "
@@ -99,8 +99,8 @@ CHECKS = [
         summary=summary,
         run=partial(_utility, name=name),
         gradients=True if name == "test_autograd_registration" else None,
-        without_formula=name == "test_autograd_registration",
-        neighbours=(),  # fake.forward, values.* and compile.* compare the same there
+        runs_without_autograd=name == "test_autograd_registration",
+        variants=(),  # fake.forward, values.* and compile.* compare the same there
         repro=f"args, kwargs = inputs()\ntorch.library.opcheck(op, args, kwargs, test_utils={name!r})",
     )
     for name, summary in _SUMMARIES.items()

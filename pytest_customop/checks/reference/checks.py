@@ -212,7 +212,7 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
     both = {name: one for name, one in outputs.items() if name in weights}
     if any(one.shape != weights[name].shape for name, one in both.items()):
         reason = "the outputs differ in shape: see reference.values"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     floating = [name for name, one in case.eager.outputs if is_differentiable(one.dtype)]
     missing = [name for name in outputs if name in floating and name not in weights]
     if missing:
@@ -223,7 +223,7 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
             repro=requiring(case, missing[0]),
         )
     if not weights:
-        raise skip("nothing-to-check", "no output requires gradients", limit=False)
+        raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
     if not both:
         raise skip(
             "reference-not-differentiable",
@@ -290,17 +290,17 @@ CHECKS = [
         "the gradients are those of the mark's reference, and None where it has none",
         check_gradients,
         gradients=True,
-        formula=True,
+        needs_autograd=True,
         reference=True,
-        neighbours=("layout", "shape", "positions", "arguments"),
-        quick=True,
+        variants=("layout", "shape", "positions", "arguments"),
+        cheap=True,
     ),
     Check(
         "reference.values",
         "outputs and mutated arguments are those of the mark's reference",
         check_values,
         reference=True,
-        neighbours=("layout", "shape", "values", "positions", "arguments", "alias"),
-        quick=True,
+        variants=("layout", "shape", "values", "positions", "arguments", "alias"),
+        cheap=True,
     ),
 ]

@@ -10,7 +10,7 @@ from ...cases.case import Case, gradients
 from ...cases.fake_run import fake_run, shapes_of
 from ...core import rng
 from ...findings import CheckFailed, CheckSkipped, fail
-from ...global_state.settings import ENVIRONMENT, SETTINGS, Setting, kept, turn
+from ...global_state.settings import ENVIRONMENT, SETTINGS, Setting, perturb, preserved
 from ..check import Check
 
 
@@ -35,7 +35,7 @@ _STARTS = (1_905_347_881, 1_276_019_553)  # numbers that nobody seeds a stream w
 
 def check_rng(case: Case) -> None:
     """Call the op, its fake kernel and its backward from two states of every random stream."""
-    with kept():
+    with preserved():
         for part in _parts(case):
             _random(case, part)
 
@@ -52,10 +52,10 @@ def _random(case: Case, part: _Part) -> None:
         if not _works(call):
             return
         ends.append(rng.states())
-        consumed = [*rng.moved(before, ends[-1])]
+        consumed = [*rng.changed(before, ends[-1])]
         if not consumed:
             return
-    same = {*ends[0]} - {*rng.moved(*ends)}
+    same = {*ends[0]} - {*rng.changed(*ends)}
     reseeded = [name for name in consumed if name in same]
     if reseeded:
         raise fail(
@@ -84,19 +84,19 @@ def check_global_settings(case: Case) -> None:
     Twice: with the settings as they are, and with other ones, so that a setting that is put to the
     same value at each call shows too.
     """
-    with kept():
+    with preserved():
         for part in _parts(case):
             for others in (False, True):
                 _settings(case, part, others)
 
 
 def _settings(case: Case, part: _Part, others: bool) -> None:
-    with kept():
+    with preserved():
         call = part.prepare()
         if call is None:
             return
         if others:
-            turn()
+            perturb()
         before = [setting.read() for setting in SETTINGS]
         if not _works(call):
             return
@@ -143,7 +143,7 @@ def _parts(case: Case) -> Iterator[_Part]:
     yield _Part("the forward", lambda: case.inputs().call, _FORWARD)
     fake = _fake(case)
     yield _Part("the fake kernel", lambda: fake, _FAKE)
-    if case.requires_grad and case.op.has_formula:
+    if case.requires_grad and case.op.has_autograd:
         yield _Part("the backward", lambda: _backward(case), _BACKWARD)
 
 
@@ -255,12 +255,12 @@ CHECKS = [
         "state.globals",
         "global settings are after a call, a fake call and a backward what they were before",
         check_global_settings,
-        neighbours=("arguments",),
+        variants=("arguments",),
     ),
     Check(
         "state.rng",
         "random numbers are taken only by ops tagged so, and no stream is reseeded",
         check_rng,
-        neighbours=("arguments",),
+        variants=("arguments",),
     ),
 ]

@@ -13,7 +13,7 @@ from ...cases.arguments import Arguments, base_name
 from ...cases.case import Case, Run
 from ...cases.tensors import leaves
 from ...findings import CheckFailed, fail, skip
-from .memory.calls import CALL, Caller, differ, expression, refuse_random, refuse_silent, results
+from .memory.calls import CALL, Caller, differ, expression, results, skip_if_random, skip_if_silent
 from .memory.perturb import changeable
 from .memory.placement import movable, placements
 from .memory.storage import share_memory
@@ -26,7 +26,7 @@ def aliasing(case: Case) -> None:
     """Look for memory that an output shares with an argument or with another output."""
     calls = Caller(case)
     if not case.eager.outputs:
-        raise skip("nothing-to-check", "the op returns no tensor", limit=False)
+        raise skip("nothing-to-check", "the op returns no tensor", unjudged=False)
     for tried in _tried(case):
         run = calls(tried.arguments)
         if run.error is not None:
@@ -138,12 +138,12 @@ def _same_set(output: Any, argument: Any) -> bool:
 def same_tensor(case: Case) -> None:
     """Compare the op on one tensor in two places with the op on that tensor and a copy of it."""
     calls = Caller(case)
-    refuse_silent(case)
-    refuse_random(case)
+    skip_if_silent(case)
+    skip_if_random(case)
     pairs = _pairs(case)
     if not pairs:
         reason = "no two floating-point arguments have one shape and dtype"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     for first, second in pairs:
         expected, got = (
             calls(_twice(case.inputs(), first, second, copy=copy)) for copy in (True, False)

@@ -15,14 +15,14 @@ CHECKS = [
         "values.aliasing",
         "outputs share no memory with arguments or each other, in any layout and dtype",
         aliasing,
-        neighbours=("shape", "values", "positions", "arguments"),
-        quick=True,
+        variants=("shape", "values", "positions", "arguments"),
+        cheap=True,
     ),
     Check(
         "values.defaults",
         "the kernels' own defaults are those of the schema",
         defaults,
-        neighbours=(),
+        variants=(),
     ),
     Check(
         "values.layouts",
@@ -33,8 +33,8 @@ CHECKS = [
         "values.mutation",
         "the op writes to what its schema declares and to nothing else, byte by byte",
         mutation,
-        neighbours=("shape", "values", "positions", "arguments"),
-        quick=True,
+        variants=("shape", "values", "positions", "arguments"),
+        cheap=True,
     ),
     Check(
         "values.repeat",
@@ -50,6 +50,6 @@ CHECKS = [
         "values.uninitialized",
         "the results do not depend on what fresh memory held",
         uninitialized,
-        quick=True,
+        cheap=True,
     ),
 ]

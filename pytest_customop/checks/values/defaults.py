@@ -22,11 +22,11 @@ def defaults(case: Case) -> None:
         if argument.has_default_value()
     }
     if not schema:
-        raise skip("nothing-to-check", "the schema has no defaults", limit=False)
+        raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
     kernels = compat.python_kernels(case.op.overload)
     if not kernels:
         reason = "torch does not tell which Python functions are the op's kernels, if any"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     for words, kernel in kernels:
         for name, default in schema.items():
             found = _parameter(case, kernel, name)

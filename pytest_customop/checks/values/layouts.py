@@ -19,9 +19,9 @@ from .memory.calls import (
     comparable,
     differ,
     expression,
-    refuse_random,
-    refuse_silent,
     results,
+    skip_if_random,
+    skip_if_silent,
 )
 from .memory.perturb import changeable, same_places
 from .memory.placement import LAY_OUT, Moved, bits, contiguous, movable, placements
@@ -35,10 +35,10 @@ _SHARE, _COARSE = 1e-3, 0.25
 def layouts(case: Case) -> None:
     """Compare the results for other memory layouts with those for contiguous memory."""
     calls = Caller(case)
-    refuse_silent(case)
-    refuse_random(case)
+    skip_if_silent(case)
+    skip_if_random(case)
     if not any(movable(tensor) for _, tensor in case.inputs().tensors()):
-        raise skip("nothing-to-check", "no argument has strides", limit=False)
+        raise skip("nothing-to-check", "no argument has strides", unjudged=False)
     plain = contiguous(case.inputs())
     base = calls(plain)
     moved = not same_places(plain, contiguous(case.inputs()))
@@ -46,7 +46,7 @@ def layouts(case: Case) -> None:
         reason = (
             "the op is random, changes the strides of an argument, or refuses contiguous memory"
         )
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
     for other in _layouts(case):
         _compare(calls, other, results(base))
 
@@ -56,7 +56,7 @@ def _unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
     rng.seed(calls.case.seed)
     before = rng.states()
     again = calls(contiguous(arguments))
-    drawn = any(rng.moved(before, rng.states()))
+    drawn = any(rng.changed(before, rng.states()))
     return drawn or again.error is not None or differ(results(again), expected) is not None
 
 

@@ -22,7 +22,7 @@ def mutation(case: Case) -> None:
     """Compare every byte of the arguments' storages before and after calls of the op."""
     calls = Caller(case)
     if not case.inputs().tensors():
-        raise skip("nothing-to-check", "the op takes no tensors", limit=False)
+        raise skip("nothing-to-check", "the op takes no tensors", unjudged=False)
     written: set[str] = set()
     for tried in _tried(case):
         snapshot = Snapshot(tried.arguments)
@@ -30,8 +30,8 @@ def mutation(case: Case) -> None:
             _judge(case, tried, snapshot)
             written |= snapshot.mutated()
     unwritten = [name for name, _ in case.inputs().mutated() if name not in written]
-    # A neighbour may be one of the few calls that write nothing.
-    if unwritten and case.beside is None and not _may_stay(calls, unwritten[0]):
+    # A variant may be one of the few calls that write nothing.
+    if unwritten and case.base_case is None and not _may_stay(calls, unwritten[0]):
         raise fail(
             "mutation-missing",
             f"{case.op.name}: the schema says that {unwritten[0]} is written to, and no call "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
 from ...findings import fail, skip
-from .memory.calls import CALL, Caller, differ, refuse_random, refuse_silent, results
+from .memory.calls import CALL, Caller, differ, results, skip_if_random, skip_if_silent
 from .memory.perturb import EXTREMES, changeable
 from .memory.poison import filled
 
@@ -34,8 +34,8 @@ class _Inputs:
 def uninitialized(case: Case) -> None:
     """Call the op with fresh memory filled in two ways."""
     calls = Caller(case)
-    refuse_silent(case)
-    refuse_random(case)
+    skip_if_silent(case)
+    skip_if_random(case)
     for tried in _tried(case):
         _compare(calls, tried)
 
@@ -73,7 +73,7 @@ def _compare(calls: Caller, tried: _Inputs) -> None:
         if tried.words:
             return
         reason = "the op gives other values each time: values.repeat looks at that"
-        raise skip("nondeterministic", reason, limit=False)
+        raise skip("nondeterministic", reason, unjudged=False)
     other = run(_SECOND)
     wrong = "the op raises" if other.error else differ(results(first), results(other))
     if wrong is None or not _confirmed(run, filling, first):

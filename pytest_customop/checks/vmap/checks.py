@@ -36,7 +36,7 @@ def check_loop(case: Case) -> None:
             refused.setdefault(error_line(error), []).append(_words(case, dims))
     if sum(map(len, refused.values())) == len(patterns):
         reason = f"the vmap rule refuses everything: {'; '.join(refused)}"
-        raise skip("vmap-not-implemented", reason, limit=False)
+        raise skip("vmap-not-implemented", reason, unjudged=False)
     if refused:
         told = [f"{' and '.join(words)} ({error})" for error, words in refused.items()]
         raise skip("vmap-not-implemented", f"the vmap rule refuses {'; '.join(told)}")
@@ -55,7 +55,7 @@ def _refuse_unfit(case: Case) -> None:
         )
     tensors = case.eager.arguments.tensors()
     if not tensors:
-        raise skip("nothing-to-check", "there is no tensor argument", limit=False)
+        raise skip("nothing-to-check", "there is no tensor argument", unjudged=False)
     leaves = output_leaves(case.eager.result)
     if not all(isinstance(leaf, torch.Tensor) for _, leaf in leaves) or not leaves:
         raise skip(
@@ -161,7 +161,7 @@ def _compare(case: Case, batch: _Batch, dims: Dims) -> None:
                 f"{case.op.name} {name} under torch.vmap with {where}: {wrong}",
                 repro=vmap_scripts.loop(dims),
             )
-    if case.requires_grad and case.op.has_formula and dims == (0,) * len(dims):
+    if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
         _compare_gradients(case, batch, dims, given, got)
 
 
@@ -179,7 +179,7 @@ def _stacked(calls: list[Tensors]) -> Tensors:
         return [torch.stack(column) for column in zip(*calls, strict=True)]
     except (RuntimeError, ValueError):
         reason = "the outputs of several calls differ in shape: they cannot be one batch"
-        raise skip("nothing-to-check", reason, limit=False) from None
+        raise skip("nothing-to-check", reason, unjudged=False) from None
 
 
 def _wants(case: Case) -> list[bool]:
@@ -285,6 +285,6 @@ CHECKS = [
         "where a vmap rule is registered, torch.vmap equals a loop over the batch",
         check_loop,
         needs=_has_rule,
-        neighbours=("arguments",),
+        variants=("arguments",),
     )
 ]

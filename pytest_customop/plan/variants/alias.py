@@ -1,4 +1,4 @@
-"""Neighbours that give one tensor twice."""
+"""Variants that give one tensor twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighbours in the plain arguments: flags, dims, optional ones, dtypes, lists, defaults."""
+"""Variants in the plain arguments: flags, dims, optional ones, dtypes, lists, defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighbours of other dtypes: all arguments in another, or one argument alone promoted."""
+"""Variants of other dtypes: all arguments in another, or one argument alone promoted."""
 
 from __future__ import annotations
 

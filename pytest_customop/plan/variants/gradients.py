@@ -1,4 +1,4 @@
-"""Neighbours in requires_grad: each subset of the inputs that can require gradients."""
+"""Variants in requires_grad: each subset of the inputs that can require gradients."""
 
 from __future__ import annotations
 

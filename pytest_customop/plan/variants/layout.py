@@ -1,4 +1,4 @@
-"""Neighbours in memory: the same values, laid out differently."""
+"""Variants in memory: the same values, laid out differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which neighbours of a sample are worth a call, the likeliest to find something first."""
+"""Which variants of a sample are worth a call, the likeliest to find something first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...cases.arguments import Placement
 from ...cases.case import seed_of
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
-from ...declare.variant import Neighbour, Step
+from ...declare.variant import Step, Variant
 from . import alias, arguments, dtype, gradients, layout, shape, values
 from .sample_view import Described
 
@@ -39,15 +39,15 @@ def chosen(
     declared_dtypes: bool,
     seed: int,
     seen: set[Any],
-) -> Iterator[Neighbour]:
-    """The neighbours of a sample, in the order in which they are worth their time.
+) -> Iterator[Variant]:
+    """The variants of a sample, in the order in which they are worth their time.
 
     Args:
         where: the case that they stand beside.
         kinds: of `KINDS`.
         declared_dtypes: whether the mark or the session says which dtypes the op supports.
         seed: orders the steps that are equally likely to find something.
-        seen: the signatures of what is tried already; the neighbours' are added.
+        seen: the signatures of what is tried already; the variants' are added.
     """
     given = Described(op, sample, where)
     seen.add(signature(sample))
@@ -59,7 +59,7 @@ def chosen(
         if mark not in seen:
             seen.add(mark)
             likely = step.rank < ONLY_FULL
-            yield Neighbour(kind, step.name, step.words, changed, step.reads_beyond, likely)
+            yield Variant(kind, step.name, step.words, changed, step.reads_beyond, likely)
 
 
 @cache

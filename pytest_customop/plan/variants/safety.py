@@ -17,7 +17,7 @@ _DEPTH = 4  # functions that call functions
 
 
 def why_apart(op: Op, device: str) -> str | None:
-    """Why a neighbour that could lead outside of its memory is not run in this process; or None.
+    """Why a variant that could lead outside of its memory is not run in this process; or None.
 
     A kernel written in Python reaches memory through torch or numpy, which look at every position; on
     the CPU an error of theirs is an exception.

@@ -1,4 +1,4 @@
-"""Neighbours of other sizes: empty, 1, odd, doubled, all distinct, a batch more, broadcast.
+"""Variants of other sizes: empty, 1, odd, doubled, all distinct, a batch more, broadcast.
 
 Sizes that are equal in the example may be tied to each other, so they change together first, and
 apart then.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...declare.variant import Step
 from .sample_view import Described, TensorArgument
 
-_ELEMENTS = 2**22  # no neighbour is larger, or four times larger than the sample
+_ELEMENTS = 2**22  # no variant is larger, or four times larger than the sample
 _Sizes = Mapping[tuple[str, int], int]
 
 

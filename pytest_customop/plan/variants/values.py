@@ -1,4 +1,4 @@
-"""Neighbours of other values: zeros, negatives; large, not finite; the extremes of whole numbers.
+"""Variants of other values: zeros, negatives; large, not finite; the extremes of whole numbers.
 
 A range that the author gave is kept to.
 """

@@ -19,7 +19,7 @@ from .reusable import NotThere, WarmChild
 from .xdist_emulation import measures_coverage
 
 if TYPE_CHECKING:
-    from ...plan.items import Planned
+    from ...plan.items import PlannedItem
     from ...run.results import CheckResult
 
 
@@ -116,7 +116,7 @@ class Isolation:
         self._child.end()
 
 
-def _result_of(planned: Planned, death: Died) -> CheckResult:
+def _result_of(planned: PlannedItem, death: Died) -> CheckResult:
     from .crash_results import result_of
 
     return result_of(planned, death)

@@ -13,7 +13,7 @@ from .exit_causes import Died, shortened
 
 if TYPE_CHECKING:
     from ...cases.case import Case
-    from ...plan.items import Planned
+    from ...plan.items import PlannedItem
 
 _WHERE = {
     protocol.START: "while it starts",
@@ -26,7 +26,7 @@ _WHERE = {
 }
 
 
-def result_of(planned: Planned, death: Died) -> CheckResult:
+def result_of(planned: PlannedItem, death: Died) -> CheckResult:
     """What came of the item that a child ran when it died."""
     phase = death.phase
     if phase == protocol.START and death.exit_code is not None:
@@ -52,14 +52,14 @@ def result_of(planned: Planned, death: Died) -> CheckResult:
     )
 
 
-def _not_started(planned: Planned, death: Died) -> CheckResult:
+def _not_started(planned: PlannedItem, death: Died) -> CheckResult:
     """No finding: pytest ended the child's session before any op ran."""
     message = f"the child process of --customop-isolate does not start: exit code {death.exit_code}"
     evidence = shortened(death.stderr)
     return CheckResult(**_known(planned), outcome="error", message=message, evidence=evidence)
 
 
-def _known(planned: Planned) -> dict[str, Any]:
+def _known(planned: PlannedItem) -> dict[str, Any]:
     """What a result says of its item."""
     case, known = planned.case, planned.record()
     return {

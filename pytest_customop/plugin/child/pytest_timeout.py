@@ -13,7 +13,7 @@ from ...core.tracebacks import is_of_author
 from ..session.state import Session
 
 if TYPE_CHECKING:
-    from ...plan.items import Planned
+    from ...plan.items import PlannedItem
     from ...run.results import CheckResult
     from .exit_causes import Died
 
@@ -21,7 +21,7 @@ _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be regi
 _WORDS = re.compile(r"Timeout \(?>([\d.]+)s\)? ?from pytest-timeout|Timeout >([\d.]+)s")
 
 
-def refuse_without_timer(config: pytest.Config, session: Session) -> None:
+def validate_timer(config: pytest.Config, session: Session) -> None:
     """Raise `pytest.UsageError` if a time is given and nothing here can keep it."""
     if _here(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
         raise pytest.UsageError(
@@ -41,13 +41,13 @@ def limit(item: pytest.Item, session: Session) -> None:
 
 
 def run_in_time(
-    planned: Planned, entering: Callable[[str], None], hung: dict[int, Died]
+    planned: PlannedItem, on_phase: Callable[[str], None], hung: dict[int, Died]
 ) -> CheckResult:
     """The result of a check; where pytest-timeout ends it, the finding `hang`.
 
     Args:
         planned: the check and the case.
-        entering: as `engine.run_check` takes it.
+        on_phase: as `engine.run_check` takes it.
         hung: by the ids of cases, the plain calls that did not end. The other checks of such a case
             begin with that call too, and are not run.
     """
@@ -61,7 +61,7 @@ def run_in_time(
 
     def enter(phase: str) -> None:
         phases.append(phase)
-        entering(phase)
+        on_phase(phase)
 
     end = hung.get(id(planned.case))
     if end is None:

@@ -100,7 +100,7 @@ class Serving:
         """Let the terminal's reporter say nothing; other plugins may rely on its being there."""
         if config.pluginmanager.has_plugin("terminalreporter"):
             config.get_terminal_writer().write = lambda *_, **__: None  # type: ignore[method-assign]
-        config.stash[SESSION].entering = self._enter
+        config.stash[SESSION].on_phase = self._enter
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """What is about to end this process, for its last words."""

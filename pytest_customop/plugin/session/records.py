@@ -10,7 +10,7 @@ from .rerun import rerun_command
 from .state import PLANNED, RESULTS, last_words
 
 if TYPE_CHECKING:
-    from ...plan.items import Planned
+    from ...plan.items import PlannedItem
     from ...run.results import CheckResult
 
 
@@ -35,18 +35,18 @@ def carried_by(item: pytest.Item, report: pytest.TestReport) -> list[dict[str, A
     return [record, *told]  # a body may have run checks by hand
 
 
-def _is_of(record: dict[str, Any], planned: Planned) -> bool:
+def _is_of(record: dict[str, Any], planned: PlannedItem) -> bool:
     """Whether it tells what came of the item itself, and not of a check that its body has run."""
     return not planned.is_body or record["check"] == planned.check_name
 
 
-def _of_item(item: pytest.Item, planned: Planned, report: pytest.TestReport) -> dict[str, Any]:
+def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> dict[str, Any]:
     base = {**planned.record(), "finding": None, "fix": None, "repro": rerun_command(item)}
     return {**base, **_of_report(report)}
 
 
 def _record(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
-    record = {**result.record(), "repro": rerun_command(item), "limit": result.limit}
+    record = {**result.record(), "repro": rerun_command(item), "unjudged": result.unjudged}
     as_expected = {"failed": "xfailed", "error": "xfailed", "passed": "xpassed"}
     if _outcome(report) == as_expected.get(result.outcome):
         record["outcome"] = _outcome(report)
@@ -61,7 +61,7 @@ def _of_report(report: pytest.TestReport) -> dict[str, Any]:
     elif report.failed:
         message = last_words(report)
     limit = outcome == "skipped"
-    return {"outcome": outcome, "message": message, "duration": report.duration, "limit": limit}
+    return {"outcome": outcome, "message": message, "duration": report.duration, "unjudged": limit}
 
 
 def _outcome(report: pytest.TestReport) -> str:

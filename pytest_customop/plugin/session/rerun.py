@@ -50,6 +50,6 @@ def rerun_command(item: pytest.Item) -> str:
     planned = item.stash.get(PLANNED, None)
     if settings.checks and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
-    if settings.variants != "quick" and planned is not None and planned.is_neighbour:
+    if settings.variants != "quick" and planned is not None and planned.is_variant:
         words.append(f"--customop-variants={settings.variants}")
     return " ".join(words)

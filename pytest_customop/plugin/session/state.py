@@ -17,17 +17,17 @@ from ...settings import NUMBER, read_settings, validate
 
 if TYPE_CHECKING:
     from ...checks import Registry
-    from ...plan.items import Planned
+    from ...plan.items import PlannedItem
     from ...run.results import CheckResult
     from ..child.exit_causes import Died
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
-PLANNED: pytest.StashKey[Planned] = pytest.StashKey()
+PLANNED: pytest.StashKey[PlannedItem] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
 ATTRIBUTE = "customop"
 
 
-def _unheard(phase: str) -> None:
+def _no_op(phase: str) -> None:
     del phase
 
 
@@ -41,7 +41,7 @@ class Session:
         self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0  # that the controller has started
-        self.entering: Callable[[str], None] = _unheard  # is told what comes next of an item
+        self.on_phase: Callable[[str], None] = _no_op  # is told what comes next of an item
         self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
         self.told_by_workers: set[str] = set()  # wrong check names, from those of xdist
         self._begun: dict[str, list[dict[str, Any]]] = {}
@@ -138,7 +138,7 @@ class Session:
             return pytest.ExitCode.TESTS_FAILED
         return status
 
-    def take_in(self, report: pytest.TestReport) -> None:
+    def record_report(self, report: pytest.TestReport) -> None:
         """Take in what a report carries; a record stands for each check until its item ends."""
         carried: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
         if report.when == "setup" and carried:

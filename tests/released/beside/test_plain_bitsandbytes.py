@@ -27,9 +27,9 @@ def stats(size):
 def test_quantize_blockwise(): ...
 
 
-def scaled(neighbour):
+def scaled(variant):
     """The number of scales is not looked at: what is read past their end depends on the memory."""
-    return "the scales do not fit" if neighbour.step == "odd" else None
+    return "the scales do not fit" if variant.step == "odd" else None
 
 
 @customop_cases(

@@ -15,20 +15,20 @@ LENGTHS = torch.tensor([1, 3, 2])
 ROWS = torch.linspace(-1, 1, 64).reshape(4, 16)
 
 
-def listed(neighbour):
-    """Why a neighbour is left out: these kernels do not look at their offsets and lengths."""
-    if neighbour.step.endswith("expanded"):
+def listed(variant):
+    """Why a variant is left out: these kernels do not look at their offsets and lengths."""
+    if variant.step.endswith("expanded"):
         return "one number repeated is read past its end; whether that crashes is chance"
-    if neighbour.step.endswith((".highest", ".lowest")):
+    if variant.step.endswith((".highest", ".lowest")):
         return "indices, lengths and offsets that do not fit the values any more"
     return None
 
 
-def tied(neighbour):
+def tied(variant):
     """The same, and where the sizes depend on them too."""
-    if neighbour.kind == "shape":
+    if variant.kind == "shape":
         return "the offsets or lengths say how many values there are; the kernel does not compare"
-    return listed(neighbour)
+    return listed(variant)
 
 
 def values(*shape):

@@ -17,10 +17,10 @@ from .vectors import ROUNDING, CallError, VectorFunction, largest
 _NARROW = {torch.float32: 128, torch.bfloat16: 4, torch.float16: 4}
 
 
-def refuse_unfit(function: VectorFunction, options: GradOptions, seed: int) -> None:
+def skip_if_unfit(function: VectorFunction, options: GradOptions, seed: int) -> None:
     elements = sum(point.numel() for point in function.point)
     if not elements or not function.outputs:
-        raise skip("nothing-to-check", "inputs or outputs have no elements", limit=False)
+        raise skip("nothing-to-check", "inputs or outputs have no elements", unjudged=False)
     for output in function.outputs:
         if not output.values.isfinite().all():
             raise skip(

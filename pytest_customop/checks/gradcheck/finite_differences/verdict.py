@@ -17,7 +17,7 @@ from .skips import (
     not_smooth,
     out_of_domain,
     outputs_change,
-    refuse_unfit,
+    skip_if_unfit,
 )
 from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 
@@ -26,7 +26,7 @@ _DRAWS, _MOST_DRAWS, _NEARBY = 3, 5, 3
 
 
 @dataclass(frozen=True)
-class Words:
+class FindingCodes:
     """How findings of one order are named.
 
     Args:
@@ -40,7 +40,7 @@ class Words:
     derivative: str
 
 
-def judge(function: VectorFunction, options: GradOptions, seed: int, words: Words) -> None:
+def judge(function: VectorFunction, options: GradOptions, seed: int, words: FindingCodes) -> None:
     """Return if the formula agrees with finite differences; raise a finding or a skip if not.
 
     Where kinks leave it open, three more looks are taken from points nearby: there the formula can
@@ -49,7 +49,7 @@ def judge(function: VectorFunction, options: GradOptions, seed: int, words: Word
     Raises:
         BackwardError: the backward raises.
     """
-    refuse_unfit(function, options, seed)
+    skip_if_unfit(function, options, seed)
     reason = _at_point(function, options, seed, words)
     if reason is None:
         return
@@ -67,7 +67,7 @@ def judge(function: VectorFunction, options: GradOptions, seed: int, words: Word
 
 
 def _at_point(
-    function: VectorFunction, options: GradOptions, seed: int, words: Words
+    function: VectorFunction, options: GradOptions, seed: int, words: FindingCodes
 ) -> CheckSkipped | None:
     """None if the formula is right, the skip if that stays open; a finding is raised.
 
@@ -166,7 +166,7 @@ def _report(
     earlier: list[Pair],
     options: GradOptions,
     seed: int,
-    words: Words,
+    words: FindingCodes,
 ) -> list[Pair]:
     """Raise what the pairs prove; return those that a second look has to confirm.
 
@@ -195,7 +195,7 @@ def _finding(
     function: VectorFunction,
     pairs: list[Pair],
     twice: tuple[Pair, Pair],
-    words: Words,
+    words: FindingCodes,
     options: GradOptions,
 ) -> CheckFailed:
     pair = twice[0]

@@ -26,7 +26,7 @@ class Caller:
         arguments = case.inputs()
         if any(tensor.is_meta for _, tensor in arguments.tensors()):
             reason = "tensors on the meta device have no values"
-            raise skip("nothing-to-check", reason, limit=False)
+            raise skip("nothing-to-check", reason, unjudged=False)
         self.case = case
         self._generators = [
             (one, one.get_state())
@@ -45,18 +45,18 @@ class Caller:
             return Run(arguments, error=error)
 
 
-def refuse_silent(case: Case) -> None:
+def skip_if_silent(case: Case) -> None:
     """Skip an op that returns nothing and writes to nothing."""
     if not results(case.eager):
         reason = "the op returns nothing and writes to nothing"
-        raise skip("nothing-to-check", reason, limit=False)
+        raise skip("nothing-to-check", reason, unjudged=False)
 
 
-def refuse_random(case: Case) -> None:
+def skip_if_random(case: Case) -> None:
     """Skip an op whose random numbers may fall on its elements in another order."""
     if case.op.nondeterministic:
         reason = "the op is tagged as nondeterministic"
-        raise skip("nondeterministic", reason, limit=False)
+        raise skip("nondeterministic", reason, unjudged=False)
 
 
 def results(run: Run) -> Leaves:

@@ -6,7 +6,7 @@ from torch import Tensor
 from pytest_customop import tensor
 
 from .memory import library_op
-from .neighbours import MATRIX, specimen
+from .variants import MATRIX, specimen
 
 REFERENCE = {"reference.values": "reference-mismatch"}
 

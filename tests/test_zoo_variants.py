@@ -1,8 +1,8 @@
-"""What a plain example hides and its neighbours show is reported; no correct op is, on any neighbour.
+"""What a plain example hides and its variants show is reported; no correct op is, on any variant.
 
-Here run the checks that the quick set of neighbours has; for the twins in the full set, all that
+Here run the checks that the quick set of variants has; for the twins in the full set, all that
 compile nothing. `test_zoo.py` runs every check on the samples; `python -m tests.zoo.plain` runs every
-check on one plain example of each specimen, with neighbours off, quick and full.
+check on one plain example of each specimen, with variants off, quick and full.
 """
 
 from pathlib import Path
@@ -12,21 +12,21 @@ from verdicts import assert_scripts_fail, codes
 
 from pytest_customop import CheckResult, check_op
 from pytest_customop.checks import builtin_checks
-from pytest_customop.declare.variant import KINDS, SEPARATOR, Neighbour
+from pytest_customop.declare.variant import KINDS, SEPARATOR, Variant
 from tests.zoo import Specimen, specimens
 
 ZOO = specimens()
 NEAR = {name: one for name, one in ZOO.items() if one.near}
 TWINS = {name: one for name, one in ZOO.items() if NEAR.keys() & one.twin_of}
 CORRECT = {name: one for name, one in ZOO.items() if not one.broken}
-CHECKS = [one for one in builtin_checks() if one.default and one.neighbours]
-QUICK = [one.name for one in CHECKS if one.quick]
+CHECKS = [one for one in builtin_checks() if one.default and one.variants]
+QUICK = [one.name for one in CHECKS if one.cheap]
 SLOW = ("compile", "export", "gradcheck.double")
 FULL = [one.name for one in CHECKS if not one.name.startswith(SLOW)]
 
 
 def _beside(results: list[CheckResult]) -> list[CheckResult]:
-    """The results of the neighbours; none of the samples' own is a failure."""
+    """The results of the variants; none of the samples' own is a failure."""
     own = [one for one in results if SEPARATOR not in one.place["sample"]]
     assert codes(own, ("failed", "error")) == set()
     return [one for one in results if SEPARATOR in one.place["sample"]]
@@ -37,10 +37,10 @@ def _told(results: list[CheckResult]) -> str:
 
 
 @pytest.mark.parametrize("specimen", NEAR.values(), ids=list(NEAR))
-def test_only_a_neighbour_shows_what_is_wrong(specimen: Specimen, tmp_path: Path) -> None:
+def test_only_a_variant_shows_what_is_wrong(specimen: Specimen, tmp_path: Path) -> None:
     checks = FULL if specimen.amount == "full" else QUICK
     beside = _beside(specimen.beside(specimen.amount, checks))
-    expected = {(check, code) for check, code in specimen.neighbours_show() if check in checks}
+    expected = {(check, code) for check, code in specimen.variants_show() if check in checks}
     assert codes(beside, ("failed", "error")) == expected, _told(beside)
     failed = [one for one in beside if one.outcome == "failed"]
     steps = {one.place["sample"].partition(SEPARATOR)[2] for one in failed}
@@ -61,10 +61,10 @@ def test_no_correct_op_is_reported(specimen: Specimen) -> None:
     assert codes(beside, ("failed", "error")) == set(), _told(beside)
 
 
-def test_every_kind_of_neighbours_shows_something() -> None:
+def test_every_kind_of_variants_shows_something() -> None:
     kinds = set()
     for specimen in NEAR.values():
-        found: list[Neighbour] = []
+        found: list[Variant] = []
         check_op(
             specimen.op(),
             specimen.samples,
@@ -74,6 +74,6 @@ def test_every_kind_of_neighbours_shows_something() -> None:
             **specimen.options,
         )
         shown = {one.kind for one in found if one.step in specimen.steps}
-        assert shown, f"{specimen.name} has no neighbour {specimen.steps}"
+        assert shown, f"{specimen.name} has no variant {specimen.steps}"
         kinds |= shown
     assert kinds == set(KINDS)

@@ -1,4 +1,4 @@
-"""Neighbours that take the process down, with and without a process of their own."""
+"""Variants that take the process down, with and without a process of their own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_each_is_reported_and_the_session_finishes(suite: Suite) -> None:
     assert "SIGSEGV" in messages["0~dim.negated"]
     result.stdout.fnmatch_lines(
         [
-            "       a neighbour of the sample: dim=-1, the same dim counted the other way",
+            "       a variant of the sample: dim=-1, the same dim counted the other way",
             "  *::crashes: 2 tried; 1 failed, 1 ok",
             "    crash  fake.forward: 0~dim.negated",
         ]

@@ -1,4 +1,4 @@
-"""The neighbours of samples in a suite: their items, what the mark and the session say of them."""
+"""The variants of samples in a suite: their items, what the mark and the session say of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(suite: Suite, source: str, *args: str, amount: str = "quick", apart: boo
 
 
 def near(suite: Suite) -> dict[str, dict[str, Any]]:
-    """The results of the neighbours, by step."""
+    """The results of the variants, by step."""
     found = [one for one in suite.results() if "~" in one["sample"]]
     return {one["sample"].partition("~")[2]: one for one in found}
 
@@ -67,7 +67,7 @@ SQUARE = '@customop_cases("NS::square", [(tensor(4, 4),)]{more})\ndef test(): ..
 ROWS = '@customop_cases("NS::rows", [(tensor(4, 6), 1)]{more})\ndef test(): ...\n'
 
 
-def test_a_neighbour_is_an_item_of_its_own(suite: Suite) -> None:
+def test_a_variant_is_an_item_of_its_own(suite: Suite) -> None:
     result = run(suite, ROWS.format(more=""), "-v")
     found = near(suite)
     assert found["dim.negated"]["outcome"] == "failed"
@@ -83,7 +83,7 @@ def test_a_failure_says_what_was_changed_and_how_to_run_it_again(suite: Suite) -
     result.stdout.fnmatch_lines(
         [
             "case   cpu-float32-nograd-0~dim.negated",
-            "       a neighbour of the sample: dim=-1, the same dim counted the other way",
+            "       a variant of the sample: dim=-1, the same dim counted the other way",
             "rerun  pytest *0~dim.negated-fake.forward[]]*",
         ]
     )
@@ -94,14 +94,14 @@ def test_the_amount_is_in_the_command_where_it_matters(suite: Suite) -> None:
     result.stdout.fnmatch_lines(["rerun  pytest *0~dim.negated*--customop-variants=full"])
 
 
-def test_the_summary_keeps_neighbours_apart(suite: Suite) -> None:
+def test_the_summary_keeps_variants_apart(suite: Suite) -> None:
     result = run(suite, ROWS.format(more=""))
     result.stdout.fnmatch_lines(
         [
             "op*fake",
             f"{suite.ns}::rows  1 ok",
             "",
-            "Neighbours of the samples:",
+            "Variants of the samples:",
             f"  {suite.ns}::rows: * tried*1 failed, * ok*",
             "    fake-shape-mismatch  fake.forward: 0~dim.negated",
         ]
@@ -196,7 +196,7 @@ def test_the_body_runs_on_the_samples_only(suite: Suite) -> None:
     del result
 
 
-def test_an_own_sample_is_no_neighbour_of_another(suite: Suite) -> None:
+def test_an_own_sample_is_no_variant_of_another(suite: Suite) -> None:
     source = (
         '@customop_cases("NS::rows", [(tensor(4, 6), 1), (tensor(4, 6), -1)])\ndef test(): ...\n'
     )
@@ -263,11 +263,11 @@ def test_a_wrong_amount_is_a_usage_error(suite: Suite, given: str) -> None:
     result = run(suite, ROWS.format(more=""), amount=given)
     assert result.ret == 4
     result.stderr.fnmatch_lines(
-        [f"*--customop-variants={given}: give off, quick, full, or a number of neighbours a sample"]
+        [f"*--customop-variants={given}: give off, quick, full, or a number of variants a sample"]
     )
 
 
 def test_an_own_id_has_no_tilde(suite: Suite) -> None:
     mark = '@customop_cases("NS::rows", [Sample((tensor(4, 6), 1), id="a~b")])'
     source = f"from pytest_customop import Sample\n{mark}\ndef test(): ...\n"
-    assert_one_error(run(suite, source), "'~' stands between a sample and its neighbours")
+    assert_one_error(run(suite, source), "'~' stands between a sample and its variants")

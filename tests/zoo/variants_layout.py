@@ -5,7 +5,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
-from .neighbours import MATRIX, STRIDE, VECTOR, specimen
+from .variants import MATRIX, STRIDE, VECTOR, specimen
 
 IMAGE = tensor(2, 3, 4, 6)
 

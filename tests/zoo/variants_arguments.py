@@ -8,7 +8,7 @@ from torch import Tensor
 from pytest_customop import Sample, tensor
 
 from .memory import library_op
-from .neighbours import DTYPE, MATRIX, RAISES, SHAPE, VECTOR, specimen
+from .variants import DTYPE, MATRIX, RAISES, SHAPE, VECTOR, specimen
 
 ALIAS = {"values.aliasing": "undeclared-alias", "fake.forward": "fake-alias-mismatch"}
 
