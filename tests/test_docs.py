@@ -22,13 +22,17 @@ def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
         assert f">{code}</h1>" in page
 
 
+def test_what_follows_from_the_code_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / ".ci" / "tables.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_every_check_is_in_the_readme_and_in_the_docs() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
-    for check in builtin_checks():
-        opt_in = "" if check.default else " (opt-in)"
-        assert f"| `{check.name}` | {check.summary}{opt_in} |" in readme
-        assert re.search(rf"`{re.escape(check.name)}`", page), check.name
+    for name in ("README.md", "docs/checks.md"):
+        page = (ROOT / name).read_text(encoding="utf-8")
+        for check in builtin_checks():
+            assert f"`{check.name}`" in page, f"{check.name} is not in {name}"
 
 
 def test_every_fault_names_a_test_that_there_is() -> None:

@@ -14,14 +14,13 @@ from verdicts import finding, skipped
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks import backward as backward_family
-from pytest_customop.checks.gradcheck import checks as gradcheck_family
+from pytest_customop.checks import builtin_checks
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import GradOptions, Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
 from pytest_customop.findings import CheckFailed
 
-CHECKS = {check.name: check.run for check in [*gradcheck_family.CHECKS, *backward_family.CHECKS]}
+CHECKS = {check.name: check.run for check in builtin_checks()}
 backward, double, linear = (
     CHECKS[name] for name in ("gradcheck.backward", "gradcheck.double", "backward.linear")
 )

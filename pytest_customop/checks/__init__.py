@@ -1,78 +1,91 @@
-"""The checks: one module a family, and the registry that says what a check is."""
+"""The built-in checks, and the catalogue of all findings. A family of checks is a folder here.
+
+Checks and findings are found in the families' folders (`families.py`); no list names them.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 
-from ..findings import Explanation, Finding
+from ..findings import Explanation, Finding, general
 from .check import BODY, Check, Registry, selects_body
+from .families import Family, find_families
 
-__all__ = ["BODY", "Check", "Registry", "builtin_checks", "catalogue", "fix_for", "selects_body"]
+__all__ = [
+    "BODY",
+    "Check",
+    "Family",
+    "Registry",
+    "builtin_checks",
+    "catalogue",
+    "families",
+    "fix_for",
+    "report_order",
+    "selects_body",
+]
+
+
+@functools.cache
+def families() -> tuple[Family, ...]:
+    """The families of built-in checks, in the order of their names.
+
+    Raises:
+        ValueError: if two checks or two findings have one name.
+    """
+    return find_families(__name__)
 
 
 def builtin_checks() -> list[Check]:
-    """The checks that come with the package."""
-    from . import backward
-    from .compile import autocast
-    from .compile import checks as compile
-    from .errors import checks as errors
-    from .export import checks as export
-    from .fake import checks as fake
-    from .fake import data_dependent
-    from .gradcheck import checks as gradcheck
-    from .opcheck import checks as opcheck
-    from .reference import checks as reference
-    from .state import checks as state
-    from .values import checks as values
-    from .vmap import checks as vmap
-
-    modules = (
-        opcheck,
-        values,
-        state,
-        fake,
-        compile,
-        gradcheck,
-        backward,
-        data_dependent,
-        autocast,
-        reference,
-        errors,
-        vmap,
-        export,
-    )
-    return [check for module in modules for check in module.CHECKS]
+    """The checks that come with the package, in the order of their names."""
+    return [check for family in families() for check in family.checks]
 
 
 @functools.cache
 def catalogue() -> Mapping[str, Explanation]:
-    """The explanation of every code that a built-in check reports.
+    """The explanation of every finding that the package reports, by code.
+
+    In `Explanation.follows`, `family.*` is replaced by the codes of that family.
 
     Raises:
-        ValueError: if a code is explained twice.
+        ValueError: if two findings have one name, or one follows from a finding that is not known.
     """
-    from ..findings import eager, faults, more
-    from .backward import findings as backward
-    from .compile import findings as compile
-    from .fake import findings as fake
-    from .gradcheck import findings as gradcheck
-    from .opcheck import findings as opcheck
-    from .state import findings as state
-    from .values import findings as values
-
-    families = (eager, faults, opcheck, state, values, fake, backward, gradcheck, compile, more)
-    merged: dict[str, Explanation] = {}
-    for family in families:
-        twice = merged.keys() & family.ENTRIES.keys()
+    merged = dict(general.FINDINGS)
+    for family in families():
+        twice = merged.keys() & family.findings.keys()
         if twice:
-            raise ValueError(f"finding {min(twice)!r} is explained twice")
-        merged |= family.ENTRIES
-    return merged
+            raise ValueError(f"the finding {min(twice)!r} is explained twice")
+        merged |= family.findings
+    return {code: replace(one, follows=_codes(code, one, merged)) for code, one in merged.items()}
+
+
+def _codes(
+    code: str, explanation: Explanation, known: Mapping[str, Explanation]
+) -> tuple[str, ...]:
+    """The codes that a finding follows from, each once."""
+    by_family = {f"{family.name}.*": tuple(family.findings) for family in families()}
+    found: list[str] = []
+    for name in explanation.follows:
+        if name not in known and name not in by_family:
+            raise ValueError(f"the finding {code!r} follows from {name!r}, which is not known")
+        found += by_family.get(name, (name,))
+    return tuple(dict.fromkeys(found))
+
+
+@functools.cache
+def report_order(check: str, code: str) -> tuple[bool, bool, str]:
+    """A sort key: of the checks that report one code on one case, the first is printed in full.
+
+    Those of the family that explains the code come first, then cheap ones, then by name.
+    """
+    explained = {one.name: one.findings for one in families()}.get(check.partition(".")[0], {})
+    cheap = {one.name for one in builtin_checks() if one.cheap}
+    return code not in explained, check not in cheap, check
 
 
 def fix_for(finding: Finding) -> str:
-    """What to change: the finding's own words, or those of the catalogue.
+    """What to change: the finding's own text, or that of the catalogue.
 
     Raises:
         ValueError: for a code that is not in the catalogue and brings no fix of its own.

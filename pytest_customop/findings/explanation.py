@@ -1,4 +1,4 @@
-"""What an entry of the catalogue says."""
+"""The explanation of one finding: what it means, why it matters, what to change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Explanation:
         meaning: what is wrong, in one or two sentences.
         fix: what to change; it ends every failure of this code.
         why: what breaks because of it, and when.
-        before, after: a few lines of Python with the defect, and the same lines mended.
+        before, after: a few lines of Python with the defect, and the same lines corrected.
         docs: addresses of the torch documentation to read.
-        follows: the codes of defects that bring this one about. Where one of them is found on the same
-            case, this finding is its consequence and told in one line.
+        follows: the codes of defects that cause this one, or `family.*` for all codes of a family.
+            Where one of them is found on the same case, this finding takes one line of the report.
     """
 
     meaning: str

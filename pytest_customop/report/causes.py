@@ -13,13 +13,10 @@ from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 from typing import Any
 
-from ..checks import catalogue
+from ..checks import catalogue, report_order
 from .variants import is_variant
 
 Record = Mapping[str, Any]
-
-# Of checks that report one code, the one that tells most of it comes first.
-_FAMILIES = ("values", "state", "fake", "backward", "gradcheck", "reference", "compile", "opcheck")
 
 
 # Causes before their consequences.
@@ -66,9 +63,8 @@ def _words(record: Record) -> tuple[Any, ...]:
 
 
 def _rank(record: Record) -> tuple[Any, ...]:
-    family = str(record["check"]).partition(".")[0]
-    known = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
-    return _codes()[record["finding"]], known, record["check"], record["nodeid"]
+    code, check = record["finding"], record["check"]
+    return _codes()[code], report_order(check, code), record["nodeid"]
 
 
 def _follows(record: Record, earlier: Record) -> bool:

@@ -12,7 +12,7 @@ _MATERIALIZE = f"{_CONTEXT}.set_materialize_grads.html"
 _ONCE = f"{_STABLE}/generated/torch.autograd.function.once_differentiable.html"
 _CONTIGUOUS = f"{_STABLE}/generated/torch.Tensor.contiguous.html"
 
-ENTRIES: dict[str, Explanation] = {
+FINDINGS: dict[str, Explanation] = {
     "backward-raises": Explanation(
         meaning="The backward raises although the forward worked.",
         why="Nothing that contains the op can be trained.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...findings import doc_links
 from ...findings.explanation import Explanation
 
-ENTRIES: dict[str, Explanation] = {
+FINDINGS: dict[str, Explanation] = {
     "fake-missing": Explanation(
         meaning=(
             "The op has no fake kernel, so torch.compile, torch.export and FakeTensorMode cannot "
@@ -275,5 +275,44 @@ def _(x):
 """,
         docs=(doc_links.DYNAMIC_SHAPES, doc_links.REGISTER_FAKE),
         follows=("fake-raises", "fake-missing"),
+    ),
+    "fake-size-ignores-data": Explanation(
+        meaning=(
+            "How large an output is depends on the values of the inputs, and the fake kernel says a "
+            "fixed size."
+        ),
+        fix=(
+            "Ask for a size that is not known yet: torch.library.get_ctx().new_dynamic_size(). Or let "
+            "the real kernel return the fixed size, padded."
+        ),
+        why=(
+            "The fixed size happens to be right for the sample. For other values compiled code reads "
+            "past the end of the output, or raises."
+        ),
+        before="@positives.register_fake\ndef _(x):\n    return x.new_empty(x.numel())",
+        after=(
+            "@positives.register_fake\n"
+            "def _(x):\n"
+            "    count = torch.library.get_ctx().new_dynamic_size()\n"
+            "    return x.new_empty(count)"
+        ),
+        docs=(doc_links.REGISTER_FAKE,),
+    ),
+    "fake-size-range": Explanation(
+        meaning=(
+            "The fake kernel promises a range for a size that depends on data, and the real size can "
+            "be outside of it."
+        ),
+        fix=(
+            "Promise what is true: new_dynamic_size(min=0), which is the default, unless the op "
+            "really never returns so few; and a max only if there is one."
+        ),
+        why=(
+            "torch.compile builds on the promise: branches for empty outputs are left out, and with "
+            "no hits, or with one, the code that stays is wrong or raises at run time."
+        ),
+        before="count = torch.library.get_ctx().new_dynamic_size(min=2)",
+        after="count = torch.library.get_ctx().new_dynamic_size()  # none and one are possible",
+        docs=(doc_links.REGISTER_FAKE,),
     ),
 }

@@ -9,7 +9,7 @@ _STABLE = "https://docs.pytorch.org/docs/stable"
 _GRADGRADCHECK = f"{_STABLE}/generated/torch.autograd.gradcheck.gradgradcheck.html"
 _ONCE = f"{_STABLE}/generated/torch.autograd.function.once_differentiable.html"
 
-ENTRIES: dict[str, Explanation] = {
+FINDINGS: dict[str, Explanation] = {
     "gradient-mismatch": Explanation(
         meaning="The gradients of the autograd formula are not the ones that finite differences give.",
         why="Training follows another direction than downhill, without an error.",

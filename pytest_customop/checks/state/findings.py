@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...findings.explanation import Explanation
 
-ENTRIES: dict[str, Explanation] = {
+FINDINGS: dict[str, Explanation] = {
     "rng-undeclared": Explanation(
         meaning=(
             "The op takes numbers from a global random stream and is not tagged as random, or its "

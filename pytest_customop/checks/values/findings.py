@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...findings import doc_links
 from ...findings.explanation import Explanation
 
 _MUTATION = (
@@ -10,7 +11,53 @@ _MUTATION = (
 )
 _LIBRARY = ("https://docs.pytorch.org/docs/stable/library.html",)
 
-ENTRIES: dict[str, Explanation] = {
+FINDINGS: dict[str, Explanation] = {
+    "undeclared-mutation": Explanation(
+        meaning="The op writes to an argument that its schema does not declare as mutated.",
+        why=(
+            "Autograd and the compiler believe the schema: saved tensors are stale without an error, "
+            "and compiled code reorders or drops the write."
+        ),
+        fix=(
+            "Name the argument in mutates_args= (or write Tensor(a!) in the schema), or copy it "
+            "before writing."
+        ),
+        before="""
+@torch.library.custom_op("mylib::center", mutates_args=())
+def center(x: Tensor, mean: Tensor) -> Tensor:
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return x - mean
+""",
+        after="""
+@torch.library.custom_op("mylib::center", mutates_args={"mean"})
+def center(x: Tensor, mean: Tensor) -> Tensor:
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return x - mean
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.OPCHECK),
+    ),
+    "undeclared-alias": Explanation(
+        meaning=(
+            "The op returns memory that it shares with an argument or with another output, and its "
+            "schema does not say so."
+        ),
+        why=(
+            "An in-place op on the result changes the input as well; compiled code, which takes the "
+            "two for different memory, gives other numbers than eager mode."
+        ),
+        fix="Return a copy: end the kernel with .clone().",
+        before="""
+@torch.library.custom_op("mylib::flat", mutates_args=())
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(-1)              # a view of x, if x is contiguous
+""",
+        after="""
+@torch.library.custom_op("mylib::flat", mutates_args=())
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(-1).clone()
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_VIEWS),
+    ),
     "outputs-not-repeatable": Explanation(
         meaning="Called twice with equal inputs, the op gives different values.",
         fix=(

@@ -1,0 +1,89 @@
+"""Rewrite the parts of the README and of the docs that follow from the code.
+
+    python .ci/tables.py            rewrite what is out of date
+    python .ci/tables.py --check    name what is out of date, and exit with 1
+
+Such a part stands between `<!-- table: NAME -->` and `<!-- end table -->`. To add one, write a function
+that returns its Markdown, enter it in `TABLES`, and put the two markers where it belongs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+COMMAND = "python .ci/tables.py"
+
+_PART = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; `|` in a cell is escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    escaped = [[cell.replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def checks() -> str:
+    """Every built-in check with its summary, and `body`."""
+    from pytest_customop.checks import builtin_checks
+
+    rows = [
+        [f"`{check.name}`", check.summary + ("" if check.default else " (opt-in)")]
+        for check in builtin_checks()
+    ]
+    return markdown_table(["check", "compares"], [*rows, ["`body`", "the test's own assertions"]])
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "checks": checks,
+}
+
+
+def rewritten(text: str) -> str:
+    """A page with every part as the code has it now.
+
+    Raises:
+        SystemExit: for a marker with a name that is not in `TABLES`.
+    """
+
+    def part(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in TABLES:
+            sys.exit(f"no table is named {name!r}; .ci/tables.py has {', '.join(TABLES)}")
+        return f"{found[1]}\n{TABLES[name]().strip()}\n\n{found[3]}"
+
+    return _PART.sub(part, text)
+
+
+def out_of_date() -> Iterator[tuple[Path, str]]:
+    """The pages that are not as the code has them, with what they should be."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (new := rewritten(text)) != text:
+            yield page, new
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Rewrite the tables that follow from the code.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1")
+    only_check = parser.parse_args().check
+    stale = list(out_of_date())
+    for page, new in stale:
+        name = page.relative_to(ROOT)
+        if only_check:
+            print(f"{name} is out of date; rewrite its tables with: {COMMAND}")
+        else:
+            page.write_text(new, encoding="utf-8")
+            print(f"{name} rewritten")
+    return 1 if only_check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Find the built-in checks: every module in a family's folder that declares one.
+
+A family is a folder of `checks/`, and its name is the first part of its checks' names. Each module in
+it, or each folder where a check is large, may declare `CHECK` or `CHECKS`, and `FINDINGS`: code to
+`Explanation`. Nothing else lists them, so one new file is one new check.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from ..findings import Explanation
+from .check import Check
+
+
+@dataclass(frozen=True)
+class Family:
+    """The checks of one folder.
+
+    Args:
+        name: of the folder.
+        summary: what the family is about: the first line of the folder's docstring.
+        introduction: the rest of that docstring, in Markdown.
+        checks: in the order of their names.
+        findings: the explanations that stand in the folder, by code.
+    """
+
+    name: str
+    summary: str
+    introduction: str
+    checks: tuple[Check, ...]
+    findings: Mapping[str, Explanation]
+
+
+def find_families(name: str) -> tuple[Family, ...]:
+    """The families in the folders of a package, in the order of their names.
+
+    Args:
+        name: of the package.
+
+    Raises:
+        ValueError: if a check has another name than its folder, or two checks or two findings have
+            one name.
+    """
+    families = [_family(module) for module in _modules(name, folders=True)]
+    codes: dict[str, str] = {}
+    for family in families:
+        for code in family.findings:
+            if code in codes:
+                raise ValueError(
+                    f"the finding {code!r} is explained twice: in the families {codes[code]} and "
+                    f"{family.name}"
+                )
+            codes[code] = family.name
+    return tuple(families)
+
+
+def _family(package: ModuleType) -> Family:
+    name = package.__name__.rpartition(".")[2]
+    summary, _, introduction = inspect.cleandoc(package.__doc__ or name).partition("\n")
+    checks: dict[str, Check] = {}
+    findings: dict[str, Explanation] = {}
+    for module in _modules(package.__name__):
+        for check in _declared_checks(module):
+            if check.family != name:
+                raise ValueError(
+                    f"{module.__name__} declares the check {check.name!r}: in the folder of the "
+                    f"family {name} write {name}.<check>"
+                )
+            if check.name in checks:
+                raise ValueError(
+                    f"{module.__name__} declares the check {check.name!r}, which is declared already"
+                )
+            checks[check.name] = check
+        for code, explanation in getattr(module, "FINDINGS", {}).items():
+            if code in findings:
+                raise ValueError(
+                    f"{module.__name__} explains the finding {code!r}, which is explained already"
+                )
+            findings[code] = explanation
+    in_order = tuple(checks[check] for check in sorted(checks))
+    return Family(name, summary, introduction.strip(), in_order, findings)
+
+
+def _modules(package: str, folders: bool = False) -> Iterator[ModuleType]:
+    """The modules and folders of a package by name, or its folders alone."""
+    path = importlib.import_module(package).__path__
+    for found in sorted(pkgutil.iter_modules(path, f"{package}."), key=lambda one: one.name):
+        if found.ispkg or not folders:
+            yield importlib.import_module(found.name)
+
+
+def _declared_checks(module: ModuleType) -> list[Check]:
+    one = getattr(module, "CHECK", None)
+    return [*([one] if one is not None else ()), *getattr(module, "CHECKS", ())]
