@@ -140,12 +140,11 @@ def dtype_named(name: str) -> torch.dtype:
     import torch
 
     from .core.suggest import unknown
+    from .core.wording import dtype_name
 
     known = {key: value for key, value in vars(torch).items() if isinstance(value, torch.dtype)}
     if name.removeprefix("torch.") not in known:
-        raise ValueError(
-            unknown("dtype", name, {str(v).removeprefix("torch.") for v in known.values()})
-        )
+        raise ValueError(unknown("dtype", name, {dtype_name(v) for v in known.values()}))
     return known[name.removeprefix("torch.")]
 
 

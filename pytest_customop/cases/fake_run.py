@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..core.tracebacks import error_line, first_line, traceback_text
+from ..core.tracebacks import error_line, message_line, traceback_text
 from ..findings import CheckFailed, fail, skip
 from .arguments import Arguments
 from .case import Case, Run
@@ -96,7 +96,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
         try:
             return compat.to_fake(mode, tensor, name if symbolic else None)
         except Exception as error:  # of many types
-            reason = f"torch makes no fake tensor of argument {name}: {first_line(error)}"
+            reason = f"torch makes no fake tensor of argument {name}: {message_line(error)}"
             raise skip("checker-limit", reason) from error
 
     return arguments.map(twin)

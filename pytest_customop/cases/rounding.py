@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .arguments import is_differentiable
-from .tensors import readable
+from .tensors import in_double
 
 
 def within_rounding(
@@ -23,7 +23,7 @@ def within_rounding(
     """
     if exact is None or exact.shape != expected.shape or not is_differentiable(expected.dtype):
         return False
-    mine, theirs, truth = (_double(one) for one in (actual, expected, exact))
+    mine, theirs, truth = (in_double(one) for one in (actual, expected, exact))
     finite = torch.isfinite(theirs)
     if not torch.equal(torch.isfinite(mine), finite) or not bool(finite.any()):
         return False
@@ -34,8 +34,3 @@ def within_rounding(
     unit = rtol * float(truth.abs().max())
     own = min(float((theirs - truth).abs().max()), 16 * unit)
     return float((mine - truth).abs().max()) <= 4 * own + 4 * unit + atol
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    value = readable(tensor)
-    return value.to(torch.complex128 if value.is_complex() else torch.float64)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..compat import neg_view
+from ..core.wording import dtype_name, layout_name
 
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
 DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
@@ -65,7 +66,7 @@ def kind_of(tensor: torch.Tensor) -> str:
     if tensor.is_quantized:
         return "quantised"
     if tensor.layout != torch.strided:
-        return str(tensor.layout).removeprefix("torch.")
+        return layout_name(tensor.layout)
     return type(tensor).__name__
 
 
@@ -83,7 +84,7 @@ class Copier:
         storage = source.untyped_storage()
         key = storage.data_ptr() or id(tensor)
         if key not in self._storages:
-            self._storages[key] = _storage_bytes(source).clone()
+            self._storages[key] = storage_bytes(source).clone()
         home = self._storages[key].untyped_storage()
         copy = torch.empty(0, dtype=source.dtype, device=source.device)
         copy.set_(home, source.storage_offset(), source.shape, source.stride())
@@ -92,8 +93,8 @@ class Copier:
         return neg_view(copy) if source.is_neg() else copy
 
 
-def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All bytes of the tensor's storage, also those that the tensor itself steps over."""
+def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """All bytes of the tensor's storage, not copied; also those between its elements."""
     raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     storage = tensor.untyped_storage()
     return raw.set_(storage, 0, (storage.nbytes(),), (1,))
@@ -110,6 +111,22 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
     if value.is_floating_point() and value.dtype not in DEFAULT_TOLERANCES:
         value = value.to(torch.float32)  # fp8: isfinite and friends have no kernel there
     return value
+
+
+def in_double(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of the values in float64 or complex128, dense and detached."""
+    value = readable(tensor)
+    return value.to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
+
+
+def largest_magnitude(tensor: torch.Tensor) -> float:
+    """The largest absolute value of a floating-point or complex tensor, NaN and inf left out.
+
+    0 where there is none.
+    """
+    if tensor.numel() == 0:
+        return 0.0
+    return float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -182,7 +199,7 @@ def _number(element: torch.Tensor) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, torch.Size):
         return str(tuple(value))
-    return str(value).removeprefix("torch.")
+    return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
 
 
 def describe(value: Any) -> str:
@@ -196,9 +213,9 @@ def describe(value: Any) -> str:
 
 def summary(tensor: torch.Tensor) -> str:
     """A tensor in words, without its values: `float32[5, 4] strides (1, 5) requires_grad`."""
-    text = f"{_plain(tensor.dtype)}{list(tensor.shape)}"
+    text = f"{dtype_name(tensor.dtype)}{list(tensor.shape)}"
     if tensor.layout != torch.strided:
-        return f"{text} {_plain(tensor.layout)}"
+        return f"{text} {layout_name(tensor.layout)}"
     if not tensor.is_contiguous():
         text += f" strides {tuple(tensor.stride())}"
     if tensor.storage_offset():

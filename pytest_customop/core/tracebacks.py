@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .paths import PACKAGE_PREFIX
+from .wording import first_line
 
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
-
-
-_LONG = 240  # characters of an exception's text that a one-line message takes
 
 
 @functools.cache
@@ -38,7 +36,7 @@ def traceback_text(error: BaseException, *, whole: bool = False) -> str:
 
 def error_line(error: BaseException) -> str:
     """The exception's type and the first line of its message."""
-    first = first_line(error)
+    first = message_line(error)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -50,11 +48,9 @@ def message_of(error: BaseException) -> str:
         return f"<its __str__ raises {type(broken).__name__}>"
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of its message, cut where it is too long for a message of ours."""
-    lines = message_of(error).strip().splitlines()
-    first = lines[0].strip() if lines else ""
-    return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
+def message_line(error: BaseException) -> str:
+    """The first line of the exception's message, cut after 240 characters."""
+    return first_line(message_of(error))
 
 
 def of_the_op(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ import torch
 
 from .. import compat
 from ..core.suggest import unknown
+from ..core.wording import counted
 from .inputs import Sample, TensorSpec
 
 # Namespaces whose ops no author has written: torch's, and this package's.
@@ -88,8 +89,8 @@ class Op:
         positional = self.positional
         if len(sample.args) > len(positional):
             raise OpError(
-                f"{self.name} takes {len(positional)} positional "
-                f"argument{'s' * (len(positional) != 1)}, {len(sample.args)} given; {self._schema()}"
+                f"{self.name} takes {counted(len(positional), 'positional argument')}, "
+                f"{len(sample.args)} given; {self._schema()}"
             )
         names = [argument.name for argument in self.arguments]
         taken = {argument.name for argument in positional[: len(sample.args)]}

@@ -36,11 +36,6 @@ class Cell:
     axes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """`float32`."""
-    return str(dtype).removeprefix("torch.")
-
-
 def cells_of(
     declaration: Declaration, device: str, dtypes: Sequence[torch.dtype]
 ) -> Iterator[tuple[Cell, Sample]]:

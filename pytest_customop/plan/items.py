@@ -8,11 +8,12 @@ from typing import Any
 from ..cases.arguments import Placement
 from ..cases.case import Case, seed_of
 from ..checks import BODY, Check
+from ..core.wording import dtype_name
 from ..declare.inputs import Sample
 from ..declare.mark import Declaration
 from ..declare.variant import Variant
 from ..settings import Settings
-from .cells import Cell, dtype_name, skip_reason
+from .cells import Cell, skip_reason
 
 # The parts of an id, by which what is planned is sorted.
 Key = tuple[str, ...]

@@ -13,10 +13,11 @@ import torch
 
 from ..cases.case import Case
 from ..checks import Check, selects_body
+from ..core.wording import dtype_name
 from ..declare.mark import Declaration
 from ..declare.samples import MarkError
 from ..settings import Settings, dtype_named, validate_devices
-from .cells import cells_of, dtype_name, error_cells
+from .cells import cells_of, error_cells
 from .items import CaseCell, Key, PlannedItem, joined, placed
 from .max_samples import limit_samples
 from .omissions import OnOmitted

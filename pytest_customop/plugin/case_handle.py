@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..cases.case import Case, Run
+from ..core.wording import counted, dtype_name
 from ..global_state.preserve import preserved_state
-from ..plan.cells import dtype_name
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,7 @@ class ConformanceError(AssertionError):
 
     def __init__(self, results: list[CheckResult]) -> None:
         self.results = results
-        count = f"{len(results)} check{'s' * (len(results) != 1)} failed"
+        count = f"{counted(len(results), 'check')} failed"
         names = ", ".join(f"{one.check} ({one.finding or one.outcome})" for one in results)
         texts = "\n\n".join(str(result) for result in results)
         super().__init__(f"{count}: {names}\n\n{texts}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ..core.wording import counted
 from ..report.causes import Record, case_of, causes
 from .session.state import ATTRIBUTE
 
@@ -80,5 +81,5 @@ def _also(root: Record, others: Sequence[Record]) -> str:
         for one in same_case
     ]
     elsewhere = len({case_of(one) for one in others} - {case_of(root)})
-    more = [f"{elsewhere} more case{'s' * (elsewhere > 1)}"] * bool(elsewhere)
+    more = [counted(elsewhere, "more case")] * bool(elsewhere)
     return f"\nalso   {', '.join([*sorted(checks), *more])}"

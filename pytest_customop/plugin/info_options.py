@@ -18,8 +18,8 @@ def print_instead(config: pytest.Config) -> int:
     """
     if config.getoption("customop_explain"):
         return _explain(config.getoption("customop_explain"))
+    from ..core.tables import aligned
     from ..plan.selection import registry_from
-    from ..report.terminal import aligned
 
     with _as_usage_error():
         checks = registry_from(config.hook)

@@ -84,7 +84,7 @@ def _devices(metafunc: pytest.Metafunc) -> None:
 def _dtypes(metafunc: pytest.Metafunc) -> None:
     import torch
 
-    from ..plan.cells import dtype_name
+    from ..core.wording import dtype_name
     from ..settings import dtype_named
 
     session = session_of(metafunc.config)

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..core.tables import aligned
+from ..core.wording import counted
 from ..plan.omissions import OmittedVariants
 from .variants import is_variant, variant_lines
 
@@ -58,15 +60,6 @@ def _cell(counter: Counter[str]) -> str:
     )
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text in columns, two spaces apart."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
 def _findings(records: Iterable[Record]) -> list[str]:
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
@@ -78,7 +71,7 @@ def _findings(records: Iterable[Record]) -> list[str]:
     for (code, op), group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         checks = sorted({record["check"] or "-" for record in group})
         cases = len({_case(record) for record in group})
-        rows.append([f"  {code}", op, f"{cases} case{'s' * (cases != 1)}", ", ".join(checks)])
+        rows.append([f"  {code}", op, counted(cases, "case"), ", ".join(checks)])
     return ["", "Findings:", *aligned(rows)]
 
 

@@ -15,13 +15,13 @@ from .. import hookspecs
 from ..cases.case import Case
 from ..checks import Check, builtin_checks, fix_for
 from ..core import rng
-from ..core.tracebacks import error_line, first_line, of_the_op, traceback_text
+from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
+from ..core.wording import dtype_name
 from ..declare.inputs import ErrorSample, GradOptions
 from ..declare.mark import Declaration, declare_call
 from ..declare.samples import MarkError
 from ..findings import CheckFailed, CheckSkipped, Finding
 from ..global_state.preserve import in_own_context, preserved_state
-from ..plan.cells import dtype_name
 from ..plan.items import PlannedItem
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
@@ -187,7 +187,7 @@ def _eager_failure(case: Case, error: BaseException) -> dict[str, Any]:
         return {
             "outcome": "skipped",
             "skip_code": "inference-only",
-            "message": f"the op refuses inputs that require gradients ({first_line(error)})",
+            "message": f"the op refuses inputs that require gradients ({message_line(error)})",
         }
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))

@@ -23,11 +23,11 @@ import torch._inductor.config
 from pytest_customop import CheckResult, Sample, check_op
 from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.checks import builtin_checks
+from pytest_customop.core.tables import aligned
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import TensorSpec
 from pytest_customop.declare.ops import Op
 from pytest_customop.global_state.preserve import preserved_state
-from pytest_customop.report.terminal import aligned
 
 from .registry import Specimen, specimens
 

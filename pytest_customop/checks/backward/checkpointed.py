@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from ...cases.case import Case, Run, gradients
-from ...cases.tensors import Copier
+from ...cases.tensors import Copier, in_double, largest_magnitude
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
 from ..check import Check
 from . import scripts
-from .vjp import Gradients, Limits, Reference, double, row, size_of, table
+from .vjp import Gradients, Limits, Reference, row, table
 
 Named = list[tuple[str, Tensor]]
 
@@ -86,21 +86,21 @@ def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
     ]
     rng.seed(case.seed)
     found = gradients(run.arguments, outputs, given)
-    return {name: double(one) for name, one in found.items() if one is not None}
+    return {name: in_double(one) for name, one in found.items() if one is not None}
 
 
 def _compare_calls(first: Named, again: Named, repeats: bool) -> None:
     """Whether what is computed again for the backward is what the forward returned."""
     rows = []
     for (name, one), (_, two) in zip(first, again, strict=True):
-        expected, got = double(one), double(two)
+        expected, got = in_double(one), in_double(two)
         if expected.shape != got.shape:
             raise _differently(
                 name, f"shape {tuple(got.shape)}, not {tuple(expected.shape)}", repeats
             )
         floating = {one.dtype} if one.dtype.is_floating_point or one.dtype.is_complex else set()
         share = Limits.of(floating, []).share if floating else 0.0
-        rows.append(row("", name, expected, got, share * size_of(expected)))
+        rows.append(row("", name, expected, got, share * largest_magnitude(expected)))
     wrong = next((each for each in rows if each.wrong), None)
     if wrong is not None:
         raise _differently(wrong.input, f"{wrong.got} in place of {wrong.expected}", repeats)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.tensors import Copier, difference, is_plain
+from ...cases.tensors import Copier, difference, in_double, is_plain
 from ...core.tracebacks import error_line, message_of
 from ...findings import fail, skip
 from ..check import Check
 from .scripts import INTACT
-from .vjp import Gradients, Graph, Reference, double, table
+from .vjp import Gradients, Graph, Reference, table
 
 # How autograd refuses to go on where a saved tensor was written to.
 _WRITTEN = "modified by an inplace operation"
@@ -93,11 +93,11 @@ def _raw(graph: Graph, given: list[Tensor]) -> dict[str, Tensor]:
 
 
 def _run_again(reference: Reference, graph: Graph, first: dict[str, Tensor]) -> None:
-    kept = {name: double(one) for name, one in first.items()}
+    kept = {name: in_double(one) for name, one in first.items()}
     others = [3 * weight for weight in reference.weights]
     _again(graph, others)
     for name, one in first.items():
-        told = difference(double(one), kept[name], 0.0, 0.0)
+        told = difference(in_double(one), kept[name], 0.0, 0.0)
         if told is not None:
             raise fail(
                 "gradient-overwritten",

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
+from ...cases.tensors import largest_magnitude
 from ...findings import CheckFailed, fail
 from ..check import Check
 from .scripts import LINEAR, RAISES
-from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, size_of, table
+from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, table
 
 
 def check_linear(case: Case) -> None:
@@ -78,7 +79,7 @@ def _multiples(
         words = f"{_in_words(factor)} * grad_output"
         got = vjp([factor * one for one in g], words)
         for name, gradient in base.items():
-            size = max(abs(factor), factors[-1]) * size_of(gradient)
+            size = max(abs(factor), factors[-1]) * largest_magnitude(gradient)
             allowed = limits.share * size + 4 * limits.smallest * max(1.0, abs(factor))
             found = got.get(name, torch.zeros_like(gradient))
             # A backward that computes in a dtype of smaller range overflows: linear for all that.
@@ -99,12 +100,12 @@ def _sums(
     strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, other, (3.0, 5.0))]
     # A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
     # the largest of the gradients and grad_outputs stands for them.
-    terms = max(size_of(one) for one in (*g, *h, *base.values(), *other.values()))
+    terms = max(largest_magnitude(one) for one in (*g, *h, *base.values(), *other.values()))
     for name, gradient in base.items():
         zeros = torch.zeros_like(gradient)
         added = gradient + other.get(name, zeros)
-        rounding = 16 * max(size_of(stray[name]) for stray in strays if name in stray)
-        size = max(size_of(gradient), size_of(added))
+        rounding = 16 * max(largest_magnitude(stray[name]) for stray in strays if name in stray)
+        size = max(largest_magnitude(gradient), largest_magnitude(added))
         allowed = limits.share * size + rounding + 16 * limits.rounding * terms
         yield row(words, name, added, got.get(name, zeros), allowed + 4 * limits.smallest)
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.tensors import Copier, is_plain
+from ...cases.tensors import Copier, in_double, is_plain, largest_magnitude
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from . import scripts
-from .vjp import Graph, Reference, call, double, size_of
+from .vjp import Graph, Reference, call
 
 _MOST = 6  # arguments
 _DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
@@ -119,7 +119,7 @@ class _Probe:
             CheckFailed: it is wrong.
         """
         tensor = dict(self.graph.inputs)[name]
-        scale = size_of(double(tensor)) or 1.0
+        scale = largest_magnitude(in_double(tensor)) or 1.0
         for share in _STEPS:
             step = share * scale
             try:
@@ -183,12 +183,12 @@ class _Probe:
         arguments = template.copy()
         moved = dict(arguments.tensors())[name]
         with torch.no_grad():
-            moved.copy_(double(moved) + shift)
-        point = double(moved)
+            moved.copy_(in_double(moved) + shift)
+        point = in_double(moved)
         run = call(self.case, arguments)
         found = dict(run.outputs)
         outputs = [found.get(one) for one in self._outputs]
-        values = [double(one) for one in outputs if one is not None]
+        values = [in_double(one) for one in outputs if one is not None]
         shapes = [one.shape for _, one in self.graph.outputs]
         return point, values if [one.shape for one in values] == shapes else None
 

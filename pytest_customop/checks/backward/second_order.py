@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
+from ...cases.tensors import in_double
 from ...core import rng
 from ...findings import fail
 from ..check import Check
 from .scripts import SECOND_ORDER
-from .vjp import Graph, Reference, double, same
+from .vjp import Graph, Reference, same
 
 
 def check_second_order(case: Case) -> None:
@@ -52,7 +53,7 @@ def check_second_order(case: Case) -> None:
 
 
 def _is_cut(gradient: Tensor) -> bool:
-    return not gradient.requires_grad and bool(double(gradient).any())
+    return not gradient.requires_grad and bool(in_double(gradient).any())
 
 
 CHECK = Check(

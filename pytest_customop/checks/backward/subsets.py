@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ...cases.case import Case, gradients
+from ...cases.tensors import in_double
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from . import scripts
-from .vjp import Gradients, Graph, Reference, call, double, table
+from .vjp import Gradients, Graph, Reference, call, table
 
 _MOST = 6
 
@@ -69,7 +70,7 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
         except Exception as error:
             what = f"the backward raises {error_line(error)}"
             raise _finding(wanted, what, traceback_text(error), script) from error
-        got = {name: double(one) for name, one in found.items() if one is not None}
+        got = {name: in_double(one) for name, one in found.items() if one is not None}
     rows = reference.rows(f"only {', '.join(wanted)}", got, reference.gradients, wanted)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ...cases.arguments import Arguments, is_differentiable
 from ...cases.case import Case, Run, gradients, random_like
-from ...cases.tensors import readable
+from ...cases.tensors import in_double, largest_magnitude
 from ...core import rng
+from ...core.tables import aligned
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail, skip
 
@@ -66,7 +67,7 @@ class Graph:
         chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
         rng.seed(self.case.seed)
         found = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
-        return {name: double(one) for name, one in found.items() if one is not None}
+        return {name: in_double(one) for name, one in found.items() if one is not None}
 
     def given(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """grad_outputs with these values, in memory of their own with the strides of the outputs."""
@@ -79,7 +80,7 @@ class Graph:
         """A random grad_output an output, in double precision, with values that its dtype has."""
         seed = self.case.seed + 1 + index * len(self.outputs)
         return [
-            double(random_like(tensor, seed + position))
+            in_double(random_like(tensor, seed + position))
             for position, (_, tensor) in enumerate(self.outputs)
         ]
 
@@ -188,7 +189,7 @@ class Limits:
     def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
         """The limits for these dtypes and numbers."""
         infos = [torch.finfo(dtype) for dtype in dtypes]
-        largest = max(map(size_of, numbers), default=0.0)
+        largest = max(map(largest_magnitude, numbers), default=0.0)
         return Limits(
             share=min(0.5, max(1e-4, *(4 * info.eps for info in infos))),
             rounding=max(info.eps for info in infos),
@@ -250,7 +251,7 @@ class Reference:
         A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
         the largest of the gradients and grad_outputs stands for them.
         """
-        terms = max(map(size_of, (*self.weights, *self.gradients.values())))
+        terms = max(map(largest_magnitude, (*self.weights, *self.gradients.values())))
         rows = []
         for name in names or list(dict.fromkeys((*expected, *got))):
             known = expected.get(name, got.get(name))
@@ -258,30 +259,20 @@ class Reference:
                 continue
             zeros = torch.zeros_like(known)
             due, found = expected.get(name, zeros), got.get(name, zeros)
-            size = max(size_of(due), size_of(self.gradients.get(name, due)))
+            size = max(largest_magnitude(due), largest_magnitude(self.gradients.get(name, due)))
             allowed = self.limits.share * size + 16 * self.limits.rounding * terms
             rows.append(row(words, name, due, found, allowed + 4 * self.limits.smallest))
         return rows
 
 
-def double(tensor: Tensor) -> Tensor:
-    """The values in double precision."""
-    value = readable(tensor)
-    return value.to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
-
-
 def same(first: Gradients, second: Gradients) -> bool:
     """Whether two sets of gradients are equal but for rounding."""
     return first.keys() == second.keys() and all(
-        torch.allclose(one, second[name], rtol=0.0, atol=1e-3 * size_of(one), equal_nan=True)
+        torch.allclose(
+            one, second[name], rtol=0.0, atol=1e-3 * largest_magnitude(one), equal_nan=True
+        )
         for name, one in first.items()
     )
-
-
-def size_of(gradient: Tensor) -> float:
-    """The largest magnitude, NaN and inf left out."""
-    finite = gradient.abs()[gradient.isfinite()]
-    return float(finite.max()) if finite.numel() else 0.0
 
 
 @dataclass(frozen=True)
@@ -320,9 +311,7 @@ def table(rows: Sequence[Row], first: str = "grad_output") -> str:
     cells += [
         (row.words, row.input, row.expected, row.got, "wrong" if row.wrong else "") for row in rows
     ]
-    widths = [max(len(line[column]) for line in cells) for column in range(5)]
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-    return "\n".join([*lines, "(the element that differs most of each)"])
+    return "\n".join([*aligned(cells), "(the element that differs most of each)"])
 
 
 def powers_of_two(room: float) -> int:

@@ -18,6 +18,7 @@ from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run, skip_if_unfakeable
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...core.tracebacks import error_line
+from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from ..fake.metadata import Reading, compare, table, worst
@@ -51,7 +52,7 @@ def _autocast_device(case: Case) -> str:
 
 
 def _where(device: str) -> str:
-    dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    dtype = dtype_name(torch.get_autocast_dtype(device))
     return f"torch.autocast({device!r}, {dtype})"
 
 

@@ -11,6 +11,8 @@ import torch
 from ... import compat
 from ...cases.case import Run
 from ...cases.tensors import output_leaves
+from ...core.tables import aligned
+from ...core.wording import dtype_name, layout_name
 
 # The codes of findings, the one to report first in front.
 _SEVERITY = (
@@ -54,13 +56,10 @@ class Compared:
 
     def lines(self) -> list[str]:
         """The table, mismatched rows marked with `>`."""
-        cells = [("", "fake", "real"), *((row.field, row.fake, row.real) for row in self.rows)]
-        first, second = (max(len(cell[column]) for cell in cells) for column in (0, 1))
-        marks = [" ", *(">" if row.code else " " for row in self.rows)]
-        return [
-            f"{mark} {field:<{first}}  {fake:<{second}}  {real}".rstrip()
-            for mark, (field, fake, real) in zip(marks, cells, strict=True)
+        cells = [
+            (f"{'>' if row.code else ' '} {row.field}", row.fake, row.real) for row in self.rows
         ]
+        return aligned([("", "fake", "real"), *cells])
 
 
 class Reading:
@@ -205,9 +204,9 @@ def _tensor_rows(
         same = not same_shape or _same_strides(fake, real, reading)
         code = None if same else "fake-stride-mismatch"
         yield Row("stride", reading.texts(fake.stride()), str(tuple(real.stride())), code)
-    yield _row("dtype", _short(fake.dtype), _short(real.dtype), "fake-dtype-mismatch")
+    yield _row("dtype", dtype_name(fake.dtype), dtype_name(real.dtype), "fake-dtype-mismatch")
     yield _row("device", str(fake.device), str(real.device), "fake-device-mismatch")
-    yield _row("layout", _short(fake.layout), _short(real.layout), metadata)
+    yield _row("layout", layout_name(fake.layout), layout_name(real.layout), metadata)
     if strided:
         mine, theirs = fake.storage_offset(), real.storage_offset()
         same = real.numel() == 0 or reading.agrees(mine, theirs)
@@ -250,12 +249,8 @@ def _kind(value: Any) -> str:
     if value is _ABSENT:
         return "absent"
     if isinstance(value, torch.Tensor):
-        return f"a tensor {_short(value.dtype)}({', '.join(str(size) for size in value.shape)})"
+        return f"a tensor {dtype_name(value.dtype)}({', '.join(str(size) for size in value.shape)})"
     return repr(value)
-
-
-def _short(value: Any) -> str:
-    return str(value).removeprefix("torch.")
 
 
 def _has_memory(value: Any) -> bool:

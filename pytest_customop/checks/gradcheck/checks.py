@@ -13,6 +13,7 @@ from ...cases.case import Case, Run, random_like
 from ...cases.tensors import Copier, is_plain
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
+from ...core.wording import first_line
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
@@ -162,7 +163,7 @@ class _Op:
 def _no_float64(why: str) -> CheckSkipped:
     return skip(
         "no-float64",
-        f"finite differences need float64, and there {why}".splitlines()[0]
+        first_line(f"finite differences need float64, and there {why}")
         + '. Give the op a float64 kernel, or leave the check out: gradcheck="float32 only".',
     )
 

@@ -15,6 +15,7 @@ from ...cases.fake_run import fake_run, kernel_failure
 from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import error_line, traceback_text
+from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
 from ..compile.harness import opaque_ops
@@ -243,7 +244,7 @@ def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
             text = f"torch's {name} fails where {place} is {kind_of(tensor)}: {error_line(root)}"
             return skip("checker-limit", text)
         if _fails_anyway(name, tensor):
-            kind = str(tensor.dtype).removeprefix("torch.")
+            kind = dtype_name(tensor.dtype)
             text = f"torch's {name} fails for every op on {kind} tensors: {error_line(root)}"
             return skip("checker-limit", text)
     refused = case.run(case.inputs().map(_dense_copy)).error

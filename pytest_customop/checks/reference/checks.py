@@ -12,6 +12,7 @@ from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves, readable
 from ...core import rng
 from ...core.tracebacks import error_line, raised_at, traceback_text
+from ...core.wording import counted
 from ...declare.samples import MarkError
 from ...findings import fail, skip
 from ..check import Check
@@ -89,7 +90,7 @@ def _outputs(case: Case, arguments: Arguments, result: Any) -> Named:
         if not isinstance(result, (list, tuple)) or len(result) != count:
             found = len(result) if isinstance(result, (list, tuple)) else 1
             raise MarkError(
-                f"the reference of the mark returned {found} output{'s' * (found != 1)}, and "
+                f"the reference of the mark returned {counted(found, 'output')}, and "
                 f"{case.op.name} returns {count}: return a tuple of {count}"
             )
         return dict(output_leaves(tuple(result)))

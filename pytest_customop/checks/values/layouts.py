@@ -9,7 +9,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import difference, is_plain, readable
+from ...cases.tensors import difference, is_plain, largest_magnitude, readable
 from ...core import rng
 from ...findings import fail, skip
 from .memory.calls import (
@@ -130,7 +130,7 @@ def _beyond_rounding(mine: Any, theirs: Any, given: float) -> str | None:
     coarse = mine.dtype.itemsize == 1 or mine.is_quantized
     share = _SHARES.get(mine.dtype, _COARSE if coarse else _SHARE)
     rounding = 32 * torch.finfo(one.dtype).eps * given  # where sums cancel to next to nothing
-    return difference(mine, theirs, 0.0, max(share * _largest(two), rounding, 1e-30))
+    return difference(mine, theirs, 0.0, max(share * largest_magnitude(two), rounding, 1e-30))
 
 
 def _without_integers(found: Leaves) -> Leaves:
@@ -144,14 +144,8 @@ def _without_integers(found: Leaves) -> Leaves:
     ]
 
 
-def _largest(tensor: torch.Tensor) -> float:
-    """The largest magnitude, NaN and infinity left out."""
-    finite = tensor.abs()[tensor.isfinite()]
-    return float(finite.max()) if finite.numel() else 0.0
-
-
 def _given(arguments: Arguments) -> float:
-    return max((_largest(readable(one)) for _, one in changeable(arguments)), default=0.0)
+    return max((largest_magnitude(readable(one)) for _, one in changeable(arguments)), default=0.0)
 
 
 def _script(case: Case, moved: Moved) -> str:

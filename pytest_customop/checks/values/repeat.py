@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
-from ...core.tracebacks import traceback_text
+from ...core.tracebacks import error_line
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import CALL, Caller, Leaves, differ, frozen, results, skip_if_silent
 from .memory.perturb import OTHERS, Change, same_places, write_all
@@ -35,8 +35,7 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
     if run.error is not None:
         raise skip(
             "nondeterministic",
-            f"the op raises at a further call with equal inputs: {type(run.error).__name__}: "
-            f"{traceback_text(run.error).splitlines()[-1]}",
+            f"the op raises at a further call with equal inputs: {error_line(run.error)}",
         )
     return run
 

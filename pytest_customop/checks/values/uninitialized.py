@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
+from ...core.wording import first_line
 from ...findings import fail, skip
 from .memory.calls import CALL, Caller, differ, results, skip_if_random, skip_if_silent
 from .memory.perturb import EXTREMES, changeable
@@ -68,7 +69,7 @@ def _compare(calls: Caller, tried: _Inputs) -> None:
         if tried.words:
             return  # the op refuses these values
         reason = f"under torch.use_deterministic_algorithms the op raises {first.error!r}"
-        raise skip("checker-limit", reason.splitlines()[0])
+        raise skip("checker-limit", first_line(reason))
     if differ(results(again), results(first)) is not None:
         if tried.words:
             return

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...core.wording import dtype_name
 from ...declare.variant import Step
 from .sample_view import Described
 
@@ -45,8 +46,7 @@ def _changed(name: str, value: Any, dims: int) -> Iterator[Step]:
         yield from _other_dims(name, value, dims)
     elif isinstance(value, torch.dtype) and value.is_floating_point:
         other = torch.float32 if value == torch.float64 else torch.float64
-        word = str(other).removeprefix("torch.")
-        yield _step(name, word, f"{name}={other}", other, 3)
+        yield _step(name, dtype_name(other), f"{name}={other}", other, 3)
     elif isinstance(value, (list, tuple)) and len(value) > 1:
         yield _step(name, "single", f"{name} with its first element only", value[:1], 7)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from ...core.wording import dtype_name
 from ...declare.variant import Step
 from .sample_view import Described
 
@@ -35,7 +36,7 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
         for dtype, rank in ((_OTHER.get(floats[0].dtype), 2), (_HALF, 9)):
             if dtype is not None and any(each.dtype != dtype for each in floats):
                 changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
-                name = _name(dtype)
+                name = dtype_name(dtype)
                 narrower = dtype.itemsize < floats[0].dtype.itemsize
                 yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=narrower)
     if len(given.tensors) < 2:
@@ -44,7 +45,7 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
         wider = _OTHER.get(each.dtype)
         if wider is not None:
             changes = {each.path: replace(each.spec, dtype=wider)}
-            name = _name(wider)
+            name = dtype_name(wider)
             yield Step(
                 f"{each.path}.{name}",
                 f"{each.path} of {name}, the others of their own dtype",
@@ -52,7 +53,3 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
                 6 if each.floating else 13,
                 reads_beyond=True,
             )
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

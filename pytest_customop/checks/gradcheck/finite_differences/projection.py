@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ....cases.tensors import largest_magnitude
 from ....declare.inputs import GradOptions
-from .vectors import ROUNDING, VectorFunction, largest
+from .vectors import ROUNDING, VectorFunction
 
 # At most so many elements in and out together, and so many pairs of them, are compared one by one.
 _SMALL_SUM, _SMALL_PRODUCT = 192, 4096
@@ -85,7 +86,7 @@ def is_linear(function: VectorFunction, draw: Draw) -> bool:
         [one + other for one, other in parts],
     ]
     return all(
-        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * largest(one), equal_nan=True)
+        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * largest_magnitude(one), equal_nan=True)
         for other in others
         for one, two in zip(whole, other, strict=True)
         if one.numel() > 0

@@ -7,11 +7,13 @@ import math
 import torch
 from torch import Tensor
 
+from ....cases.tensors import largest_magnitude
+from ....core.wording import dtype_name, first_line
 from ....declare.inputs import GradOptions
 from ....findings import CheckSkipped, skip
 from .jacobian import RIGHT, Pair
 from .projection import gradient_of, random_weights, signs
-from .vectors import ROUNDING, CallError, VectorFunction, largest
+from .vectors import ROUNDING, CallError, VectorFunction
 
 # Dtypes that ops compute in, and a step for each that is far above its rounding, in roundings.
 _NARROW = {torch.float32: 128, torch.bfloat16: 4, torch.float16: 4}
@@ -55,7 +57,7 @@ def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
     """Whether values are the same up to a share of the largest."""
     return len(first) == len(second) and all(
         torch.equal(one, other)
-        or torch.allclose(one, other, rtol=0.0, atol=share * largest(one), equal_nan=True)
+        or torch.allclose(one, other, rtol=0.0, atol=share * largest_magnitude(one), equal_nan=True)
         for one, other in zip(first, second, strict=True)
     )
 
@@ -63,11 +65,13 @@ def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
 def _refuse_rounding(
     function: VectorFunction, gradients: list[Tensor], options: GradOptions
 ) -> None:
-    size = max(largest(point) for point in function.point if point.numel() > 0)
+    size = max(largest_magnitude(point) for point in function.point if point.numel() > 0)
     if 100 * ROUNDING * size > options.eps:
         raise skip("lost-in-rounding", f"a step of {options.eps:g} is lost in {size:g}. {_EPS}")
-    slope = max((largest(gradient) for gradient in gradients), default=0.0)
-    noise = 8 * ROUNDING * max(largest(one.values) for one in function.outputs) / options.eps
+    slope = max((largest_magnitude(gradient) for gradient in gradients), default=0.0)
+    noise = (
+        8 * ROUNDING * max(largest_magnitude(one.values) for one in function.outputs) / options.eps
+    )
     if noise > 0.01 * slope and noise > 1e3 * options.atol:
         raise skip(
             "lost-in-rounding",
@@ -109,12 +113,12 @@ def _error(pair: Pair) -> float:
         error = torch.tensor(pair.formula - pair.numeric)
     else:
         error = pair.jacobians[1] - pair.jacobians[0]
-    return largest(error)
+    return largest_magnitude(error)
 
 
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
     """The skip for an output or gradient of this name that is computed in this dtype."""
-    words = str(dtype).removeprefix("torch.")
+    words = dtype_name(dtype)
     return skip(
         "float32-internal",
         f"{name} of float64 inputs holds no more precision than {words}: the op computes in {words}, "
@@ -144,7 +148,7 @@ def _narrow_dtype(
         for dtype, roundings in _NARROW.items():
             if _holds(moved, dtype) or not _holds(output, dtype):
                 continue
-            rounding = torch.finfo(dtype).eps * max(size, largest(base)) / options.eps
+            rounding = torch.finfo(dtype).eps * max(size, largest_magnitude(base)) / options.eps
             if _error(pair) > 16 * count * rounding:
                 continue
             reach = max(options.eps, roundings * torch.finfo(dtype).eps * size)
@@ -180,7 +184,7 @@ def not_smooth(function: VectorFunction, pairs: list[Pair], options: GradOptions
 def out_of_domain(error: CallError, options: GradOptions) -> CheckSkipped:
     return skip(
         "out-of-domain",
-        f"with inputs {options.eps:g} away the op raises {error}".splitlines()[0]
+        first_line(f"with inputs {options.eps:g} away the op raises {error}")
         + ". Give inputs further inside its domain, or another step, gradcheck=GradOptions(eps=...).",
     )
 

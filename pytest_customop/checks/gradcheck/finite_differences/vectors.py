@@ -292,8 +292,3 @@ def _larger_step(point: Tensor, eps: float) -> float:
 
 def _leaves(vectors: Sequence[Tensor]) -> list[Tensor]:
     return [vector.detach().requires_grad_() for vector in vectors]
-
-
-def largest(values: Tensor) -> float:
-    """The largest magnitude, NaN and inf left out."""
-    return float(values.abs().nan_to_num(0.0, 0.0, 0.0).max())

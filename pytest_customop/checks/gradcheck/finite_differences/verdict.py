@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ....core.tables import aligned
+from ....core.tracebacks import error_line
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from .jacobian import RIGHT, WRONG, Pair, compare
@@ -110,7 +112,7 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
     except (CallError, OutputsChanged):
         raise
     except Exception as error:  # the op's backward, or torch's own limits: the next call tells
-        trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+        trouble = error_line(error)
     pairs = compare(function, draw, options)
     if any(pair.verdict != RIGHT for pair in pairs):
         return pairs
@@ -254,14 +256,12 @@ def _table(
     for one in pairs:
         source, target = function.inputs[one.source].name, function.outputs[one.target].name
         rows.append((source, target, f"{one.numeric:.9g}", f"{one.formula:.9g}", one.verdict))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     how = (
         "the first element that differs of each, or the first of all"
         if pair.element
         else "derivatives of the outputs, weighted at random, along random directions of +1 and -1"
     )
-    return [*lines, f"({how}; central differences in float64, eps={options.eps:g})"]
+    return [*aligned(rows), f"({how}; central differences in float64, eps={options.eps:g})"]
 
 
 def _hints(pairs: list[Pair], twice: tuple[Pair, Pair]) -> list[str]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from ....cases.arguments import Arguments, base_name
-from ....cases.tensors import is_plain
+from ....cases.tensors import is_plain, storage_bytes
 from ....compat import kernel_in_python, neg_view
-from .storage import storage_bytes
+from ....core.wording import listed
 
 _GUARD = 64  # bytes before and after the elements
 _ALONE = 6  # tensors that are laid out one at a time
@@ -278,7 +278,7 @@ def rearrange(
     moved = _rearranged(arguments, change)
     if moved is None:
         return None
-    words = f"{_listed([*places])} {placing.name}"
+    words = f"{listed([*places])} {placing.name}"
     repeats = placing.repeats is not None
     return Moved(words, moved, lambda at: _script(places, placing, at), repeats)
 
@@ -306,7 +306,7 @@ def bits(fresh: Callable[[], Arguments]) -> Iterator[Moved]:
         if moved is not None:
             marked = [name for name, one in moved.tensors() if one.is_conj() or one.is_neg()]
             script = _per_name(marked, code)
-            yield Moved(f"{_listed(marked)} {words}", moved, script)
+            yield Moved(f"{listed(marked)} {words}", moved, script)
 
 
 def _per_name(names: list[str], code: str) -> Callable[[Callable[[str], str]], str]:
@@ -320,10 +320,6 @@ def _conjugated(name: str, tensor: torch.Tensor) -> torch.Tensor | None:
 def _negated(name: str, tensor: torch.Tensor) -> torch.Tensor | None:
     real = tensor.dtype.is_floating_point and tensor.dtype.itemsize > 1
     return neg_view(-tensor.detach()) if real else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _script(places: dict[str, Place], placing: Placing, at: Callable[[str], str]) -> str:

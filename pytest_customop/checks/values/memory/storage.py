@@ -7,14 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ....cases.arguments import Arguments, base_name
-from ....cases.tensors import is_plain, summary
-
-
-def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All bytes of the tensor's storage, not copied."""
-    storage = tensor.untyped_storage()
-    raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    return raw.set_(storage, 0, (storage.nbytes(),), (1,))
+from ....cases.tensors import is_plain, storage_bytes, summary
 
 
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

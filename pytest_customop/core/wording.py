@@ -1,0 +1,42 @@
+"""Small pieces of sentences: names of torch's constants, counts, lists, first lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+_LONG = 240  # characters
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of a dtype without its module: `float32`."""
+    return _without_module(dtype)
+
+
+def layout_name(layout: torch.layout) -> str:
+    """The name of a `torch.layout` without its module: `strided`, `sparse_coo`."""
+    return _without_module(layout)
+
+
+def _without_module(constant: object) -> str:
+    return str(constant).removeprefix("torch.")
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, in the plural unless the count is 1: `1 case`, `3 cases`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """One or more names as in a sentence: `x`, `x and y`, `x, y and z`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def first_line(text: str) -> str:
+    """The first line of a text without surrounding blanks, cut after 240 characters."""
+    lines = text.strip().splitlines()
+    first = lines[0].strip() if lines else ""
+    return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
