@@ -12,7 +12,7 @@ from torch.testing import make_tensor
 from ..declare.inputs import SameAs, Sample, TensorSpec
 from ..declare.layouts import lay_out
 from ..declare.ops import Op
-from .tensors import Copier, leaves, map_tensors
+from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,6 @@ class Arguments:
         return self.map(copied)
 
 
-def base_name(path: str) -> str:
-    """The argument that a path belongs to: `xs` of `xs[1]`."""
-    return path.partition("[")[0]
-
-
 @dataclass(frozen=True)
 class Placement:
     """What a case decides about its tensors.
@@ -123,11 +118,6 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
             made[name] = realise(value, name)
     args = tuple(made[name] for name in positional[: len(sample.args)])
     return Arguments(op, args, {name: made[name] for name in sample.kwargs})
-
-
-def is_differentiable(dtype: torch.dtype) -> bool:
-    """Whether tensors of this dtype can require gradients."""
-    return dtype.is_floating_point or dtype.is_complex
 
 
 def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:

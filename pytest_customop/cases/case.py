@@ -17,8 +17,15 @@ from ..core import rng
 from ..core.tracebacks import of_the_op
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.ops import Op
-from .arguments import Arguments, Placement, base_name, draw, is_differentiable
-from .tensors import DEFAULT_TOLERANCES, describe, output_leaves, summary
+from .arguments import Arguments, Placement, draw
+from .tensors import (
+    DEFAULT_TOLERANCES,
+    base_name,
+    describe,
+    is_differentiable,
+    output_leaves,
+    summary,
+)
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
 

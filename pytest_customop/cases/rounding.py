@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .arguments import is_differentiable
-from .tensors import in_double
+from .tensors import in_double, is_differentiable
 
 
 def within_rounding(

@@ -27,6 +27,11 @@ DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 }
 
 
+def is_differentiable(dtype: torch.dtype) -> bool:
+    """Whether tensors of this dtype can require gradients."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The tensors and plain values inside a value, each with its path (`output[1]`)."""
     if isinstance(value, (list, tuple)):
@@ -34,6 +39,11 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from leaves(element, f"{name}[{index}]")
     else:
         yield name, value
+
+
+def base_name(path: str) -> str:
+    """The argument that a path belongs to: `xs` of `xs[1]`."""
+    return path.partition("[")[0]
 
 
 def output_leaves(result: Any) -> list[tuple[str, Any]]:

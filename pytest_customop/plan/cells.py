@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from ..cases.arguments import is_differentiable, wants_grad
+from ..cases.arguments import wants_grad
 from ..cases.case import seed_of
+from ..cases.tensors import is_differentiable
 from ..core.tracebacks import raised_at
 from ..declare.inputs import Sample, TensorSpec
 from ..declare.layouts import changes

@@ -8,9 +8,8 @@ import weakref
 import torch
 from torch import Tensor
 
-from ...cases.arguments import is_differentiable
 from ...cases.case import Case
-from ...cases.tensors import Copier, is_plain
+from ...cases.tensors import Copier, is_differentiable, is_plain
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckSkipped, fail
 from ..check import Check

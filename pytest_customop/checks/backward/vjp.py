@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...cases.arguments import Arguments, is_differentiable
+from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients, random_like
-from ...cases.tensors import in_double, largest_magnitude
+from ...cases.tensors import in_double, is_differentiable, largest_magnitude
 from ...core import rng
 from ...core.tables import aligned
 from ...core.tracebacks import error_line, traceback_text

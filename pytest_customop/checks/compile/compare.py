@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 
 import torch
 
-from ...cases.arguments import base_name
 from ...cases.case import Case, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.rounding import within_rounding
-from ...cases.tensors import difference, is_plain
+from ...cases.tensors import base_name, difference, is_plain
 from ...core.tracebacks import error_line, message_of, traceback_text
 from ...findings import CheckFailed, Finding, fail, skip
 from .harness import OP_ONLY, CallRecord, OpHarness

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from ... import compat
-from ...cases.arguments import Arguments, base_name
+from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.fake_contract import data_dependent
-from ...cases.tensors import is_plain, output_leaves, same_bits
+from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
 from ...core import rng
 from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
 

@@ -8,9 +8,8 @@ import warnings
 import torch
 from torch import Tensor
 
-from ...cases.arguments import is_differentiable
 from ...cases.case import Case, Run, random_like
-from ...cases.tensors import Copier, is_plain
+from ...cases.tensors import Copier, is_differentiable, is_plain
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
 from ...core.wording import first_line

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from ...cases.arguments import Arguments, is_differentiable
+from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
 from ...cases.rounding import within_rounding
-from ...cases.tensors import difference, is_plain, output_leaves, readable
+from ...cases.tensors import difference, is_differentiable, is_plain, output_leaves, readable
 from ...core import rng
 from ...core.tracebacks import error_line, raised_at, traceback_text
 from ...core.wording import counted

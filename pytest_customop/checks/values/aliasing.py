@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ... import compat
-from ...cases.arguments import Arguments, base_name
+from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
-from ...cases.tensors import leaves
+from ...cases.tensors import base_name, leaves
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import CALL, Caller, differ, expression, results, skip_if_random, skip_if_silent
 from .memory.perturb import changeable

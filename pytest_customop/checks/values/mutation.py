@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from ...cases.arguments import Arguments, base_name
+from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import is_plain
+from ...cases.tensors import base_name, is_plain
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import Caller, expression, plain_arguments, with_argument
 from .memory.perturb import EXTREMES, changeable, write

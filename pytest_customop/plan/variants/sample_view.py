@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ...cases.arguments import Placement, dtype_of, is_differentiable, wants_grad
-from ...cases.tensors import is_plain
+from ...cases.arguments import Placement, dtype_of, wants_grad
+from ...cases.tensors import is_differentiable, is_plain
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import SEPARATOR, Step

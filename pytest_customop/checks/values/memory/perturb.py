@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ....cases.arguments import Arguments, is_differentiable
-from ....cases.tensors import is_plain
+from ....cases.arguments import Arguments
+from ....cases.tensors import is_differentiable, is_plain
 
 _NAN = "float('nan')"
 # NaNs of both signs differ in their bits; -0.0 and 0.0 differ in nothing else.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ....cases.arguments import Arguments, base_name
-from ....cases.tensors import is_plain, storage_bytes
+from ....cases.arguments import Arguments
+from ....cases.tensors import base_name, is_plain, storage_bytes
 from ....compat import kernel_in_python, neg_view
 from ....core.wording import listed
 

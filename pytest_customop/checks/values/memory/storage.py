@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ....cases.arguments import Arguments, base_name
-from ....cases.tensors import is_plain, storage_bytes, summary
+from ....cases.arguments import Arguments
+from ....cases.tensors import base_name, is_plain, storage_bytes, summary
 
 
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
