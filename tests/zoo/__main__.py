@@ -45,8 +45,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _chosen(one: Specimen, words: Sequence[str]) -> bool:
-    beside = one.near or any(specimens()[name].near for name in one.twin_of)
-    return not beside and (not words or any(word in one.name for word in words))
+    for_variants = one.variant_findings or any(
+        specimens()[name].variant_findings for name in one.twin_of
+    )
+    return not for_variants and (not words or any(word in one.name for word in words))
 
 
 def _row(one: Specimen) -> list[str]:

@@ -32,7 +32,7 @@ import torch
 
 from pytest_customop import check_op, tensor
 from pytest_customop.cases.case import Case
-from pytest_customop.checks import Check, builtin_checks
+from pytest_customop.checks import Check
 from pytest_customop.checks.compile import graph_cache
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
@@ -139,8 +139,7 @@ def planned(chosen: Iterable[Specimen], settings: Settings) -> tuple[list[Item],
     for one in chosen:
         declared = {"op": one.op(), "samples": one.samples, **one.options}
         if one.also:
-            by_default = [check.name for check in builtin_checks() if check.default]
-            declared["checks"] = [*by_default, *one.also]
+            declared["checks"] = one.checks()
         declaration = declare_call(declared, one.name)
         every = plan(
             [declaration],

@@ -22,7 +22,6 @@ import torch._inductor.config
 
 from pytest_customop import CheckResult, Sample, check_op
 from pytest_customop.cases.arguments import Placement, draw
-from pytest_customop.checks import builtin_checks
 from pytest_customop.core.tables import aligned
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import TensorSpec
@@ -97,7 +96,7 @@ def _measured(
     if dtypes:
         options["dtypes"] = dtypes
     if one.also:
-        options["checks"] = [*(each.name for each in builtin_checks() if each.default), *one.also]
+        options["checks"] = one.checks()
     for amount in amounts:
         torch._dynamo.reset()
         start = _spent()

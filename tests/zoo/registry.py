@@ -3,7 +3,7 @@
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -53,10 +53,10 @@ class Specimen:
         options: what else the mark has to say.
         backend: of `compile.*`.
         also: checks that run beside the default ones, because they run only when asked for by name.
-        near: the same as `expected` for the variants of the samples, of an op whose samples show
-            nothing.
-        steps: steps to variants that show it; there may be others.
-        amount: of variants, as in `--customop-variants`, the least that has those steps.
+        variant_findings: the same as `expected` for the variants of the samples, of an op whose
+            samples show nothing.
+        shown_by: names of variants that show it; there may be others.
+        variant_set: the smallest value of `--customop-variants` that has those variants.
         plain: the samples of the author who writes a single simple example; None derives it from
             the first sample (`tests.zoo.plain`).
     """
@@ -70,15 +70,15 @@ class Specimen:
     options: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "inductor"
     also: tuple[str, ...] = ()
-    near: Codes = field(default_factory=dict)
-    steps: tuple[str, ...] = ()
-    amount: str = "quick"
+    variant_findings: Codes = field(default_factory=dict)
+    shown_by: tuple[str, ...] = ()
+    variant_set: str = "quick"
     plain: Optional[Sequence[Any]] = None
 
     @property
     def broken(self) -> bool:
         """Whether anything is wrong with it."""
-        return bool(self.expected or self.near)
+        return bool(self.expected or self.variant_findings)
 
     @property
     def about(self) -> str:
@@ -89,20 +89,29 @@ class Specimen:
         """The op, registered at the first call."""
         return _made(self.make)
 
-    def check(self) -> list[CheckResult]:
-        """What every check says."""
-        options = {"variants": False, **self.options}
-        if self.also:
-            by_default = [check.name for check in builtin_checks() if check.default]
-            options["checks"] = [*by_default, *self.also]
-        return check_op(self.op(), self.samples, backend=self.backend, **options)
+    def checks(self) -> list[str]:
+        """The checks that run by default, and those of `also`."""
+        return [*(check.name for check in builtin_checks() if check.default), *self.also]
 
-    def beside(self, amount: str, checks: Optional[Sequence[str]] = None) -> list[CheckResult]:
-        """What the checks say about the samples and about their variants.
+    def check(self, checks: Optional[Collection[str]] = None) -> list[CheckResult]:
+        """Run checks on the samples, without variants.
 
         Args:
-            amount: of variants.
-            checks: which ones; None for the default ones.
+            checks: names of checks; None for all of `checks()`. Those that are not in `checks()` are
+                left out.
+        """
+        chosen = [name for name in self.checks() if checks is None or name in checks]
+        options = {"variants": False, **self.options, "checks": chosen}
+        return check_op(self.op(), self.samples, backend=self.backend, **options)
+
+    def check_with_variants(
+        self, amount: str, checks: Optional[Sequence[str]] = None
+    ) -> list[CheckResult]:
+        """Run checks on the samples and on their variants.
+
+        Args:
+            amount: as in `--customop-variants`.
+            checks: names of checks; None for those that run by default.
         """
         options = {**self.options, "checks": checks} if checks else dict(self.options)
         return check_op(self.op(), self.samples, backend=self.backend, amount=amount, **options)
@@ -117,7 +126,7 @@ class Specimen:
 
     def variants_show(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected of the variants, on the torch that runs."""
-        return _pairs(self.near)
+        return _pairs(self.variant_findings)
 
     def limits(self) -> set[tuple[str, str]]:
         """The (check, skip code) pairs expected on the torch that runs."""
@@ -148,15 +157,15 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
 
     Args:
         samples: of the specimen.
-        declared: `expected`, `skips`, `twin_of`, `backend`, `also`, `near`, `steps`, `amount`,
-            `plain`; everything else goes into the mark.
+        declared: `expected`, `skips`, `twin_of`, `backend`, `also`, `variant_findings`, `shown_by`,
+            `variant_set`, `plain`; everything else goes into the mark.
     """
     fields = (
         *("expected", "skips", "twin_of", "backend", "also"),
-        *("near", "steps", "amount", "plain"),
+        *("variant_findings", "shown_by", "variant_set", "plain"),
     )
     own = {key: declared.pop(key) for key in fields if key in declared}
-    for key in ("twin_of", "steps"):
+    for key in ("twin_of", "shown_by"):
         if isinstance(own.get(key), str):
             own[key] = (own[key],)
 

@@ -33,7 +33,7 @@ def _largest(name, squeezed):
     return largest
 
 
-@specimen((MATRIX,), near=SHAPE, steps="one0")
+@specimen((MATRIX,), variant_findings=SHAPE, shown_by="one0")
 def squeezes_every_dim():
     """Squeezes away the dim of the rows too, where there is one row."""
     return _largest("squeezes_every_dim", torch.squeeze)
@@ -54,7 +54,7 @@ def _row_sums(name, fake):
     return row_sums
 
 
-@specimen((MATRIX,), near=SHAPE, steps="batch")
+@specimen((MATRIX,), variant_findings=SHAPE, shown_by="batch")
 def fake_sums_matrices_only():
     """The real kernel takes a batch of matrices, the fake one returns a number a row."""
     return _row_sums("fake_sums_matrices_only", lambda x: x.new_empty(x.shape[0]))
@@ -78,7 +78,7 @@ def _flat(name, rows_of):
     return flat
 
 
-@specimen((tensor(2, 3, 4),), near=RAISES, steps="empty2")
+@specimen((tensor(2, 3, 4),), variant_findings=RAISES, shown_by="empty2")
 def fake_divides_by_a_size():
     """The fake kernel divides by the size of the last dim, which may be 0."""
     return _flat("fake_divides_by_a_size", lambda x: x.numel() // x.shape[-1])
@@ -109,7 +109,7 @@ def _same_shape(x, y):
     return x.shape == y.shape
 
 
-@specimen((MATRIX, MATRIX), near=SHAPE, steps="x.one0")
+@specimen((MATRIX, MATRIX), variant_findings=SHAPE, shown_by="x.one0")
 def fake_does_not_broadcast():
     """The real kernel broadcasts its first argument, the fake one returns its shape."""
     return _product("fake_does_not_broadcast", _same_dtype, lambda x, y: x.new_empty(x.shape))
@@ -121,7 +121,7 @@ def fake_broadcasts():
     return _product("fake_broadcasts", _same_dtype, lambda x, y: (x * y).contiguous())
 
 
-@specimen((VECTOR, VECTOR), near=DTYPE, steps="y.float64")
+@specimen((VECTOR, VECTOR), variant_findings=DTYPE, shown_by="y.float64")
 def fake_does_not_promote():
     """The real kernel promotes, the fake one returns the dtype of the first argument."""
     return _product("fake_does_not_promote", _same_shape, lambda x, y: x.new_empty(x.shape))
@@ -143,7 +143,7 @@ def _cosine(name, dtype_of):
     return cosine
 
 
-@specimen((MATRIX,), near=DTYPE, steps="float64")
+@specimen((MATRIX,), variant_findings=DTYPE, shown_by="float64")
 def fake_is_always_single():
     """The real kernel keeps the dtype, the fake one says float32."""
     return _cosine("fake_is_always_single", lambda x: torch.float32)
@@ -169,9 +169,9 @@ def _squashed(name, narrow):
 
 @specimen(
     (MATRIX,),
-    near={**DTYPE, "compile.static": "compile-output-mismatch"},
-    steps="nan",
-    amount="full",
+    variant_findings={**DTYPE, "compile.static": "compile-output-mismatch"},
+    shown_by="nan",
+    variant_set="full",
 )
 def widens_for_nan():
     """Computes in double precision where there is a NaN, and returns that."""

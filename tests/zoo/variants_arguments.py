@@ -27,19 +27,19 @@ def _summed(x, dim, keepdim=False):
     return x.new_empty(x.shape[:dim] + (1,) * keepdim + x.shape[dim + 1 :])
 
 
-@specimen((MATRIX, 1, False), near=SHAPE, steps="keepdim.true")
+@specimen((MATRIX, 1, False), variant_findings=SHAPE, shown_by="keepdim.true")
 def fake_ignores_a_flag():
     """The fake kernel drops the dim, also where a flag says that it is kept."""
     return _sums("fake_ignores_a_flag", lambda x, dim, keepdim=False: _summed(x, dim % x.dim()))
 
 
-@specimen((MATRIX, 1, False), near=SHAPE, steps="dim.negated")
+@specimen((MATRIX, 1, False), variant_findings=SHAPE, shown_by="dim.negated")
 def fake_takes_no_negative_dim():
     """The fake kernel takes every dim as counted from the front."""
     return _sums("fake_takes_no_negative_dim", _summed)
 
 
-@specimen((MATRIX, 1, False), near=SHAPE, steps="dim.0")
+@specimen((MATRIX, 1, False), variant_findings=SHAPE, shown_by="dim.0")
 def fake_drops_the_last_dim():
     """The fake kernel drops the last dim, whichever is summed."""
     return _sums(
@@ -68,7 +68,7 @@ def _converted(name, dtype_of):
     return converted
 
 
-@specimen((MATRIX, torch.bfloat16), near=DTYPE, steps="dtype.float64")
+@specimen((MATRIX, torch.bfloat16), variant_findings=DTYPE, shown_by="dtype.float64")
 def fake_converts_to_half():
     """The fake kernel says bfloat16, whichever dtype is asked for."""
     return _converted("fake_converts_to_half", lambda x, dtype: torch.bfloat16)
@@ -97,7 +97,7 @@ def _rows(name, count):
 SOME = (MATRIX, tensor(values=[2, 0, 1]))
 
 
-@specimen(SOME, near=RAISES, steps="index.absent")
+@specimen(SOME, variant_findings=RAISES, shown_by="index.absent")
 def fake_needs_an_option():
     """The fake kernel asks an optional tensor for its size, and None has none."""
     return _rows("fake_needs_an_option", lambda x, index: index.shape[0])
@@ -123,7 +123,9 @@ def _clipped(name, kernel):
     return clipped
 
 
-@specimen((MATRIX,), near={"values.mutation": "undeclared-mutation"}, steps="bound.given")
+@specimen(
+    (MATRIX,), variant_findings={"values.mutation": "undeclared-mutation"}, shown_by="bound.given"
+)
 def writes_to_an_option():
     """Takes the magnitudes of an optional tensor in place."""
     return _clipped("writes_to_an_option", lambda bound: bound.abs_().add_(0.5))
@@ -144,7 +146,7 @@ def _joined(name, shortcut):
     return library_op(name, "(Tensor[] xs) -> Tensor", kernel, torch.cat)
 
 
-@specimen(([VECTOR, VECTOR],), near=ALIAS, steps="xs.single")
+@specimen(([VECTOR, VECTOR],), variant_findings=ALIAS, shown_by="xs.single")
 def joins_one_to_itself():
     """Returns the very tensor where a list has one element."""
     return _joined("joins_one_to_itself", lambda x: x)
@@ -170,7 +172,7 @@ def _power(name, first):
     return library_op(name, schema, kernel, lambda x, *, exponent=1: torch.empty_like(x))
 
 
-@specimen(Sample((MATRIX,), {"exponent": 3}), near=ALIAS, steps="exponent.default")
+@specimen(Sample((MATRIX,), {"exponent": 3}), variant_findings=ALIAS, shown_by="exponent.default")
 def first_power_is_the_input():
     """Returns the input for an exponent of one, which is the default."""
     return _power("first_power_is_the_input", lambda x: x)
@@ -203,7 +205,11 @@ def _signed(name, factor):
     return signed
 
 
-@specimen((MATRIX, False), near={"gradcheck.backward": "gradient-mismatch"}, steps="negate.true")
+@specimen(
+    (MATRIX, False),
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="negate.true",
+)
 def backward_ignores_a_flag():
     """The backward is that of the flag's one value."""
     return _signed("backward_ignores_a_flag", lambda negate: 1)

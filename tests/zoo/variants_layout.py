@@ -23,7 +23,7 @@ def _contiguous(x):
     return x.new_empty(x.shape)
 
 
-@specimen((MATRIX,), near=STRIDE, steps="transposed")
+@specimen((MATRIX,), variant_findings=STRIDE, shown_by="transposed")
 def fake_forgets_the_order():
     """The real kernel keeps the order of dims in memory, the fake one says that it is the usual."""
     return _doubled("fake_forgets_the_order", lambda x: x * 2, _contiguous)
@@ -41,7 +41,7 @@ def _in_channels_last(x):
     return x.contiguous(memory_format=order) * 2
 
 
-@specimen((IMAGE,), near=STRIDE, steps="channels_last")
+@specimen((IMAGE,), variant_findings=STRIDE, shown_by="channels_last")
 def fake_forgets_channels_last():
     """The real kernel keeps channels_last memory, the fake one says contiguous."""
     return _doubled("fake_forgets_channels_last", _in_channels_last, _contiguous)
@@ -61,7 +61,7 @@ def _once(x, expanded):
     return row.expand(x.shape) if expanded else row.repeat(x.shape[0], *[1] * (x.dim() - 1))
 
 
-@specimen((MATRIX,), near=STRIDE, steps="expanded")
+@specimen((MATRIX,), variant_findings=STRIDE, shown_by="expanded")
 def fake_forgets_expanded_rows():
     """The real kernel returns rows that stride 0 repeats as such, the fake one says contiguous."""
     kernel = lambda x: _once(x, expanded=True)  # noqa: E731
@@ -75,7 +75,7 @@ def fake_repeats_expanded_rows():
     return _doubled("fake_repeats_expanded_rows", kernel, _contiguous)
 
 
-@specimen((MATRIX,), near=STRIDE, steps=("strided", "expanded"))
+@specimen((MATRIX,), variant_findings=STRIDE, shown_by=("strided", "expanded"))
 def fake_copies_the_strides():
     """The real kernel returns dense memory, the fake one the strides of its argument."""
     fake = lambda x: torch.empty_strided(  # noqa: E731
@@ -103,7 +103,7 @@ def _difference(name, fake):
     return difference
 
 
-@specimen((MATRIX, MATRIX), near=STRIDE, steps=("a.transposed", "b.transposed"))
+@specimen((MATRIX, MATRIX), variant_findings=STRIDE, shown_by=("a.transposed", "b.transposed"))
 def fake_takes_the_other_order():
     """The real kernel keeps the order of the second argument, the fake one that of the first."""
     return _difference("fake_takes_the_other_order", lambda a, b: torch.empty_like(a))
@@ -139,7 +139,12 @@ def _through_an_op(name, gradient):
 ONCE = {"gradcheck.double": "no-second-order"}
 
 
-@specimen((MATRIX,), near={"fake.backward": "fake-stride-mismatch"}, steps="transposed", skips=ONCE)
+@specimen(
+    (MATRIX,),
+    variant_findings={"fake.backward": "fake-stride-mismatch"},
+    shown_by="transposed",
+    skips=ONCE,
+)
 def backward_keeps_the_order():
     """The op that the backward calls keeps the order in memory; its fake kernel says contiguous."""
     return _through_an_op("backward_keeps_the_order", lambda x, grad: x.cos() * grad)
@@ -166,7 +171,7 @@ def _outer(name, order):
     return outer
 
 
-@specimen((VECTOR, VECTOR), near=STRIDE, steps="b.is.a")
+@specimen((VECTOR, VECTOR), variant_findings=STRIDE, shown_by="b.is.a")
 def transposed_for_one_tensor():
     """Returns the transpose where both arguments are one tensor: of equal values, in another order."""
     return _outer("transposed_for_one_tensor", lambda product: product.t())

@@ -28,7 +28,7 @@ def _tiles(name, end):
 DOUBLE = {"reference": lambda x: x * 2}
 
 
-@specimen((MATRIX,), **DOUBLE, near=REFERENCE, steps="odd")
+@specimen((MATRIX,), **DOUBLE, variant_findings=REFERENCE, shown_by="odd")
 def forgets_the_last_row():
     """Works in tiles of two rows, and forgets the last of an odd number."""
     return _tiles("forgets_the_last_row", lambda rows: rows - rows % 2)
@@ -53,7 +53,7 @@ def _blocks(name, most):
     return blocks
 
 
-@specimen((MATRIX,), **DOUBLE, near=REFERENCE, steps="doubled", amount="full")
+@specimen((MATRIX,), **DOUBLE, variant_findings=REFERENCE, shown_by="doubled", variant_set="full")
 def one_block_only():
     """Has one block of 64 elements, and forgets what does not fit."""
     return _blocks("one_block_only", 64)
@@ -80,7 +80,7 @@ def _by_hand(name, stride):
     return by_hand
 
 
-@specimen((tensor(4, 4),), **DOUBLE, near=REFERENCE, steps="distinct")
+@specimen((tensor(4, 4),), **DOUBLE, variant_findings=REFERENCE, shown_by="distinct")
 def strides_of_the_other_dim():
     """Takes rows to be as far apart as there are rows, which is true for the square example."""
     return _by_hand("strides_of_the_other_dim", lambda rows, columns: rows)
@@ -111,7 +111,9 @@ PLACES = (MATRIX, tensor(values=[2, 0, 7, 3]))
 INDEX_ADD = {"reference": lambda x, index: _places(x).index_add(0, index, x)}
 
 
-@specimen(PLACES, **INDEX_ADD, near=REFERENCE, steps=("index.lowest", "index.highest"))
+@specimen(
+    PLACES, **INDEX_ADD, variant_findings=REFERENCE, shown_by=("index.lowest", "index.highest")
+)
 def keeps_the_last_of_equals():
     """Overwrites where two rows have one place, which no two of the example have."""
     return _added_up("keeps_the_last_of_equals", accumulate=False)
@@ -139,7 +141,9 @@ def _totals(name, first):
     return totals
 
 
-@specimen((MATRIX,), near={"values.uninitialized": "uninitialized-output"}, steps="empty0")
+@specimen(
+    (MATRIX,), variant_findings={"values.uninitialized": "uninitialized-output"}, shown_by="empty0"
+)
 def unwritten_without_rows():
     """Writes its output with the first row, and never if there is none."""
     return _totals("unwritten_without_rows", lambda x: x.new_empty(x.shape[1]))
@@ -163,8 +167,8 @@ def _relu(name, unchanged):
 
 @specimen(
     (MATRIX,),
-    near={"values.aliasing": "undeclared-alias", "fake.forward": "fake-alias-mismatch"},
-    steps="zeros",
+    variant_findings={"values.aliasing": "undeclared-alias", "fake.forward": "fake-alias-mismatch"},
+    shown_by="zeros",
 )
 def returns_what_needs_no_work():
     """Returns the input itself where no element is negative."""
@@ -190,7 +194,7 @@ def _scaled(name, flat):
     return scaled
 
 
-@specimen((MATRIX,), near={"values.mutation": "undeclared-mutation"}, steps="batch")
+@specimen((MATRIX,), variant_findings={"values.mutation": "undeclared-mutation"}, shown_by="batch")
 def writes_to_a_batch():
     """Works in place on a view of its input where there is a batch of matrices."""
     return _scaled("writes_to_a_batch", lambda x: x.reshape(x.shape[0], -1))
@@ -226,8 +230,8 @@ def _square(name, last):
 
 @specimen(
     (MATRIX,),
-    near={"gradcheck.backward": ("gradient-mismatch", "gradient-missing")},
-    steps="odd",
+    variant_findings={"gradcheck.backward": ("gradient-mismatch", "gradient-missing")},
+    shown_by="odd",
 )
 def backward_forgets_the_last_row():
     """The backward works in tiles of two rows, and forgets the last of an odd number."""
@@ -273,8 +277,8 @@ def _two_factors(name, alone):
 
 @specimen(
     (MATRIX, MATRIX),
-    near={"fake.backward": "fake-dtype-mismatch"},
-    steps="grad.y",
+    variant_findings={"fake.backward": "fake-dtype-mismatch"},
+    shown_by="grad.y",
 )
 def backward_of_one_factor():
     """The op that the backward calls for one gradient alone has a wrong fake kernel."""
@@ -315,8 +319,8 @@ PICKED = (MATRIX, tensor(values=[3, 0, 2]))
 
 @specimen(
     PICKED,
-    near={"gradcheck.backward": "gradient-mismatch"},
-    steps=("index.lowest", "index.highest"),
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by=("index.lowest", "index.highest"),
 )
 def gradient_of_the_last_of_equals():
     """The backward overwrites where a row was picked twice, as none of the example is."""
