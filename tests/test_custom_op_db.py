@@ -16,6 +16,8 @@ import torch
 pytest.importorskip("numpy")
 pytest.importorskip("expecttest")
 
+pytestmark = pytest.mark.slow
+
 OPS = (
     "numpy_cat",
     "numpy_cube",

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from kit import HEAD, Suite
 
+pytestmark = pytest.mark.slow
+
 RECORDER = Path(__file__).with_name("recorder.py")
 
 # Where the plugin is not there, the marks are plain marks, and marked tests pass without running.

@@ -10,6 +10,8 @@ from kit import Suite
 from pytest_customop import check_op, tensor
 from tests.native import ops
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = {"opcheck", "values", "state", "fake", "compile", "gradcheck", "backward"}
 
 _library = torch.library.Library("zoo_library", "DEF")

@@ -15,7 +15,10 @@ CHANGING = "seeds_torch sets_the_default_dtype turns_gradients_off"
 ALL = ("--every", "60", "--alone", "8", "--also", CHANGING)
 DYNAMIC = ("--every", "16", "--offset", "4", "--checks", "compile.dynamic")
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each item has a forked process")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="each item has a forked process"),
+]
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":
