@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 import torch
 
-from pytest_customop.declare.layouts import LAYOUTS, changes, lay_out
+from pytest_customop.cases.guarded import LAY_OUT, guarded, guarded_place
+from pytest_customop.checks.backward.layouts import EXPANDED_ALL
+from pytest_customop.checks.values.memory import placement
+from pytest_customop.declare.layouts import LAYOUTS, MemoryLayout, lay_out, layout_named
 
 DENSE = torch.arange(120.0).reshape(2, 3, 4, 5)
 STRIDES = {
@@ -40,7 +46,7 @@ def test_what_is_said_to_change_changes_and_nothing_else(layout: str) -> None:
         laid_out = lay_out(dense.clone(), layout)
         places = (laid_out.stride(), laid_out.storage_offset())
         differs = places != (dense.stride(), dense.storage_offset())
-        assert differs == changes(layout, shape), shape
+        assert differs == layout_named(layout).changes(shape), shape
         assert laid_out.shape == dense.shape
 
 
@@ -51,3 +57,38 @@ def test_memory_is_its_own_and_can_be_written(layout: str) -> None:
     laid_out.fill_(1.0)
     assert bool((laid_out == 1.0).all())
     assert torch.equal(source, DENSE)
+
+
+def test_checks_have_layouts_of_their_own_under_names_of_their_own() -> None:
+    shared = [layout_named(name) for name in LAYOUTS]
+    every = {id(layout): layout for layout in (*shared, *placement.LAYOUTS, *placement.REPEATING)}
+    every[id(EXPANDED_ALL)] = EXPANDED_ALL
+    names = [layout.name for layout in every.values()]
+    assert len({*names}) == len({layout.description for layout in every.values()}) == len(names)
+    assert {*names} - {*LAYOUTS} == {"reversed", "expanded_last", "expanded_all"}
+
+
+@pytest.mark.parametrize("layout", [*placement.LAYOUTS, *placement.REPEATING, EXPANDED_ALL])
+def test_memory_around_the_elements_is_nan(layout: MemoryLayout) -> None:
+    dense = torch.arange(120.0).reshape(2, 3, 4, 5)
+    place = guarded_place(dense, layout)
+    laid_out = guarded(dense, place)
+    assert (laid_out.stride(), laid_out.storage_offset()) == (tuple(place.strides), place.offset)
+    assert laid_out.untyped_storage().nbytes() == 4 * place.size >= 4 * 120
+    if not layout.repeats(dense.shape):
+        assert torch.equal(laid_out, dense)
+    home = torch.empty(0).set_(laid_out.untyped_storage())
+    assert int(home.isnan().sum()) == place.size - laid_out.unique().numel()
+    script: dict[str, Any] = {"torch": torch}
+    exec(LAY_OUT, script)
+    again = script["lay_out"](dense, place.strides, place.offset, place.size)
+    assert torch.equal(again, laid_out)
+
+
+def test_quantized_tensors_are_transposed_too() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch deprecates quantized tensors
+        made = torch.quantize_per_tensor(DENSE[0, 0], 0.1, 0, torch.quint8)
+        laid_out = lay_out(made, "transposed")
+        assert laid_out.stride() == (1, 4)
+        assert torch.equal(laid_out.dequantize(), made.dequantize())

@@ -194,7 +194,7 @@ def test_a_list_of_tensors_has_gradients() -> None:
     [
         ((3, 4), ["expanded", "offset", "row_padded", "strided", "transposed"]),
         ((2, 3, 4, 5), ["channels_last", "expanded", "offset", "row_padded", "strided"]),
-        ((3, 1), ["expanded", "offset", "row_padded"]),
+        ((3, 1), ["expanded", "offset", "row_padded", "strided"]),
         ((1,), ["offset"]),
         ((), ["offset"]),
         ((0, 4), []),

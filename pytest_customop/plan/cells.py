@@ -19,7 +19,7 @@ from ..cases.case import seed_of
 from ..cases.tensors import is_differentiable
 from ..core.tracebacks import raised_at
 from ..declare.inputs import Sample, TensorSpec
-from ..declare.layouts import changes
+from ..declare.layouts import layout_named
 from ..declare.mark import Declaration
 from ..declare.ops import OpError
 from ..declare.samples import MarkError, read_samples
@@ -176,7 +176,7 @@ def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> S
 def _looks_different(sample: Sample, layout: str) -> bool:
     shapes = [spec.shape for spec in sample.specs() if spec.layout is None]
     shapes += [tuple(tensor.shape) for tensor in _real(sample)]
-    return any(changes(layout, shape) for shape in shapes)
+    return any(layout_named(layout).changes(shape) for shape in shapes)
 
 
 def skip_reason(declaration: Declaration, cell: Cell) -> str | None:

@@ -9,13 +9,29 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
+from ...cases.guarded import guarded, guarded_place
 from ...cases.tensors import is_plain
 from ...core.tracebacks import error_line, traceback_text
-from ...declare.layouts import changes, lay_out
+from ...declare.layouts import (
+    CHANNELS_LAST,
+    CONJUGATED,
+    EXPANDED,
+    OFFSET,
+    ROW_PADDED,
+    STRIDED,
+    TRANSPOSED,
+    MemoryLayout,
+)
 from ...findings import CheckSkipped, fail
 from ..check import Check
 from . import scripts
 from .vjp import Gradients, Graph, Reference, Row, table
+
+EXPANDED_ALL = MemoryLayout(
+    "expanded_all",
+    "expanded over all its dims",
+    lambda shape, padding: [0] * len(shape),
+)
 
 
 @dataclass(frozen=True)
@@ -23,149 +39,51 @@ class _Layout:
     """One layout of a grad_output.
 
     Args:
-        name: an adjective.
+        name, description: as of a `MemoryLayout`.
         source: what comes after the op where autograd makes such a grad_output, `y` being the output.
-        place: the layout of a dense tensor; None where it would make no difference. Memory that is
-            not the tensor's is NaN, and there is enough of it for a kernel that takes the tensor for
-            a contiguous one.
-        lines: of a script, which define `lay_out(each)`.
-        repeats: whether the layout makes values equal that were not.
+        lay_out: gives the layout to a dense tensor; None where it would make no difference.
+        expression: the same for a script, from the tensor and its name there.
+        repeats: whether it makes values equal that were not.
     """
 
     name: str
+    description: str
     source: str
-    place: Callable[[Tensor], Tensor | None]
-    lines: str
+    lay_out: Callable[[Tensor], Tensor | None]
+    expression: Callable[[Tensor, str], str]
     repeats: bool = False
 
 
-def _poison(tensor: Tensor, *shape: int) -> Tensor:
-    """NaN in this shape; zeros for a dtype that cannot be filled."""
-    try:
-        return tensor.new_full(shape, torch.nan)
-    except (RuntimeError, NotImplementedError):
-        return tensor.new_zeros(shape)
+def _in_memory(layout: MemoryLayout, source: str, *, least_dims: int = 0) -> _Layout:
+    """A layout whose memory between the elements is NaN; `least_dims` is what a tensor must have."""
+
+    def lay_out(dense: Tensor) -> Tensor | None:
+        if dense.dim() < least_dims or not layout.changes(dense.shape):
+            return None
+        return guarded(dense, guarded_place(dense, layout))
+
+    def expression(dense: Tensor, name: str) -> str:
+        place = guarded_place(dense, layout)
+        return f"lay_out({name}, {place.strides}, {place.offset}, {place.size})"
+
+    repeats = layout in (EXPANDED, EXPANDED_ALL)
+    return _Layout(layout.name, layout.description, source, lay_out, expression, repeats)
 
 
-def _transposed(dense: Tensor) -> Tensor | None:
-    return lay_out(dense, "transposed") if changes("transposed", tuple(dense.shape)) else None
-
-
-def _channels_last(dense: Tensor) -> Tensor | None:
-    return lay_out(dense, "channels_last") if changes("channels_last", tuple(dense.shape)) else None
-
-
-def _strided(dense: Tensor) -> Tensor | None:
-    if not changes("strided", tuple(dense.shape)):
-        return None
-    return _poison(dense, *dense.shape[:-1], 2 * dense.shape[-1])[..., ::2].copy_(dense)
-
-
-def _row_padded(dense: Tensor) -> Tensor | None:
-    if not changes("row_padded", tuple(dense.shape)):
-        return None
-    last = dense.shape[-1]
-    return _poison(dense, *dense.shape[:-1], last + 3)[..., :last].copy_(dense)
-
-
-def _offset(dense: Tensor) -> Tensor | None:
-    return _poison(dense, dense.numel() + 1)[1:].view(dense.shape).copy_(dense)
-
-
-def _expanded(dense: Tensor) -> Tensor | None:
-    if dense.numel() < 2:
-        return None
-    home = _poison(dense, dense.numel())
-    home[:1] = dense.reshape(-1)[:1]
-    return home.as_strided(dense.shape, [0] * dense.dim())
-
-
-def _expanded_rows(dense: Tensor) -> Tensor | None:
-    if dense.dim() < 2 or dense.shape[0] < 2 or dense[0].numel() < 2:
-        return None
-    home = _poison(dense, *dense.shape)
-    home[0] = dense[0]
-    return home.as_strided(dense.shape, [0, *home.stride()[1:]])
-
-
-def _conjugated(dense: Tensor) -> Tensor | None:
-    return dense.conj().resolve_conj().conj() if dense.is_complex() else None
-
-
-_POISON = "torch.full({}, torch.nan, dtype=each.dtype, device=each.device)"
-_PADDED = _POISON.format("(*each.shape[:-1], each.shape[-1] + 3)")
-_GAPS = _POISON.format("(*each.shape[:-1], 2 * each.shape[-1])")
 _LAYOUTS = (
+    _in_memory(EXPANDED_ALL, "y.sum()"),
+    _in_memory(EXPANDED, "y.sum(0)", least_dims=2),  # with one dim it is the one before
+    _in_memory(TRANSPOSED, "y.mT"),
+    _in_memory(ROW_PADDED, "torch.cat((y, ...), -1)"),
+    _in_memory(STRIDED, "torch.stack((y, ...), -1)"),
+    _in_memory(CHANNELS_LAST, "a channels_last convolution"),
+    _in_memory(OFFSET, "torch.cat((..., y))"),
     _Layout(
-        "expanded",
-        "y.sum()",
-        _expanded,
-        f"""def lay_out(each):
-    home = {_POISON.format("(each.numel(),)")}
-    home[:1] = each.reshape(-1)[:1]
-    return home.as_strided(each.shape, [0] * each.dim())
-""",
-        repeats=True,
-    ),
-    _Layout(
-        "expanded",
-        "y.sum(0)",
-        _expanded_rows,
-        f"""def lay_out(each):
-    home = {_POISON.format("each.shape")}
-    home[0] = each[0]
-    return home.as_strided(each.shape, [0, *home.stride()[1:]])
-""",
-        repeats=True,
-    ),
-    _Layout(
-        "transposed",
-        "y.mT",
-        _transposed,
-        """def lay_out(each):
-    return each.mT.contiguous().mT
-""",
-    ),
-    _Layout(
-        "row-padded",
-        "torch.cat((y, ...), -1)",
-        _row_padded,
-        f"""def lay_out(each):
-    return {_PADDED}[..., : each.shape[-1]].copy_(each)
-""",
-    ),
-    _Layout(
-        "strided",
-        "torch.stack((y, ...), -1)",
-        _strided,
-        f"""def lay_out(each):
-    return {_GAPS}[..., ::2].copy_(each)
-""",
-    ),
-    _Layout(
-        "channels-last",
-        "a channels_last convolution",
-        _channels_last,
-        """def lay_out(each):
-    last = torch.channels_last if each.dim() == 4 else torch.channels_last_3d
-    return each.contiguous(memory_format=last)
-""",
-    ),
-    _Layout(
-        "displaced",
-        "torch.cat((..., y))",
-        _offset,
-        f"""def lay_out(each):
-    return {_POISON.format("(each.numel() + 1,)")}[1:].view(each.shape).copy_(each)
-""",
-    ),
-    _Layout(
-        "lazily conjugated",
+        "conjugated",
+        CONJUGATED,
         "y.conj()",
-        _conjugated,
-        """def lay_out(each):
-    return each.conj().resolve_conj().conj()
-""",
+        lambda dense: dense.conj().resolve_conj().conj() if dense.is_complex() else None,
+        lambda dense, name: f"{name}.conj().resolve_conj().conj()",
     ),
 )
 
@@ -211,7 +129,7 @@ class _Trial:
         return [
             at
             for at, dense in enumerate(self.dense)
-            if self._plain[at] and layout.place(dense) is not None
+            if self._plain[at] and layout.lay_out(dense) is not None
         ]
 
     def rows(self, layout: _Layout, chosen: list[int]) -> list[Row]:
@@ -222,7 +140,7 @@ class _Trial:
         """
         laid_out = [one.clone() for one in self.dense]
         for at in chosen:
-            placed = layout.place(laid_out[at])
+            placed = layout.lay_out(laid_out[at])
             assert placed is not None
             laid_out[at] = placed
         expected = self.reference.gradients
@@ -249,7 +167,7 @@ class _Trial:
             "grad-output-layout-refused",
             f"for {self._words(layout, chosen)} the backward raises {error_line(error)}",
             traceback_text(error),
-            repro=scripts.layout(layout.lines, chosen),
+            repro=self._script(layout, chosen),
         )
 
     def mismatch(self, layout: _Layout, every: list[int], rows: list[Row]) -> Exception:
@@ -265,11 +183,16 @@ class _Trial:
             f"for {self._words(layout, guilty)} the gradient for `{wrong.input}` is {wrong.got}, and "
             f"{wrong.expected} for the same grad_output in contiguous memory",
             table(rows),
-            repro=scripts.layout(layout.lines, guilty),
+            repro=self._script(layout, guilty),
+        )
+
+    def _script(self, layout: _Layout, chosen: list[int]) -> str:
+        named = {at: f"grads[{at}]" for at in chosen}
+        return scripts.layout(
+            {one: layout.expression(self.dense[at], one) for at, one in named.items()}
         )
 
     def _words(self, layout: _Layout, chosen: list[int]) -> str:
-        article = "an" if layout.name[0] in "aeiou" else "a"
         outputs = self.graph.outputs
         of = f" of {outputs[chosen[0]][0]}" if len(chosen) == 1 and len(outputs) > 1 else ""
-        return f"{article} {layout.name} grad_output{of} (as from {layout.source})"
+        return f"a grad_output{of} {layout.description} (as from {layout.source})"

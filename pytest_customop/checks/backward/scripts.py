@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...cases.guarded import LAY_OUT
+
 _GRAPH = """
 from torch.utils._pytree import tree_leaves
 
@@ -56,8 +58,7 @@ assert_same(together, tuple(one + two for one, two in apart))
 _LAYOUT = (
     _GRAPH
     + """
-LINES
-laid_out = [lay_out(each) if index in CHOSEN else each for index, each in enumerate(grads)]
+PLACED
 dense = [torch.empty_like(each).copy_(one) for each, one in zip(grads, laid_out)]
 assert_same(gradients(outputs, leaves, laid_out), gradients(outputs, leaves, dense))
 """
@@ -237,9 +238,15 @@ def _filled(lines: str, **parts: object) -> str:
     return lines
 
 
-def layout(lines: str, chosen: list[int]) -> str:
-    """Lines that give grad_outputs in a layout, which `lines` define as `lay_out`."""
-    return _filled(_LAYOUT, LINES=lines, CHOSEN=chosen)
+def layout(placed: dict[str, str]) -> str:
+    """Lines that give grad_outputs in a layout.
+
+    Args:
+        placed: for a grad_output, `grads[0]`, the expression that lays it out.
+    """
+    lines = [f"{one.replace('grads', 'laid_out')} = {how}" for one, how in placed.items()]
+    lay_out = LAY_OUT if "lay_out(" in "".join(placed.values()) else ""
+    return lay_out + _filled(_LAYOUT, PLACED="\n".join(["laid_out = list(grads)", *lines]))
 
 
 def unused(used: list[int]) -> str:

@@ -9,6 +9,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.guarded import LAY_OUT
 from ...cases.tensors import difference, is_plain, largest_magnitude, readable
 from ...core import rng
 from ...findings import fail, skip
@@ -24,7 +25,7 @@ from .memory.calls import (
     skip_if_silent,
 )
 from .memory.perturb import changeable, same_places
-from .memory.placement import LAY_OUT, Moved, bits, contiguous, movable, placements
+from .memory.placement import Moved, bits, contiguous, movable, placements
 
 # By how much of the largest result the results may differ: sums taken in another order round
 # otherwise, elements read from the wrong place are off by far more.

@@ -10,10 +10,11 @@ import torch
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import base_name, is_plain
+from ...declare.layouts import OFFSET, MemoryLayout
 from ...findings import CheckFailed, fail, skip
 from .memory.calls import Caller, expression, plain_arguments, with_argument
 from .memory.perturb import EXTREMES, changeable, write
-from .memory.placement import OFFSET, PLACINGS, Placing, rearrange
+from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Tried, moved_to
 
@@ -80,8 +81,8 @@ def _forbidden(case: Case, tried: Tried, found: Write) -> CheckFailed:
 def _tried(case: Case) -> Iterator[Tried]:
     """The sample, it with guard zones and paddings, other values, and flags turned over."""
     yield Tried("", case.inputs())
-    for placing in (OFFSET, *PLACINGS[:-1]):
-        moved = _moved(case, placing)
+    for layout in (OFFSET, *LAYOUTS[:-1]):
+        moved = _moved(case, layout)
         if moved:
             yield moved
     drawn = case.inputs()
@@ -101,8 +102,8 @@ def _tried(case: Case) -> Iterator[Tried]:
             yield Tried(f", with {name}={not value}", turned, script)
 
 
-def _moved(case: Case, placing: Placing, drawn: Arguments | None = None) -> Tried | None:
-    moved = rearrange(case.inputs() if drawn is None else drawn, placing)
+def _moved(case: Case, layout: MemoryLayout, drawn: Arguments | None = None) -> Tried | None:
+    moved = rearrange(case.inputs() if drawn is None else drawn, layout)
     if moved is None:
         return None
     return moved_to(case, moved)

@@ -1,4 +1,4 @@
-"""Variants in memory: the same values, laid out differently."""
+"""Variants in other memory layouts: the same values, laid out differently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...declare.layouts import LAYOUTS, changes
+from ...core.wording import listed
+from ...declare.layouts import LAYOUTS, layout_named
 from ...declare.variant import Step
 from .sample_view import Described, TensorArgument
 
@@ -19,23 +20,24 @@ def steps(given: Described) -> Iterator[Step]:
     for layout in _ORDER:
         movable = [each for each in given.tensors if _moves(each, layout)]
         alone = len(movable) > 1 or len(given.tensors) > 1
-        if len(movable) > 1 or not alone:
+        if len(movable) > 1 or (movable and not alone):
             rank = _FIRST.index(layout) if layout in _FIRST else 10
-            yield _step(layout, layout, layout, movable, rank)
+            yield _step(layout, layout, movable, rank)
         for each in movable if alone else ():
             rank = 3 if layout == "transposed" else 12
-            yield _step(f"{each.path}.{layout}", f"{each.path} {layout}", layout, [each], rank)
+            yield _step(f"{each.path}.{layout}", layout, [each], rank)
 
 
 def _moves(each: TensorArgument, layout: str) -> bool:
     return (
         each.spec.layout in (None, "contiguous")
-        and changes(layout, each.shape)
+        and layout_named(layout).changes(each.shape)
         and not (layout == "expanded" and (each.mutated or each.listed_whole))
     )
 
 
-def _step(name: str, words: str, layout: Any, movable: list[TensorArgument], rank: int) -> Step:
+def _step(name: str, layout: Any, movable: list[TensorArgument], rank: int) -> Step:
+    words = f"{listed([each.path for each in movable])} {layout_named(layout).description}"
     moved = {each.path: replace(each.spec, layout=layout) for each in movable}
     # An expanded tensor has fewer elements in memory than its sizes say.
-    return Step(name, f"{words} in memory", moved, rank, reads_beyond=layout == "expanded")
+    return Step(name, words, moved, rank, reads_beyond=layout == "expanded")

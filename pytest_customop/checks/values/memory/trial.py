@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
+from ....cases.guarded import LAY_OUT
 from .calls import expression
-from .placement import LAY_OUT, Moved
+from .placement import Moved
 
 
 @dataclass(frozen=True)
