@@ -84,16 +84,19 @@ def report_order(check: str, code: str) -> tuple[bool, bool, str]:
     return code not in explained, check not in cheap, check
 
 
-def fix_for(finding: Finding) -> str:
-    """What to change: the finding's own text, or that of the catalogue.
+def fix_for(finding: Finding, check: Check | None = None) -> str:
+    """What to change: by the finding itself, by the check that found it, or by the catalogue.
 
     Raises:
-        ValueError: for a code that is not in the catalogue and brings no fix of its own.
+        ValueError: for a code that none of them explains.
     """
     if finding.fix is not None:
         return finding.fix
-    if finding.code not in catalogue():
+    own = check.findings if check is not None else {}
+    explanation = own.get(finding.code) or catalogue().get(finding.code)
+    if explanation is None:
         raise ValueError(
-            f"finding {finding.code!r} is not in the catalogue: give it a fix of its own"
+            f"the finding {finding.code!r} is not explained: give it a fix, or explain it in "
+            "Check.findings"
         )
-    return catalogue()[finding.code].fix
+    return explanation.fix

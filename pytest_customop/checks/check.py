@@ -1,24 +1,34 @@
-"""What a check is: what it gets, declares and may do; and the registry of all checks.
+"""What a check is, and the registry of a session's checks.
 
-A check is a function of one `Case`. It returns None when the property holds, raises `fail(...)` with
-a finding when it does not, and `skip(...)` with a reason when there was nothing to check or it could
-not judge. It may call the op on `case.inputs()` as often as it likes; it may not write to
-`case.eager`, and whatever global state it changes is put back after it.
+A check is a function of one `Case`. It returns None if the op is right. It raises `fail(...)` with a
+finding if the op is wrong, and `skip(...)` with a reason if there was nothing to check or it could not
+judge. It may call the op on `case.inputs()` as often as it needs, and must not write to `case.eager`.
+The engine restores whatever global state it changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ..cases.case import Case
 from ..core.suggest import unknown
 from ..declare.ops import Op
 from ..declare.variant import KINDS
+from ..findings import Explanation
 
 # The test's own assertions: selected like a check, run by pytest and not by the engine.
 BODY = "body"
+
+# What a check costs on one case, from cheap to expensive; what `Check.cost` may be.
+COSTS = {
+    "nothing": "does not call the op",
+    "calls": "a few calls of the op, of its fake kernel or of its backward",
+    "many calls": "some dozens of such calls",
+    "trace": "traces the op with torch's compiler stack, without generating code",
+    "compile": "compiles the op with the backend",
+}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 
 
@@ -30,23 +40,28 @@ class Check:
         name: `family.name`.
         summary: one line: what it compares.
         run: the function.
-        gradients: True: only on cases with gradients; False: only on those without; None: on both.
+        gradients: True: runs only on cases with gradients; False: only on those without; None: both.
         needs_autograd: True: only for ops with an autograd formula.
-        runs_without_autograd: True: also on the one case with gradients that an op without a formula has.
+        runs_without_autograd: True: also on the one case with gradients that an op without a formula
+            has.
         widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
             computes in float64 anyway.
         default: False: runs only when it is asked for by name.
-        needs: what an op must be for the check to say anything of it, decided at collection; None:
-            nothing.
+        needs: whether the check applies to an op, decided at collection; None: it applies to all.
         reference: True: only where the mark gives a reference.
-        errors: True: on the mark's error samples, and on nothing else; other checks never see these.
-        variants: the kinds of variants of the samples on which the check can tell something that
-            it does not tell on the samples themselves.
+        errors: True: on the mark's error samples and on nothing else; other checks never see these.
+        variants: the kinds of variants of the samples on which the check can find what it does not
+            find on the samples themselves.
         cheap: whether it is cheap enough to run on variants where the session does not ask for all.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
-            values at every call; they raise where the defect is, and end silently where it is not.
+            values at every call. They raise where the defect is, and end silently where it is not.
             A finding may bring lines of its own (`Finding.repro`).
+        findings: the explanations of the codes that the check reports, by code. A code that is not
+            explained here or by its family needs `fail(..., fix=...)`.
+        catches: what it finds, in Markdown, for the documentation; so are the next two.
+        cannot_see: what it misses.
+        cost: one of `COSTS`.
     """
 
     name: str
@@ -63,6 +78,10 @@ class Check:
     variants: Collection[str] = ("shape", "arguments")
     cheap: bool = False
     repro: str = ""
+    findings: Mapping[str, Explanation] = field(default_factory=dict)
+    catches: str = ""
+    cannot_see: str = ""
+    cost: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -76,6 +95,8 @@ class Check:
         for kind in self.variants:
             if kind not in KINDS:
                 raise ValueError(f"check {self.name}: {unknown('kind of variants', kind, KINDS)}")
+        if self.cost and self.cost not in COSTS:
+            raise ValueError(f"check {self.name}: {unknown('cost', self.cost, COSTS)}")
 
     @property
     def family(self) -> str:
@@ -88,8 +109,8 @@ class Check:
         Args:
             requires_grad: whether it is a case with gradients.
             has_autograd: whether the op has an autograd formula.
-            fully: False for the one case with gradients that an op without a formula gets unasked.
-            widest: whether no other case differs from it in nothing but a wider dtype.
+            fully: False for the one case with gradients that an op without a formula has.
+            widest: whether no other case is the same one in a wider dtype.
         """
         if not fully and not self.runs_without_autograd:
             return False
@@ -100,7 +121,7 @@ class Check:
         return widest or not self.widest_dtype
 
     def can_run(self, case: Case, fully: bool = True, widest: bool = True) -> bool:
-        """Whether the check could say anything on a case, as far as the collection can tell.
+        """Whether the check applies to a case, as far as collection can decide that.
 
         Args:
             fully, widest: as in `applies`.
@@ -143,7 +164,7 @@ class Registry:
         return sorted({BODY, *self._checks, *(check.family for check in self)})
 
     def unknown(self, selection: Iterable[str]) -> str | None:
-        """What is wrong with a selection's names, in a sentence; None if nothing is."""
+        """A sentence about the first name of a selection that is not known; None if all are."""
         for name in selection:
             if name.removeprefix("-") not in (known := self.names()):
                 return unknown("check", name.removeprefix("-"), known)

@@ -77,8 +77,8 @@ def _family(package: ModuleType) -> Family:
                     f"{module.__name__} declares the check {check.name!r}, which is declared already"
                 )
             checks[check.name] = check
-        for code, explanation in getattr(module, "FINDINGS", {}).items():
-            if code in findings:
+        for code, explanation in _declared_findings(module):
+            if findings.get(code, explanation) is not explanation:
                 raise ValueError(
                     f"{module.__name__} explains the finding {code!r}, which is explained already"
                 )
@@ -98,3 +98,9 @@ def _modules(package: str, folders: bool = False) -> Iterator[ModuleType]:
 def _declared_checks(module: ModuleType) -> list[Check]:
     one = getattr(module, "CHECK", None)
     return [*([one] if one is not None else ()), *getattr(module, "CHECKS", ())]
+
+
+def _declared_findings(module: ModuleType) -> Iterator[tuple[str, Explanation]]:
+    for check in _declared_checks(module):
+        yield from check.findings.items()
+    yield from getattr(module, "FINDINGS", {}).items()
