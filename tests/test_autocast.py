@@ -10,12 +10,12 @@ from torch import Tensor
 from pytest_customop import tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.compile import autocast as family
+from pytest_customop.checks.compile import autocast
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckFailed, CheckSkipped
 
-(check,) = (one.run for one in family.CHECKS)
+check = autocast.check_autocast
 _numbers = itertools.count()
 TWO = "(Tensor x, Tensor y) -> Tensor"
 
@@ -40,13 +40,13 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32, grad: bool =
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """The cases that were compiled."""
     seen: list[Case] = []
-    real = family._compare_compiled
+    real = autocast._compare_compiled
 
     def compare(one: Case, device: str) -> None:
         seen.append(one)
         real(one, device)
 
-    monkeypatch.setattr(family, "_compare_compiled", compare)
+    monkeypatch.setattr(autocast, "_compare_compiled", compare)
     return seen
 
 

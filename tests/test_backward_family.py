@@ -10,18 +10,12 @@ from torch import Tensor
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks import builtin_checks, catalogue
-from pytest_customop.checks.backward import findings as backward_entries
-from pytest_customop.checks.gradcheck import findings as gradcheck_entries
+from pytest_customop.checks import catalogue, families
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped, Finding
 
-CHECKS = {
-    check.name.partition(".")[2]: check.run
-    for check in builtin_checks()
-    if check.family == "backward"
-}
+CHECKS = verdicts.family("backward")
 ONE, TWO = "(Tensor x) -> Tensor", "(Tensor x, Tensor w) -> Tensor"
 BOTH = "(Tensor x) -> (Tensor, Tensor)"
 MATRIX = tensor(4, 3)
@@ -352,7 +346,10 @@ def test_a_generator_is_left_out() -> None:
 # ------------------------------------------------------------------------------ the catalogue
 
 
-@pytest.mark.parametrize("code", [*backward_entries.FINDINGS, *gradcheck_entries.FINDINGS])
+@pytest.mark.parametrize(
+    "code",
+    [code for one in families() if one.name in ("backward", "gradcheck") for code in one.findings],
+)
 def test_every_entry_is_complete(code: str) -> None:
     entry = catalogue()[code]
     assert entry.why

@@ -18,13 +18,14 @@ from verdicts import finding, skipped
 from pytest_customop import compat
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.compile.checks import CHECKS, check_dynamic, check_static
+from pytest_customop.checks.compile.dynamic import check_dynamic
 from pytest_customop.checks.compile.errors import (
     compiler_session,
     pinned_size,
     skip_without_compiler,
 )
 from pytest_customop.checks.compile.harness import OpHarness, opaque_ops
+from pytest_customop.checks.compile.static import check_static
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -622,7 +623,7 @@ NO_COMPILER = """
 import torch
 from pytest_customop.declare import ops
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.compile.checks import check_dynamic
+from pytest_customop.checks.compile.dynamic import check_dynamic
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.findings import CheckSkipped
 from pytest_customop.declare.inputs import Sample, tensor
@@ -828,8 +829,3 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     check_dynamic(case("asks_for_even", backend="aot_eager"))
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
-
-
-def test_the_family() -> None:
-    assert [check.name for check in CHECKS] == ["compile.dynamic", "compile.static"]
-    assert all(check.gradients is None for check in CHECKS)

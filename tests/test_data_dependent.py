@@ -11,12 +11,11 @@ from torch import Tensor
 from pytest_customop import tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.fake.data_dependent import CHECKS
+from pytest_customop.checks.fake.data_dependent import check_data_dependent as check
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckSkipped, Finding
 
-(check,) = (one.run for one in CHECKS)
 _numbers = itertools.count()
 
 

@@ -10,12 +10,11 @@ from torch import Tensor
 from pytest_customop import check_op, tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.export.checks import CHECKS
+from pytest_customop.checks.export.roundtrip import CHECK as roundtrip
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckFailed, CheckSkipped
 
-(roundtrip,) = CHECKS
 _numbers = itertools.count()
 
 

@@ -8,11 +8,12 @@ import verdicts
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.opcheck.checks import CHECKS
+from pytest_customop.checks import builtin_checks
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped, Finding
 
+CHECKS = [check for check in builtin_checks() if check.family == "opcheck"]
 BY_NAME = {check.name.removeprefix("opcheck."): check for check in CHECKS}
 SCHEMA, REGISTRATION = "test_schema", "test_autograd_registration"
 FAKE, AOT = "test_faketensor", "test_aot_dispatch_dynamic"

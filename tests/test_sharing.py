@@ -9,8 +9,8 @@ import torch
 from pytest_customop import Check, CheckResult, Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.checks.compile import checks as checks
 from pytest_customop.checks.compile import graph_cache
+from pytest_customop.checks.compile.compilation import Compilation
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
@@ -129,13 +129,13 @@ def _case(op: Any, *shape: int, by: int = 1) -> Case:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of the cases for which something was compiled."""
     seen: list[str] = []
-    real = checks._Trial.compile
+    real = Compilation.compile
 
     def compile(self: Any) -> None:
         seen.append(str([*self.case.inputs().tensors()[0][1].shape]))
         real(self)
 
-    monkeypatch.setattr(checks._Trial, "compile", compile)
+    monkeypatch.setattr(Compilation, "compile", compile)
     return seen
 
 

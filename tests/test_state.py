@@ -10,17 +10,17 @@ from typing import Any, Callable, Optional
 
 import pytest
 import torch
+import verdicts
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.state import checks as state
 from pytest_customop.core import rng
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckFailed
 from pytest_customop.global_state import settings
 
-CHECKS = {check.name: check.run for check in state.CHECKS}
+CHECKS = verdicts.family("state")
 SETTINGS = {setting.name: setting for setting in settings.SETTINGS}
 _numbers = itertools.count()
 
@@ -103,7 +103,7 @@ def test_a_setting_is_found_changed(name: str, change: Callable[[], Any], again:
         change()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        text = message("state.globals", case(change))
+        text = message("globals", case(change))
     assert text.startswith(f"the forward changes {name}")
 
 
@@ -117,14 +117,14 @@ def test_grad_mode_is_found_changed() -> None:
     library.impl("without", lambda x: [x * 2, turn_off()][0], "CompositeExplicitAutograd")
     one = Case(ops.resolve("t_state::without"), one.sample, one.placement)
     with torch.enable_grad():
-        assert message("state.globals", one) == "the forward changes grad mode from True to False"
+        assert message("globals", one) == "the forward changes grad mode from True to False"
 
 
 def test_numpy_settings_and_streams() -> None:
     numpy = pytest.importorskip("numpy")
     one = case(lambda: numpy.seterr(all="ignore"))
-    assert message("state.globals", one).startswith("the forward changes numpy's error handling")
-    text = message("state.rng", case(numpy.random.rand))
+    assert message("globals", one).startswith("the forward changes numpy's error handling")
+    text = message("rng", case(numpy.random.rand))
     assert text.startswith("the forward takes numbers from numpy's random stream")
 
 
@@ -137,7 +137,7 @@ def test_every_part_is_looked_at(part: str) -> None:
     back = {"backward_first": change if part == "the backward" else lambda: None}
     one = case(lambda: None, **fake, **back)
     words = f"{part} changes the default dtype from torch.float32 to torch.float64"
-    assert message("state.globals", one) == words
+    assert message("globals", one) == words
 
 
 def test_what_is_put_back_is_no_finding() -> None:
@@ -146,8 +146,8 @@ def test_what_is_put_back_is_no_finding() -> None:
             settings.perturb()
 
     one = case(forth_and_back, fake_first=forth_and_back, backward_first=forth_and_back)
-    CHECKS["state.globals"](one)
-    CHECKS["state.rng"](one)
+    CHECKS["globals"](one)
+    CHECKS["rng"](one)
 
 
 def test_an_op_that_refuses_other_settings_is_no_finding() -> None:
@@ -155,7 +155,7 @@ def test_an_op_that_refuses_other_settings_is_no_finding() -> None:
         if torch.get_default_dtype() != torch.float32 or not gc.isenabled():
             raise RuntimeError("as it was, please")
 
-    CHECKS["state.globals"](case(refuse))
+    CHECKS["globals"](case(refuse))
 
 
 def test_the_check_puts_everything_back() -> None:
@@ -163,7 +163,7 @@ def test_the_check_puts_everything_back() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for change in CHANGES.values():
-            message("state.globals", case(change))
+            message("globals", case(change))
     assert [setting.read() for setting in settings.SETTINGS] == before
 
 
@@ -182,30 +182,30 @@ def test_nearly_every_setting_has_another_value() -> None:
     ids=["torch", "python"],
 )
 def test_streams(draw: Callable[[], Any], whose: str) -> None:
-    assert message("state.rng", case(draw)) == (
+    assert message("rng", case(draw)) == (
         f"the forward takes numbers from {whose} random stream, and the op is not tagged "
         "torch.Tag.nondeterministic_seeded"
     )
-    CHECKS["state.rng"](case(draw, tags=(torch.Tag.nondeterministic_seeded,)))
+    CHECKS["rng"](case(draw, tags=(torch.Tag.nondeterministic_seeded,)))
 
 
 def test_a_fake_kernel_does_not_draw() -> None:
-    assert message("state.rng", case(lambda: None, fake_first=random.random)) == (
+    assert message("rng", case(lambda: None, fake_first=random.random)) == (
         "the fake kernel takes numbers from Python's random stream, and a fake kernel computes no "
         "values"
     )
 
 
 def test_a_backward_may_draw_and_not_seed() -> None:
-    CHECKS["state.rng"](case(lambda: None, backward_first=random.random))
+    CHECKS["rng"](case(lambda: None, backward_first=random.random))
     one = case(lambda: None, backward_first=lambda: torch.manual_seed(1))
-    text = message("state.rng", one)
+    text = message("rng", one)
     assert text == "the backward sets torch's random stream to a fixed state"
 
 
 def test_seeding_is_found_where_drawing_is_declared() -> None:
     tags = (torch.Tag.nondeterministic_seeded,)
-    text = message("state.rng", case(lambda: random.seed(4), tags=tags))
+    text = message("rng", case(lambda: random.seed(4), tags=tags))
     assert text == "the forward sets Python's random stream to a fixed state"
 
 

@@ -11,7 +11,7 @@ import torch
 from pytest_customop import Sample, compat, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.checks.compile import checks as checks
+from pytest_customop.checks.compile import static
 from pytest_customop.checks.compile.disk_cache import tag_of
 from pytest_customop.checks.compile.harness import OpHarness
 from pytest_customop.declare.mark import declare_call
@@ -164,7 +164,7 @@ def _tag(surrounded: OpHarness) -> Any:
 def test_a_failure_on_a_graph_from_disk_is_judged_again_without_it(
     monkeypatch: pytest.MonkeyPatch, bent: Callable[..., None], taken: list[int]
 ) -> None:
-    monkeypatch.setattr(checks, "tag_of", lambda surrounded, case: "whatever it does")
+    monkeypatch.setattr(static, "tag_of", lambda surrounded, case: "whatever it does")
     assert _told() == ("passed", None)
     bent(factor=4.0)  # the graph on disk still doubles
     assert _told() == ("passed", None)
@@ -208,7 +208,7 @@ def test_other_backends_have_no_tag() -> None:
 
 
 def test_without_a_tag_nothing_is_stored(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
-    monkeypatch.setattr(checks, "tag_of", lambda surrounded, case: None)
+    monkeypatch.setattr(static, "tag_of", lambda surrounded, case: None)
     for _ in range(2):
         assert _told() == ("passed", None)
     assert taken == []

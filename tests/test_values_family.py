@@ -14,12 +14,11 @@ from torch import Tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.tensors import same_bits
-from pytest_customop.checks.values import checks as values
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped, Finding
 
-CHECKS = {check.name.partition(".")[2]: check.run for check in values.CHECKS}
+CHECKS = verdicts.family("values")
 MATRIX = tensor(4, 3)
 _numbers = itertools.count()
 _library = torch.library.Library("t_values", "DEF")

@@ -10,12 +10,11 @@ from torch import Tensor
 from pytest_customop import check_op, tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks.vmap.checks import CHECKS
+from pytest_customop.checks.vmap.loop import check_loop as loop
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import CheckFailed, CheckSkipped
 
-(loop,) = (check.run for check in CHECKS)
 _numbers = itertools.count()
 RULES = pytest.mark.skipif(
     not hasattr(torch.library, "register_vmap"), reason="torch has vmap rules from 2.5 on"

@@ -11,9 +11,16 @@ import torch._dynamo
 
 from pytest_customop import CheckResult
 from pytest_customop.cases.case import Case
+from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile.errors import quiet
 from pytest_customop.findings import CheckFailed, CheckSkipped, Finding
 from pytest_customop.global_state.preserve import preserved_state
+
+
+def family(name: str) -> dict[str, Callable[[Case], None]]:
+    """The built-in checks of a family: what each runs, by the second part of its name."""
+    checks = [check for check in builtin_checks() if check.family == name]
+    return {check.name.partition(".")[2]: check.run for check in checks}
 
 
 def finding(check: Callable[[Case], None], case: Case) -> Finding:

@@ -1,8 +1,9 @@
 """Find the built-in checks: every module in a family's folder that declares one.
 
 A family is a folder of `checks/`, and its name is the first part of its checks' names. Each module in
-it, or each folder where a check is large, may declare `CHECK` or `CHECKS`, and `FINDINGS`: code to
-`Explanation`. Nothing else lists them, so one new file is one new check.
+it, or each folder where a check is large, may declare a check as `CHECK`. Findings that several
+checks report stand in a module that declares `FINDINGS`, code to `Explanation`. Nothing else lists
+them, so one new file is one new check.
 """
 
 from __future__ import annotations
@@ -66,19 +67,14 @@ def _family(package: ModuleType) -> Family:
     checks: dict[str, Check] = {}
     findings: dict[str, Explanation] = {}
     for module in _modules(package.__name__):
-        for check in _declared_checks(module):
-            if check.family != name:
-                raise ValueError(
-                    f"{module.__name__} declares the check {check.name!r}: in the folder of the "
-                    f"family {name} write {name}.<check>"
-                )
-            if check.name in checks:
-                raise ValueError(
-                    f"{module.__name__} declares the check {check.name!r}, which is declared already"
-                )
+        check: Check | None = getattr(module, "CHECK", None)
+        declared = dict(getattr(module, "FINDINGS", {}))
+        if check is not None:
+            _validate_name(check, module, checks)
             checks[check.name] = check
-        for code, explanation in _declared_findings(module):
-            if findings.get(code, explanation) is not explanation:
+            declared |= check.findings
+        for code, explanation in declared.items():
+            if code in findings:
                 raise ValueError(
                     f"{module.__name__} explains the finding {code!r}, which is explained already"
                 )
@@ -95,12 +91,14 @@ def _modules(package: str, folders: bool = False) -> Iterator[ModuleType]:
             yield importlib.import_module(found.name)
 
 
-def _declared_checks(module: ModuleType) -> list[Check]:
-    one = getattr(module, "CHECK", None)
-    return [*([one] if one is not None else ()), *getattr(module, "CHECKS", ())]
-
-
-def _declared_findings(module: ModuleType) -> Iterator[tuple[str, Explanation]]:
-    for check in _declared_checks(module):
-        yield from check.findings.items()
-    yield from getattr(module, "FINDINGS", {}).items()
+def _validate_name(check: Check, module: ModuleType, known: Mapping[str, Check]) -> None:
+    family = module.__name__.split(".")[-2]
+    if check.family != family:
+        raise ValueError(
+            f"{module.__name__} declares the check {check.name!r}: in the folder of the family "
+            f"{family} write {family}.<check>"
+        )
+    if check.name in known:
+        raise ValueError(
+            f"{module.__name__} declares the check {check.name!r}, which is declared already"
+        )

@@ -1,4 +1,4 @@
-"""`backward.intact`: a backward leaves alone what is not its own, and can run again."""
+"""`backward.intact`: a backward writes only to what it owns, and can run again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 from ...cases.case import Case
 from ...cases.tensors import Copier, difference, in_double, is_plain
 from ...core.tracebacks import error_line, message_of
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from .scripts import INTACT
+from .scripts import GRAPH
 from .vjp import Gradients, Graph, Reference, table
 
 # How autograd refuses to go on where a saved tensor was written to.
@@ -30,16 +30,6 @@ def check_intact(case: Case) -> None:
     for what in _written(watched):
         raise fail("backward-mutates", f"the backward writes to {what}")
     _run_again(reference, graph, first)
-
-
-CHECK = Check(
-    "backward.intact",
-    "the backward writes to nothing that it is given, and gives the same when it runs again",
-    check_intact,
-    gradients=True,
-    needs_autograd=True,
-    repro=INTACT,
-)
 
 
 @dataclass(frozen=True)
@@ -129,3 +119,113 @@ def _again(graph: Graph, weights: list[Tensor]) -> Gradients:
             "the backward runs once only: with retain_graph=True, a second time over the graph, it "
             f"raises {error_line(error)}",
         ) from error
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+watched = [*given, *outputs, *grads]
+before = [each.detach().clone() for each in watched]
+versions = [each._version for each in watched]
+first = gradients(outputs, leaves, grads)
+kept = tuple(each.clone() for each in first)
+torch.testing.assert_close(watched, before, rtol=0, atol=0, equal_nan=True)
+assert versions == [each._version for each in watched], "the backward writes to what it is given"
+gradients(outputs, leaves, [3 * each for each in grads])
+torch.testing.assert_close(first, kept, rtol=0, atol=0, equal_nan=True)
+assert_same(gradients(outputs, leaves, grads), kept)
+"""
+)
+
+
+FINDINGS = {
+    "backward-mutates": Explanation(
+        meaning=(
+            "The backward writes to a tensor that it does not own: grad_output, an input, an "
+            "output, or a tensor that it saved."
+        ),
+        why=(
+            "Autograd passes the same grad_output to every branch of a sum, so other "
+            "gradients of the model change, depending on the order in which they are "
+            "computed. A second backward over the graph (retain_graph=True) starts from "
+            "changed values."
+        ),
+        fix="Use the out-of-place form (mul, not mul_), or clone before writing.",
+        before="""
+def backward(ctx, grad):
+    return grad.mul_(ctx.factor)
+""",
+        after="""
+def backward(ctx, grad):
+    return grad.mul(ctx.factor)
+""",
+        docs=(doc_links.EXTENDING, doc_links.AUTOGRAD_NOTES),
+    ),
+    "backward-not-repeatable": Explanation(
+        meaning=(
+            "A second backward over one graph (retain_graph=True) gives other gradients than "
+            "the first."
+        ),
+        why=(
+            "Several losses over one forward, gradient penalties and "
+            "torch.autograd.functional run a backward more than once: all but the first are "
+            "wrong, without an error."
+        ),
+        fix=(
+            "Keep no state from one backward to the next: allocate accumulators anew, and do "
+            "not change attributes of ctx."
+        ),
+        before="""
+def backward(ctx, grad):
+    ctx.total += grad                     # still holds the last one
+    return ctx.total * ctx.factor
+""",
+        after="""
+def backward(ctx, grad):
+    total = torch.zeros_like(grad)
+    total += grad
+    return total * ctx.factor
+""",
+        docs=(doc_links.AUTOGRAD_NOTES,),
+        follows=("backward-mutates",),
+    ),
+    "gradient-overwritten": Explanation(
+        meaning="The backward returns memory that its next call writes to.",
+        why=(
+            "Autograd may keep a returned tensor as .grad without copying it: the next call "
+            "then overwrites the gradient of another parameter."
+        ),
+        fix="Return fresh memory from the backward, not a workspace.",
+        before="""
+def backward(ctx, grad):
+    torch.mul(grad, ctx.factor, out=WORKSPACE)
+    return WORKSPACE
+""",
+        after="""
+def backward(ctx, grad):
+    return torch.mul(grad, ctx.factor)
+""",
+        docs=(doc_links.EXTENDING,),
+    ),
+}
+
+CHECK = Check(
+    name="backward.intact",
+    summary="the backward writes only to what it owns, and gives the same gradients when it runs again",
+    run=check_intact,
+    gradients=True,
+    needs_autograd=True,
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "A backward that writes to grad_output, to arguments (except those that the schema "
+        "declares as mutated), to outputs or to saved tensors; that gives other gradients "
+        "when it runs again over the same graph; or that returns memory which the next "
+        "backward overwrites."
+    ),
+    cannot_see=(
+        "A second backward over a graph that the formula does not support: a backward that "
+        "raises the second time is a skip, `once-only`."
+    ),
+    cost="calls",
+)

@@ -1,4 +1,4 @@
-"""`backward.layouts`: grad_outputs as autograd really hands them over, which is seldom contiguous."""
+"""`backward.layouts`: the gradients do not depend on the memory layout of grad_output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.guarded import guarded, guarded_place
+from ...cases.guarded import LAY_OUT, guarded, guarded_place
 from ...cases.tensors import is_plain
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.layouts import (
@@ -22,9 +22,9 @@ from ...declare.layouts import (
     TRANSPOSED,
     MemoryLayout,
 )
-from ...findings import CheckSkipped, fail
+from ...findings import CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
-from . import scripts
+from .scripts import GRAPH, filled
 from .vjp import Gradients, Graph, Reference, Row, table
 
 EXPANDED_ALL = MemoryLayout(
@@ -103,15 +103,6 @@ def check_layouts(case: Case) -> None:
             raise trial.mismatch(layout, every, rows)
 
 
-CHECK = Check(
-    "backward.layouts",
-    "gradients are the same for grad_outputs that are expanded, transposed, strided, padded, ...",
-    check_layouts,
-    gradients=True,
-    needs_autograd=True,
-)
-
-
 class _Trial:
     """The backward of a case with grad_outputs in one layout at a time."""
 
@@ -188,11 +179,98 @@ class _Trial:
 
     def _script(self, layout: _Layout, chosen: list[int]) -> str:
         named = {at: f"grads[{at}]" for at in chosen}
-        return scripts.layout(
-            {one: layout.expression(self.dense[at], one) for at, one in named.items()}
-        )
+        return _script({one: layout.expression(self.dense[at], one) for at, one in named.items()})
 
     def _words(self, layout: _Layout, chosen: list[int]) -> str:
         outputs = self.graph.outputs
         of = f" of {outputs[chosen[0]][0]}" if len(chosen) == 1 and len(outputs) > 1 else ""
         return f"a grad_output{of} {layout.description} (as from {layout.source})"
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+PLACED
+dense = [torch.empty_like(each).copy_(one) for each, one in zip(grads, laid_out)]
+assert_same(gradients(outputs, leaves, laid_out), gradients(outputs, leaves, dense))
+"""
+)
+
+
+def _script(placed: dict[str, str]) -> str:
+    """Lines that give grad_outputs in a layout.
+
+    Args:
+        placed: for a grad_output, `grads[0]`, the expression that lays it out.
+    """
+    lines = [f"{one.replace('grads', 'laid_out')} = {how}" for one, how in placed.items()]
+    lay_out = LAY_OUT if "lay_out(" in "".join(placed.values()) else ""
+    return lay_out + filled(_SCRIPT, PLACED="\n".join(["laid_out = list(grads)", *lines]))
+
+
+FINDINGS = {
+    "grad-output-layout-refused": Explanation(
+        meaning="The backward raises for a grad_output that is not contiguous.",
+        why=(
+            "The author of the loss does not choose the layout: y.sum() sends an expanded "
+            "grad_output, y.mT a transposed one, torch.cat a slice of a larger one. Tests "
+            "whose consumer happens to send a contiguous one pass."
+        ),
+        fix=(
+            "Call grad = grad.contiguous() before code that needs it, and reshape() in place "
+            "of view()."
+        ),
+        before="""
+def backward(ctx, grad):
+    return grad.view(-1)[ctx.places]
+""",
+        after="""
+def backward(ctx, grad):
+    return grad.reshape(-1)[ctx.places]
+""",
+        docs=(doc_links.EXTENDING, doc_links.CONTIGUOUS),
+    ),
+    "grad-output-layout-ignored": Explanation(
+        meaning=(
+            "The backward gives other gradients for the same grad_output in another memory "
+            "layout: it reads the memory and ignores the strides."
+        ),
+        why=(
+            "The author of the loss does not choose the layout: y.sum() sends an expanded "
+            "grad_output, y.mT a transposed one, torch.cat a slice of a larger one. The "
+            "gradients then belong to the wrong elements, or come from other memory."
+        ),
+        fix=(
+            "Call grad = grad.contiguous() before code that takes a pointer, or read the "
+            "strides and the storage offset there."
+        ),
+        before="""
+def backward(ctx, grad):
+    return kernel(grad.data_ptr(), grad.numel())
+""",
+        after="""
+def backward(ctx, grad):
+    grad = grad.contiguous()
+    return kernel(grad.data_ptr(), grad.numel())
+""",
+        docs=(doc_links.EXTENDING, doc_links.CONTIGUOUS),
+    ),
+}
+
+CHECK = Check(
+    name="backward.layouts",
+    summary="gradients are the same for grad_outputs that are expanded, transposed, strided, padded, ...",
+    run=check_layouts,
+    gradients=True,
+    needs_autograd=True,
+    findings=FINDINGS,
+    catches=(
+        "Other gradients, or an error, for a grad_output that is expanded (as `y.sum()` "
+        "sends it), transposed, row-padded (`torch.cat`), strided (`torch.stack`), at a "
+        "storage offset, channels-last or lazily conjugated. Memory between the elements "
+        "holds NaN. An error is a finding too, because an author cannot choose the layout "
+        "that autograd sends."
+    ),
+    cannot_see="Grad_outputs of sparse and quantized outputs.",
+    cost="many calls",
+)

@@ -1,4 +1,4 @@
-"""`backward.linear`: multiples and sums of grad_outputs."""
+"""`backward.linear`: the backward is linear in grad_output, as every vector-Jacobian product is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.tensors import largest_magnitude
-from ...findings import CheckFailed, fail
+from ...findings import CheckFailed, Explanation, doc_links, fail
 from ..check import Check
-from .scripts import LINEAR, RAISES
+from .scripts import GRAPH
 from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, table
 
 
-def check_linear(case: Case) -> None:
+def _compare(case: Case) -> None:
     """Compare gradients for multiples and sums of grad_outputs with multiples and sums of gradients.
 
     Factors are powers of two, for which a correct backward is exact; for sums the rounding that
@@ -39,24 +39,15 @@ def check_linear(case: Case) -> None:
         )
 
 
-def _run(case: Case) -> None:
+def check_linear(case: Case) -> None:
+    """Compare gradients for multiples and sums of grad_outputs; report a backward that raises."""
     try:
-        check_linear(case)
+        _compare(case)
     except CheckFailed as failure:
         found = failure.finding
         if found.code == "backward-raises":
-            raise fail(found.code, found.message, found.evidence, repro=RAISES) from None
+            raise fail(found.code, found.message, found.evidence, repro=_RAISES) from None
         raise
-
-
-CHECK = Check(
-    "backward.linear",
-    "the backward is linear in grad_output: negative, large, tiny, zero and added-up ones",
-    _run,
-    gradients=True,
-    needs_autograd=True,
-    repro=LINEAR,
-)
 
 
 def _factors(dtypes: set[torch.dtype], room: float) -> tuple[float, ...]:
@@ -120,3 +111,77 @@ def _strays(
             name: found.get(name, torch.zeros_like(one)) / factor - one
             for name, one in base.items()
         }
+
+
+_RAISES = (
+    GRAPH
+    + """
+gradients(outputs, leaves, grads)
+"""
+)
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+once = gradients(outputs, leaves, grads)
+for factor in (-1.0, 0.0, 2.0**10, 2.0**-10):
+    found = gradients(outputs, leaves, [factor * each for each in grads])
+    for got, expected in zip(found, once):
+        atol = 0.01 * abs(factor) * expected.abs().max().item()
+        torch.testing.assert_close(got, factor * expected, rtol=0.01, atol=atol)
+others = [torch.randn_like(each) for each in outputs]
+apart = zip(once, gradients(outputs, leaves, others))
+together = gradients(outputs, leaves, [one + two for one, two in zip(grads, others)])
+assert_same(together, tuple(one + two for one, two in apart))
+"""
+)
+
+
+FINDINGS = {
+    "backward-not-linear": Explanation(
+        meaning=(
+            "The backward is not linear in grad_output, as every vector-Jacobian product is: "
+            "scaling or adding up grad_outputs must scale or add up the gradients."
+        ),
+        why=(
+            "Training goes wrong where grad_output is not what it was in the test: negative, "
+            "large (a scaled loss), tiny, or the sum of several losses. gradcheck sends ones "
+            "only."
+        ),
+        fix=(
+            "Compute the gradient from grad_output by sums and products with values saved in "
+            "forward. Do not round, clamp or convert it to an 8-bit image on the way, and do "
+            "not use a constant in its place."
+        ),
+        before="""
+def backward(ctx, grad):
+    image = (grad * 255).byte()          # rounds, and wraps what is negative
+    return paste(image).float() / 255
+""",
+        after="""
+def backward(ctx, grad):
+    return paste(grad)
+""",
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
+    ),
+}
+
+CHECK = Check(
+    name="backward.linear",
+    summary="the backward is linear in grad_output: negative, large, tiny, zero and summed ones",
+    run=check_linear,
+    gradients=True,
+    needs_autograd=True,
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "A backward that is not linear in grad_output: for negative, large and tiny ones, "
+        "for zeros and for sums. gradcheck cannot see this, because it sends the same "
+        "constant grad_output each time. This check also reports a backward that raises; "
+        "where the backward raises, or differs from call to call, the other checks of the "
+        "family are skipped."
+    ),
+    cannot_see="A backward that is linear and wrong: that is for gradcheck.",
+    cost="many calls",
+)

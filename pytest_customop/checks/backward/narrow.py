@@ -1,4 +1,4 @@
-"""`backward.narrow`: a rough finite-difference check for ops that float64 is not to be had of."""
+"""`backward.narrow`: a rough finite-difference check for ops that cannot compute in float64."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from ...cases.case import Case
 from ...cases.tensors import Copier, in_double, is_plain, largest_magnitude
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
-from . import scripts
+from .scripts import GRAPH, filled
 from .vjp import Graph, Reference, call
 
 _MOST = 6  # arguments
+
+
 _DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
+
+
 _STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
+
+
 _WRONG = 0.3  # the share of a derivative that is an error and no rounding
+
+
 _ROUGH = 0.1  # how far differences with two steps may be apart
 
 
@@ -38,15 +46,6 @@ def check_narrow(case: Case) -> None:
     verdicts = [probe.verdict(name) for name in names[:_MOST]]
     if not any(verdicts):
         raise skip("not-smooth", "finite differences are too rough in this dtype", unjudged=False)
-
-
-CHECK = Check(
-    "backward.narrow",
-    "gradients are roughly those of finite differences, for ops that refuse or round float64",
-    check_narrow,
-    gradients=True,
-    needs_autograd=True,
-)
 
 
 def _movable(tensor: Tensor) -> bool:
@@ -206,7 +205,7 @@ class _Probe:
             "gradient-missing" if missing else "gradient-mismatch",
             f"the gradient for `{name}` {what}: along random directions the weighted outputs change "
             f"by {drawn}, by the gradient they should by {due}",
-            repro=scripts.narrow(position, step),
+            repro=_script(position, step),
         )
 
 
@@ -222,3 +221,61 @@ def _agree(far: _Measured, near: _Measured) -> bool:
 
 def _rms(values: Tensor) -> float:
     return float(values.square().mean().sqrt())
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+drawn, expected = [], []
+args, kwargs = inputs()
+found = gradients(outputs, leaves, grads)
+for trial in range(8):
+    torch.manual_seed(trial)
+    steps = [torch.randn_like(each).sgn() * STEP * (at == WHICH) for at, each in enumerate(leaves)]
+    moved = []
+    for sign in (1, -1):
+        original, rest = inputs, iter(steps)
+        inputs = lambda: torch.utils._pytree.tree_map_only(
+            torch.Tensor,
+            lambda each: (each.detach() + sign * next(rest)).requires_grad_()
+            if each.requires_grad else each,
+            original(),
+        )
+        moved.append(call())
+        inputs = original
+    (_, up, above), (_, down, below) = moved
+    drawn.append(sum(
+        (each.conj() * (one - two)).real.sum().item() for each, one, two in zip(grads, above, below)
+    ))
+    expected.append(sum(
+        (each.conj() * (one - two)).real.sum().item() for each, one, two in zip(found, up, down)
+    ))
+drawn, expected = torch.tensor([drawn, expected])
+error = (drawn - expected).norm() / torch.maximum(drawn.norm(), expected.norm())
+assert error < 0.3, f"finite differences and gradients differ by {error:.0%}"
+"""
+)
+
+
+def _script(which: int, step: float) -> str:
+    """Lines that compare with differences along random directions in one argument."""
+    return filled(_SCRIPT, WHICH=which, STEP=repr(step))
+
+
+CHECK = Check(
+    name="backward.narrow",
+    summary="gradients are roughly those of finite differences, for ops that reject or round float64",
+    run=check_narrow,
+    gradients=True,
+    needs_autograd=True,
+    catches=(
+        "A missing gradient, a wrong sign or a factor of two in ops that reject float64 or "
+        "round it: gradients are compared roughly with finite differences in the op's own "
+        "dtype."
+    ),
+    cannot_see=(
+        "An error below a third. Where two steps disagree (a kink, a grid), the check does "
+        "not judge."
+    ),
+    cost="many calls",
+)

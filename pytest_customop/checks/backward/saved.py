@@ -1,9 +1,6 @@
-"""`backward.saved` and `backward.freed`: what a forward keeps for its backward, and where."""
+"""`backward.saved`: gradients do not change silently by what happens between forward and backward."""
 
 from __future__ import annotations
-
-import gc
-import weakref
 
 import torch
 from torch import Tensor
@@ -11,13 +8,12 @@ from torch import Tensor
 from ...cases.case import Case
 from ...cases.tensors import Copier, is_differentiable, is_plain
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import CheckSkipped, fail
+from ...findings import CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
-from . import scripts
+from .scripts import GRAPH, filled
 from .vjp import Gradients, Graph, Reference, call, table
 
 _MOST = 8
-_CALLS = 3  # more than a cache of the last call keeps
 
 
 def check_saved(case: Case) -> None:
@@ -34,37 +30,6 @@ def check_saved(case: Case) -> None:
     for at, (name, tensor) in enumerate(graph.outputs[:_MOST]):
         if _changeable(tensor, graph):
             _changed(reference, name, f"outputs[{at}]", None, at)
-
-
-def check_freed(case: Case) -> None:
-    """See whether inputs and outputs leave memory as soon as nothing refers to them any more."""
-    Graph(case)
-    for words, which in (("outputs", "outputs"), ("arguments", "given")):
-        if _kept(case, which):
-            raise fail(
-                "tensors-kept-alive",
-                f"the {words} of {_CALLS} calls are all still in memory when nothing refers to them "
-                "any more: they are in a reference cycle, or in a global",
-                repro=scripts.freed(which),
-            )
-
-
-CHECKS = [
-    Check(
-        "backward.freed",
-        "what a call leaves behind is freed with its outputs: no reference cycle through ctx",
-        check_freed,
-        gradients=True,
-        needs_autograd=True,
-    ),
-    Check(
-        "backward.saved",
-        "gradients do not change silently when a tensor is written to, or the op called, in between",
-        check_saved,
-        gradients=True,
-        needs_autograd=True,
-    ),
-]
 
 
 def _changeable(tensor: Tensor, graph: Graph) -> bool:
@@ -107,7 +72,7 @@ def _changed(
     except Exception:
         return  # noticed
     what = f"{name} is written to between forward and backward"
-    script = scripts.stale(expression)
+    script = _stale_script(expression)
     _judge(reference, got, "saved-tensor-stale", what, f"{name} written to", script)
 
 
@@ -133,10 +98,10 @@ def _between_calls(reference: Reference) -> None:
             "backward-state-shared",
             f"{what}, and the backward raises {error_line(error)}",
             traceback_text(error),
-            repro=scripts.INTERLEAVED,
+            repro=_INTERLEAVED,
         ) from error
     del kept
-    _judge(reference, got, "backward-state-shared", what, "called again", scripts.INTERLEAVED)
+    _judge(reference, got, "backward-state-shared", what, "called again", _INTERLEAVED)
 
 
 def _judge(
@@ -154,19 +119,115 @@ def _judge(
         )
 
 
-def _kept(case: Case, which: str) -> bool:
-    """Whether inputs or outputs of each of a few calls outlive them."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        calls = [_references(case, which) for _ in range(_CALLS)]
-        return all(any(one() is not None for one in references) for references in calls)
-    finally:
-        if collecting:
-            gc.enable()
+_STALE = (
+    GRAPH
+    + """
+expected = gradients(outputs, leaves, grads)
+given, leaves, outputs = call()
+with torch.no_grad():
+    each = WHICH
+    each.copy_(each.flip(0) * 0.5 if each.dim() else each * 0.5)
+try:
+    got = gradients(outputs, leaves, grads)
+except RuntimeError:
+    got = expected  # autograd noticed
+assert_same(got, expected)
+"""
+)
 
 
-def _references(case: Case, which: str) -> list[weakref.ref[Tensor]]:
-    graph = Graph(case)
-    named = graph.outputs if which == "outputs" else graph.arguments.tensors()
-    return [weakref.ref(one) for _, one in named]
+_INTERLEAVED = (
+    GRAPH
+    + """
+expected = gradients(outputs, leaves, grads)
+given, leaves, outputs = call()
+first, inputs = inputs, lambda: torch.utils._pytree.tree_map_only(
+    torch.Tensor,
+    lambda each: each.detach().flip(0).mul(0.5).requires_grad_(each.requires_grad)
+    if each.dim() and each.is_floating_point() else each,
+    first(),
+)
+call()  # with other values
+assert_same(gradients(outputs, leaves, grads), expected)
+"""
+)
+
+
+def _stale_script(which: str) -> str:
+    """Lines that change a tensor, `given[0]` or `outputs[1]`, between forward and backward."""
+    return filled(_STALE, WHICH=which)
+
+
+FINDINGS = {
+    "saved-tensor-stale": Explanation(
+        meaning=(
+            "A tensor that the backward needs was written to after the forward, and autograd "
+            "did not notice: the gradients are computed from the new values."
+        ),
+        why=(
+            "An in-place operation on an activation, or an optimizer step between forward "
+            "and backward, gives wrong gradients where autograd should raise 'modified by an "
+            "inplace operation'."
+        ),
+        fix=(
+            "Save tensors with ctx.save_for_backward and read them from ctx.saved_tensors. "
+            "Do not keep them as attributes of ctx, and do not read them through .data or "
+            "numpy()."
+        ),
+        before="""
+def setup_context(ctx, inputs, output):
+    ctx.x = inputs[0]
+""",
+        after="""
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+""",
+        docs=(doc_links.SAVE_FOR_BACKWARD, doc_links.EXTENDING),
+    ),
+    "backward-state-shared": Explanation(
+        meaning=(
+            "Another call of the op between forward and backward changes the gradients, or "
+            "makes the backward raise."
+        ),
+        why=(
+            "A model that uses the op twice runs both forwards before the first backward: "
+            "the gradients of one call are computed from the values of the other."
+        ),
+        fix="Keep what the backward needs on ctx, not in a global, a module or a workspace.",
+        before="""
+def setup_context(ctx, inputs, output):
+    STATE["x"] = inputs[0]
+
+def backward(ctx, grad):
+    return grad * STATE["x"].cos()
+""",
+        after="""
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    return grad * x.cos()
+""",
+        docs=(doc_links.SAVE_FOR_BACKWARD, doc_links.EXTENDING),
+    ),
+}
+
+CHECK = Check(
+    name="backward.saved",
+    summary="gradients do not change silently when a tensor is written to, or the op called, in between",
+    run=check_saved,
+    gradients=True,
+    needs_autograd=True,
+    findings=FINDINGS,
+    catches=(
+        "Gradients that change silently when an argument or output is written to in place "
+        "between forward and backward, or when the op is called again in between. Autograd "
+        "must raise, or the gradients must stay the same."
+    ),
+    cannot_see=(
+        "Integer and boolean tensors are not written to, because a kernel may use them as "
+        "indices without a check."
+    ),
+    cost="many calls",
+)

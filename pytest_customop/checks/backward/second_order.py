@@ -1,4 +1,4 @@
-"""`backward.second_order`: gradients of gradients are right, or refused; never left out in silence."""
+"""`backward.second_order`: second-order gradients are connected to the first-order ones, or rejected."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch import Tensor
 from ...cases.case import Case
 from ...cases.tensors import in_double
 from ...core import rng
-from ...findings import fail
+from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from .scripts import SECOND_ORDER
+from .scripts import GRAPH
 from .vjp import Graph, Reference, same
 
 
@@ -56,11 +56,67 @@ def _is_cut(gradient: Tensor) -> bool:
     return not gradient.requires_grad and bool(in_double(gradient).any())
 
 
+_SCRIPT = (
+    GRAPH
+    + """
+for each in grads:
+    each.requires_grad_()
+try:
+    found = torch.autograd.grad(outputs, leaves, grads, create_graph=True, allow_unused=True)
+except Exception:
+    found = []  # refused, and so not silently wrong
+for each in found:
+    cut = each is not None and each.any() and not each.requires_grad
+    assert not cut, "not connected to grad_output: second-order gradients lack this part"
+"""
+)
+
+
+FINDINGS = {
+    "second-order-lost": Explanation(
+        meaning=(
+            "With create_graph=True the gradient depends on grad_output but is not connected "
+            "to it: second-order gradients leave this part out, without an error."
+        ),
+        why=(
+            "Gradient penalties, Hessians and meta-learning silently compute with a constant "
+            "in place of the gradient."
+        ),
+        fix=(
+            "Write the backward with differentiable operations: no .detach(), .data or "
+            "torch.no_grad() on the way from grad_output. Or reject second order: decorate "
+            "the backward with @torch.autograd.function.once_differentiable, or let it call "
+            "a custom op without a formula."
+        ),
+        before="""
+def backward(ctx, grad):
+    with torch.no_grad():
+        return kernel(grad)
+""",
+        after="""
+@torch.autograd.function.once_differentiable
+def backward(ctx, grad):
+    return kernel(grad)
+""",
+        docs=(doc_links.ONCE_DIFFERENTIABLE, doc_links.SAVE_FOR_BACKWARD),
+    ),
+}
+
 CHECK = Check(
-    "backward.second_order",
-    "second-order gradients are connected to the first-order ones, or refused",
-    check_second_order,
+    name="backward.second_order",
+    summary="second-order gradients are connected to the first-order ones, or rejected",
+    run=check_second_order,
     gradients=True,
     needs_autograd=True,
-    repro=SECOND_ORDER,
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "A gradient that depends on grad_output and, with `create_graph=True`, is not "
+        "connected to it, where the backward neither raises nor warns."
+    ),
+    cannot_see=(
+        "Whether the connected part is right: that is for `gradcheck.double`. A part that is "
+        "cut off from the *inputs* is seen there only, in float64."
+    ),
+    cost="calls",
 )

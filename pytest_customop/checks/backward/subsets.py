@@ -1,4 +1,4 @@
-"""`backward.subsets`: the same gradients whichever inputs require them."""
+"""`backward.subsets`: the gradients are the same whichever inputs require them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ...cases.case import Case, gradients
 from ...cases.tensors import in_double
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from . import scripts
+from .scripts import GRAPH, filled
 from .vjp import Gradients, Graph, Reference, call, table
 
 _MOST = 6
@@ -27,15 +27,6 @@ def check_subsets(case: Case) -> None:
     reference = Reference.of(case)
     for wanted in _choices(names):
         _compare(reference, names, wanted)
-
-
-CHECK = Check(
-    "backward.subsets",
-    "gradients are the same whichever inputs require them (ctx.needs_input_grad)",
-    check_subsets,
-    gradients=True,
-    needs_autograd=True,
-)
 
 
 def _choices(names: list[str]) -> list[list[str]]:
@@ -59,7 +50,7 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
     )
     outputs = [one for one in run.differentiable_outputs if one[0] in weights]
     reached = [at for at, name in enumerate(weights) if name in dict(outputs)]
-    script = scripts.subset([names.index(name) for name in wanted], reached)
+    script = _script([names.index(name) for name in wanted], reached)
     got: Gradients = {}
     if outputs:
         rng.seed(case.seed)
@@ -90,3 +81,88 @@ def _finding(wanted: list[str], what: str, evidence: str, script: str) -> CheckF
         evidence,
         repro=script,
     )
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+expected = dict(enumerate(gradients(outputs, leaves, grads)))
+wanted = WANTED
+original, first = inputs, []
+
+
+def inputs():
+    given = original()
+    first[:] = [each for each in tensors(given) if each.requires_grad]
+    for at, each in enumerate(first):
+        each.requires_grad_(at in wanted)
+    return given
+
+
+shapes = [each.shape for each in outputs]
+given, leaves, found = call()
+some = torch.autograd.grad(
+    found, leaves, [grads[at] for at in REACHED], allow_unused=True, materialize_grads=True
+) if found else [torch.zeros_like(each) for each in leaves]
+assert_same(tuple(some), tuple(expected[at] for at in wanted))
+"""
+)
+
+
+def _script(wanted: list[int], reached: list[int]) -> str:
+    """Lines that ask for some gradients only.
+
+    Args:
+        wanted: the positions of the arguments, of those that require gradients.
+        reached: the positions of the outputs that then require gradients.
+    """
+    return filled(_SCRIPT, WANTED=wanted, REACHED=reached)
+
+
+FINDINGS = {
+    "needs-input-grad-mishandled": Explanation(
+        meaning=(
+            "The backward raises, or gives other gradients, where only some of the inputs "
+            "require them."
+        ),
+        why=(
+            "Frozen weights and inputs without gradients are common. The shortcut for them "
+            "returns a wrong gradient for the other inputs, and training goes wrong without "
+            "an error."
+        ),
+        fix=(
+            "Decide for each input by its own entry of ctx.needs_input_grad, which follows "
+            "the order of the arguments. Return None only where the entry is False."
+        ),
+        before="""
+def backward(ctx, grad):
+    x, w = ctx.saved_tensors
+    if not ctx.needs_input_grad[0]:
+        return None, None
+    return grad * w, grad * x
+""",
+        after="""
+def backward(ctx, grad):
+    x, w = ctx.saved_tensors
+    wanted = ctx.needs_input_grad
+    return grad * w if wanted[0] else None, grad * x if wanted[1] else None
+""",
+        docs=(doc_links.EXTENDING, doc_links.REGISTER_AUTOGRAD),
+    ),
+}
+
+CHECK = Check(
+    name="backward.subsets",
+    summary="gradients are the same whichever inputs require them (ctx.needs_input_grad)",
+    run=check_subsets,
+    gradients=True,
+    needs_autograd=True,
+    findings=FINDINGS,
+    catches=(
+        "Other gradients, or an error, where only some of the inputs require gradients: one "
+        "at a time and all but one. A `NotImplementedError` rejects the combination and is "
+        "no finding."
+    ),
+    cannot_see="More than six of each, and other combinations.",
+    cost="many calls",
+)

@@ -19,7 +19,7 @@ from ...cases.fake_run import fake_run, skip_if_unfakeable
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name
-from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.metadata import Reading, compare, table, worst
 from .compare import CompiledRaises, Reference, agree
@@ -187,6 +187,8 @@ args, kwargs = inputs()
 with torch.autocast(DEVICE):
     due = op(*args, **kwargs)
 """
+
+
 _FAKE = """
 mode = FakeTensorMode()
 args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, inputs())
@@ -194,6 +196,8 @@ with torch.autocast(DEVICE), mode:
     promised = op(*args, **kwargs)
 assert dtypes(promised) == dtypes(due), f"fake {dtypes(promised)}, real {dtypes(due)}"
 """
+
+
 _COMPILED = """
 args, kwargs = inputs()
 compiled = torch.compile(lambda *args, **kwargs: op(*args, **kwargs), backend=backend)
@@ -203,11 +207,75 @@ assert dtypes(got) == dtypes(due), f"compiled {dtypes(got)}, eager {dtypes(due)}
 torch.testing.assert_close(got, due, rtol=2e-2, atol=2e-2)
 """
 
-CHECKS = [
-    Check(
-        "compile.autocast",
-        "under autocast, fake equals real and compiled equals eager, where autocast matters at all",
-        check_autocast,
-        variants=("arguments",),
-    )
-]
+
+FINDINGS = {
+    "autocast-fake-mismatch": Explanation(
+        meaning="Under torch.autocast the op returns another dtype than its fake kernel says.",
+        why=(
+            "A Python kernel that calls matmul gets bfloat16 results under autocast. Fake "
+            "kernels, and kernels inside compiled code, run with autocast off: compiled, the "
+            "same model goes on in another dtype, or fails at the next op that wants two of "
+            "one dtype."
+        ),
+        fix=(
+            "Make the result independent of the ambient autocast state: compute under "
+            "torch.autocast(x.device.type, enabled=False), or cast the result back to "
+            "x.dtype. To run the op in lower precision under autocast, register that with "
+            "torch.library.register_autocast."
+        ),
+        before="""
+def kernel(x, w):
+    return x @ w  # bfloat16 under autocast
+""",
+        after="""
+def kernel(x, w):
+    with torch.autocast(x.device.type, enabled=False):
+        return x @ w
+""",
+        docs=(doc_links.REGISTER_AUTOCAST, doc_links.AMP),
+    ),
+    "compile-autocast-mismatch": Explanation(
+        meaning="Under torch.autocast the compiled op gives other results than the eager one.",
+        why="Mixed-precision training computes something else as soon as it is compiled.",
+        fix=(
+            "Do not read the ambient autocast state in a kernel: compiled code runs with "
+            "autocast off, because its casts are traced already. Use "
+            "torch.library.register_autocast."
+        ),
+        before="""
+def kernel(x):
+    low = torch.is_autocast_enabled(x.device.type)
+    return (x.half() ** 2).float() if low else x**2  # 300 overflows
+""",
+        after="""
+def kernel(x):
+    return x**2
+
+torch.library.register_autocast("mylib::square", "cpu", torch.bfloat16)
+""",
+        docs=(doc_links.REGISTER_AUTOCAST, doc_links.AMP),
+        follows=("autocast-fake-mismatch",),
+    ),
+}
+
+CHECK = Check(
+    name="compile.autocast",
+    summary="under autocast, fake equals real and compiled equals eager, where autocast matters at all",
+    run=check_autocast,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "Under `torch.autocast`, at its default dtype for the device: real dtypes that "
+        "differ from those of the fake kernel, and compiled code that gives other results "
+        "than eager mode, with the precision of autocast allowed for. Fake kernels, and "
+        "kernels in compiled code, run with autocast off: a kernel that calls matmul gives "
+        "bfloat16 in eager mode and float32 compiled, unless it switches autocast off "
+        "itself."
+    ),
+    cannot_see=(
+        "Where eager mode gives the same with and without autocast, bit by bit, and no "
+        "autocast rule is registered, nothing is compiled and the check takes milliseconds. "
+        "The backward runs outside of autocast, as it should."
+    ),
+    cost="compile",
+)

@@ -1,1 +1,4 @@
-"""The family `export`: the op through `torch.export`."""
+"""The op through `torch.export`.
+
+Opt-in, because it costs several times as much as an opcheck: `--customop-checks=export.roundtrip`.
+"""

@@ -13,7 +13,7 @@ import torch
 from ...cases.case import Case, Run
 from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
 from ...cases.tensors import is_plain
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .metadata import Compared, Reading, Row, compare, table
 
@@ -86,9 +86,6 @@ def _sizes(run: Run) -> list[tuple[str, object]]:
     return [(name, tuple(tensor.shape)) for name, tensor in run.outputs]
 
 
-# Other values
-
-
 @dataclass(frozen=True)
 class _Change:
     """What is done to the values of one tensor, in words and in Python."""
@@ -104,7 +101,11 @@ def _one_hot(tensor: torch.Tensor) -> None:
 
 
 _ZEROS = _Change("all zeros", "tensor.zero_()", lambda tensor: tensor.zero_())
+
+
 _ONES = _Change("all ones", "tensor.fill_(1)", lambda tensor: tensor.fill_(1))
+
+
 _ONE_HOT = _Change(
     "zeros and a single 1",
     "tensor.zero_()[(-1,) * tensor.dim()] = 1",
@@ -196,11 +197,73 @@ def _script(case: Case, other: _Other) -> str:
     return _SCRIPT.replace("PLACES", repr(places)).replace("CHANGE", other.change.source)
 
 
-CHECKS = [
-    Check(
-        "fake.data_dependent",
-        "sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
-        check_data_dependent,
-        variants=("arguments",),
-    )
-]
+FINDINGS = {
+    "fake-size-ignores-data": Explanation(
+        meaning=(
+            "The size of an output depends on the values of the inputs, and the fake kernel "
+            "returns a fixed size."
+        ),
+        why=(
+            "The fixed size happens to be right for the sample. For other values compiled "
+            "code reads past the end of the output, or raises."
+        ),
+        fix=(
+            "Return a size that is not known yet: "
+            "torch.library.get_ctx().new_dynamic_size(). Or let the real kernel return the "
+            "fixed size, padded."
+        ),
+        before="""
+@positives.register_fake
+def _(x):
+    return x.new_empty(x.numel())
+""",
+        after="""
+@positives.register_fake
+def _(x):
+    count = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty(count)
+""",
+        docs=(doc_links.REGISTER_FAKE,),
+    ),
+    "fake-size-range": Explanation(
+        meaning=(
+            "The fake kernel promises a range for a size that depends on data, and the real "
+            "size can be outside of it."
+        ),
+        why=(
+            "torch.compile relies on the range: it leaves out branches for empty outputs, "
+            "and where the real size is outside of it, the remaining code is wrong or raises "
+            "at run time."
+        ),
+        fix=(
+            "Promise only what holds: new_dynamic_size(min=0), which is the default, unless "
+            "the op really never returns fewer; and a max only if there is one."
+        ),
+        before="""
+count = torch.library.get_ctx().new_dynamic_size(min=2)
+""",
+        after="""
+count = torch.library.get_ctx().new_dynamic_size()  # none and one are possible
+""",
+        docs=(doc_links.REGISTER_FAKE,),
+    ),
+}
+
+CHECK = Check(
+    name="fake.data_dependent",
+    summary="sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
+    run=check_data_dependent,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "Output sizes that depend on values where the fake kernel returns a fixed size, and "
+        "sizes outside of the range that it declares: `new_dynamic_size(min=2)` is wrong if "
+        "there can be one hit or none. The op is called with other values: drawn again, all "
+        "zeros, all ones, a single one."
+    ),
+    cannot_see=(
+        "Values that are not tried. Integer tensors, which may be indices, are filled only "
+        "if the fake kernel declares that sizes depend on data."
+    ),
+    cost="many calls",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_COMPARE = """
+COMPARE = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -32,37 +32,17 @@ def compare(func, args, kwargs):
     assert promised == got, f"{func}: the fake kernel promises {promised}, the real one gives {got}"
     return result
 """
+
+
 FORWARD = (
-    _COMPARE
+    COMPARE
     + """
 
 compare(op, *inputs())
 """
 )
-BACKWARD = (
-    _COMPARE
-    + """
-
-class Comparing(torch.utils._python_dispatch.TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        own = func.namespace not in ("aten", "prims", "profiler")
-        return compare(func, args, kwargs or {}) if own else func(*args, **(kwargs or {}))
 
 
-args, kwargs = inputs()
-outputs = [
-    each for each in tree_leaves(op(*args, **kwargs))
-    if isinstance(each, torch.Tensor) and each.requires_grad
-]
-inputs_ = [
-    each for each in tree_leaves((args, kwargs))
-    if isinstance(each, torch.Tensor) and each.requires_grad
-]
-grads = [torch.ones_like(each) for each in outputs]
-with Comparing():
-    torch.autograd.grad(outputs, inputs_, grads, allow_unused=True)
-"""
-)
 _TRACE = """
 from torch.utils._pytree import tree_leaves
 

@@ -2,20 +2,17 @@
 
 A size that became a constant is a suspicion, no verdict: a correct "needs 3 channels" and a wrong
 `int(x.shape[0])` leave the same guard, and a hard-coded size leaves none. So sizes are changed, and
-the real op says what is right there.
-"""
+the real op says what is right there."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
 from ...cases.case import Case, Run
-from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
+from ...cases.fake_run import skip_if_unfakeable
 from ...cases.resize import (
     Place,
     changeable,
@@ -29,106 +26,47 @@ from ...cases.resize import (
 from ...cases.tensors import output_leaves
 from ...compat import is_data_dependent
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ..check import Check
 from . import scripts
-from .backward_calls import Call, backward_calls
-from .metadata import Compared, Reading, compare, table, worst
+from .metadata import Reading, compare
+from .real_and_fake import RAISES, SHAPE, Disagreement, RealAndFake, mismatches, worst_new
 from .specialization import Pin, Traced, fake_gradients, trace
 
-_SHAPE, _RAISES = "fake-shape-mismatch", "fake-raises"
 _HARDCODED = "fake-size-hardcoded"
+
+
 _BACKWARD_FIX = (
     "Write the backward with ops, and arithmetic on sizes, that torch can trace at symbolic sizes; "
     "the last lines of the traceback show what it cannot."
 )
 
 
-def symbolic(case: Case) -> None:
+def check_symbolic(case: Case) -> None:
     """Run the fake kernel on symbolic sizes; judge each constant, and the results at other sizes."""
     if not places(case):
         raise skip(
             "nothing-to-check", "every size is 0 or 1, and these are constants", unjudged=False
         )
     skip_if_unfakeable(case.eager)
-    trial = _first_trial(case)
-    known = frozenset(trouble.key for trouble in trial.troubles())
-    traced = trace(case, backward=trial.backward)
+    pair = _first_pair(case)
+    known = frozenset(disagreement.key for disagreement in pair.disagreements())
+    traced = trace(case, backward=pair.backward)
     _refuse_errors(case, traced)
     _compare_traced(traced, case, known, "fake-not-symbolic")
-    unsure = [pin for pin in traced.pins if not _judge(trial, pin, known)]
+    unsure = [pin for pin in traced.pins if not _judge(pair, pin, known)]
     note = f"; {unsure[0]} became a constant, and whether it must is not known" if unsure else ""
     if output_leaves(case.eager.result) != [("output", None)]:
-        _compare_second(trial, traced, known, note)
-        _compare_untied(trial, known)
+        _compare_second(pair, traced, known, note)
+        _compare_untied(pair, known)
     if unsure:
         raise skip("no-second-size", fixed_inputs(case) + note)
 
 
-@dataclass(frozen=True)
-class _Trouble:
-    """Something that fake and real disagree on.
-
-    Args:
-        key: what it is about, whatever the sizes.
-        code, text, evidence: for the finding.
-    """
-
-    key: tuple[str, str]
-    code: str
-    text: str
-    evidence: str
-
-
-class _Trial:
-    """A case run for real and on fake tensors of plain sizes.
-
-    Args:
-        backward: whether its backward is part of that.
-    """
-
-    def __init__(self, case: Case, backward: bool) -> None:
-        self.case, self.backward = case, backward
-
-    @functools.cached_property
-    def fake(self) -> FakeRun:
-        """The call on fake tensors."""
-        return fake_run(shapes_of(self.case))
-
-    @functools.cached_property
-    def _calls(self) -> list[Call] | None:
-        try:
-            return backward_calls(self.case) if self.backward else []
-        except Exception:  # the backward's own: it does not work at these sizes
-            return None
-
-    @property
-    def works(self) -> bool:
-        """Whether the real op works, and its backward."""
-        return self.case.eager.error is None and self._calls is not None
-
-    def troubles(self) -> list[_Trouble]:
-        """Where fake and real disagree, in the op and in the ops that its backward calls."""
-        name = self.case.op.name
-        if self.fake.error is not None:
-            return [_raised(name, self.fake.error)]
-        outputs = compare(self.fake.run, self.case.eager, Reading(self.fake.mode))
-        found = list(_mismatches(name, outputs))
-        for call in self._calls or ():
-            who = f"{call.op}, called by the backward of {name}:"
-            try:
-                found += _mismatches(who, call.compared(f"the backward of {name}"))
-            except CheckFailed as failure:
-                text = failure.finding.message
-                found.append(_Trouble((who, ""), _RAISES, text, failure.finding.evidence))
-            except CheckSkipped:
-                continue
-        return found
-
-
-def _first_trial(case: Case) -> _Trial:
+def _first_pair(case: Case) -> RealAndFake:
     """The case as it is, with its backward if that works on fake tensors; skips if nothing does."""
-    trial = _Trial(case, backward=False)
-    plain = trial.fake
+    pair = RealAndFake(case, backward=False)
+    plain = pair.fake
     if plain.error is not None:
         raise skip(
             "nothing-to-check",
@@ -139,21 +77,8 @@ def _first_trial(case: Case) -> _Trial:
     outputs = plain.run.differentiable_outputs
     known = all(isinstance(size, int) for _, tensor in outputs for size in tensor.shape)
     if case.requires_grad and case.op.has_autograd and outputs and known:
-        trial.backward = fake_gradients(plain) is None
-    return trial
-
-
-def _raised(who: str, error: Exception) -> _Trouble:
-    return _Trouble((who, ""), _RAISES, error_line(error), traceback_text(error))
-
-
-def _mismatches(who: str, outputs: Sequence[Compared]) -> Iterator[_Trouble]:
-    for output in outputs:
-        for row in output.wrong:
-            code, text = worst([Compared(output.name, [row])]) or ("", "")
-            yield _Trouble(
-                (f"{who} {output.name}", row.field), code, f"{who} {text}", table(outputs)
-            )
+        pair.backward = fake_gradients(plain) is None
+    return pair
 
 
 def _refuse_errors(case: Case, traced: Traced) -> None:
@@ -181,35 +106,35 @@ def _compare_traced(
         return
     reading = Reading(traced.fake.mode, bindings)
     outputs = compare(traced.fake.run, case.eager, reading)
-    for trouble in _mismatches(case.op.name, outputs):
-        if trouble.key not in known:
+    for disagreement in mismatches(case.op.name, outputs):
+        if disagreement.key not in known:
             where = f"run on symbolic sizes and read at {_sizes(case)}"
-            found = code or _code(trouble)
-            raise fail(found, f"{trouble.text}, {where}", trouble.evidence, case=case)
+            found = code or _code(disagreement)
+            raise fail(found, f"{disagreement.text}, {where}", disagreement.evidence, case=case)
 
 
-def _judge(trial: _Trial, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
+def _judge(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
     """Ask the real op whether a constant must be one.
 
     Returns:
         False if that could not be asked.
     """
-    case = trial.case
+    case = pair.case
     if not set(pin.places) & set(changeable(case)):
         return False
     for group, changed in other_sizes(case, _groups(case, pin)):
-        other = _Trial(changed, trial.backward)
+        other = RealAndFake(changed, pair.backward)
         if not other.works or not (changed_pins := set(group) & set(pin.places)):
             continue
         if not _alike(case.eager, changed.eager):
             return True  # another number of outputs, or of dims, cannot be symbolic
-        trouble = _first(other.troubles(), known)
-        if trouble is None and {place.size for place in pin.places} <= whole_numbers(case):
+        disagreement = worst_new(other.disagreements(), known)
+        if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
             return True  # a comparison of sizes with arguments, which both may have to decide
-        if trouble is None:
+        if disagreement is None:
             raise _specialised(case, pin, changed)
-        if not _excused(trial, other, known):
-            raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], trouble)
+        if not _excused(pair, other, known):
+            raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], disagreement)
         return True
     return True
 
@@ -241,21 +166,13 @@ def _kind(leaf: Any) -> Any:
     return int if type(leaf) is int else repr(leaf)
 
 
-def _first(found: Sequence[_Trouble], known: Collection[tuple[str, str]]) -> _Trouble | None:
-    """The worst trouble that was not there at the sample's own sizes."""
-    new = [trouble for trouble in found if trouble.key not in known]
-    order = (_RAISES, _SHAPE)
-    new.sort(key=lambda trouble: order.index(trouble.code) if trouble.code in order else len(order))
-    return new[0] if new else None
-
-
-def _excused(trial: _Trial, other: _Trial, known: Collection[tuple[str, str]]) -> bool:
+def _excused(pair: RealAndFake, other: RealAndFake, known: Collection[tuple[str, str]]) -> bool:
     """Whether the sizes went with an int argument: changed too, fake and real agree."""
-    tied = tied_integers(trial.case, other.case)
+    tied = tied_integers(pair.case, other.case)
     if tied is None:
         return False
-    both = _Trial(tied, trial.backward)
-    return both.works and _first(both.troubles(), known) is None
+    both = RealAndFake(tied, pair.backward)
+    return both.works and worst_new(both.disagreements(), known) is None
 
 
 def _specialised(case: Case, pin: Pin, changed: Case) -> CheckFailed:
@@ -276,15 +193,17 @@ def _positions(case: Case, pin: Pin) -> list[tuple[int, int]]:
     return [(names.index(place.argument), place.dim) for place in pin.places]
 
 
-def _disagreement(case: Case, changed: Case, place: Place, trouble: _Trouble) -> CheckFailed:
-    if trouble.code != _RAISES:
-        text = f"{trouble.text}, with {_sizes(changed)}"
-        return fail(_code(trouble), text, trouble.evidence, case=changed)
+def _disagreement(
+    case: Case, changed: Case, place: Place, disagreement: Disagreement
+) -> CheckFailed:
+    if disagreement.code != RAISES:
+        text = f"{disagreement.text}, with {_sizes(changed)}"
+        return fail(_code(disagreement), text, disagreement.evidence, case=changed)
     return fail(
         _HARDCODED,
         f"{case.op.name}: the fake kernel insists on {place}; the real one also works with "
-        f"{_sizes(changed)}, where the fake one raises {trouble.text}",
-        trouble.evidence,
+        f"{_sizes(changed)}, where the fake one raises {disagreement.text}",
+        disagreement.evidence,
         "Let the fake kernel take every size that the real kernel takes, or let the real kernel "
         "refuse the same sizes with the same error.",
         case=changed,
@@ -292,37 +211,42 @@ def _disagreement(case: Case, changed: Case, place: Place, trouble: _Trouble) ->
 
 
 def _compare_second(
-    trial: _Trial, traced: Traced, known: Collection[tuple[str, str]], note: str
+    pair: RealAndFake, traced: Traced, known: Collection[tuple[str, str]], note: str
 ) -> None:
     """Compare fake and real at other sizes: what is hard-coded is wrong there."""
     try:
-        other = _Trial(second_case(trial.case), trial.backward)
+        other = RealAndFake(second_case(pair.case), pair.backward)
     except CheckSkipped as skipped:
         raise skip(skipped.code, skipped.reason + note, unjudged=skipped.unjudged) from None
     if not other.works:
-        other = _Trial(other.case, False)
-    trouble = _first(other.troubles(), known)
-    if trouble is not None and not _excused(trial, other, known):
+        other = RealAndFake(other.case, False)
+    disagreement = worst_new(other.disagreements(), known)
+    if disagreement is not None and not _excused(pair, other, known):
         text = f"with {_sizes(other.case)}"
-        if trouble.code == _RAISES:
-            text = f"the fake kernel raises {text}, where the real one works: {trouble.text}"
-            name = trial.case.op.name
-            raise fail(_RAISES, f"{name}: {text}", trouble.evidence, case=other.case)
-        raise fail(_code(trouble), f"{trouble.text}, {text}", trouble.evidence, case=other.case)
-    if trouble is None and _same_numbers(trial.case, other.case):
+        if disagreement.code == RAISES:
+            text = f"the fake kernel raises {text}, where the real one works: {disagreement.text}"
+            name = pair.case.op.name
+            raise fail(RAISES, f"{name}: {text}", disagreement.evidence, case=other.case)
+        raise fail(
+            _code(disagreement),
+            f"{disagreement.text}, {text}",
+            disagreement.evidence,
+            case=other.case,
+        )
+    if disagreement is None and _same_numbers(pair.case, other.case):
         _compare_traced(traced, other.case, known)
 
 
-def _compare_untied(trial: _Trial, known: Collection[tuple[str, str]]) -> None:
+def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> None:
     """Compare fake and real where equal sizes are equal no longer, if the real op takes that.
 
     A fake kernel that swaps height and width is right on every square picture.
     """
-    for _, changed in other_sizes(trial.case, _dims_of_squares(trial.case)):
-        trouble = _first(_Trial(changed, False).troubles(), known)
-        if trouble is not None and trouble.code != _RAISES:
-            text = f"{trouble.text}, with {_sizes(changed)}"
-            raise fail(trouble.code, text, trouble.evidence, case=changed)
+    for _, changed in other_sizes(pair.case, _dims_of_squares(pair.case)):
+        disagreement = worst_new(RealAndFake(changed, False).disagreements(), known)
+        if disagreement is not None and disagreement.code != RAISES:
+            text = f"{disagreement.text}, with {_sizes(changed)}"
+            raise fail(disagreement.code, text, disagreement.evidence, case=changed)
 
 
 def _dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
@@ -342,8 +266,8 @@ def _dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
     return groups
 
 
-def _code(trouble: _Trouble) -> str:
-    return _HARDCODED if trouble.code == _SHAPE else trouble.code
+def _code(disagreement: Disagreement) -> str:
+    return _HARDCODED if disagreement.code == SHAPE else disagreement.code
 
 
 def _same_numbers(one: Case, other: Case) -> bool:
@@ -360,3 +284,97 @@ def _sizes(case: Case) -> str:
     return ", ".join(
         f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
     )
+
+
+FINDINGS = {
+    "fake-size-hardcoded": Explanation(
+        meaning=(
+            "The fake kernel returns a size taken from the example instead of computing it "
+            "from its inputs."
+        ),
+        why="It is right at this size and wrong at every other: a batch of another size breaks.",
+        fix="Compute the size from the inputs' shapes: x.shape[0], not the number it has today.",
+        before="""
+@embed.register_fake
+def _(x, table):
+    return table.new_empty(32, 64)
+""",
+        after="""
+@embed.register_fake
+def _(x, table):
+    return table.new_empty(x.shape[0], table.shape[1])
+""",
+        docs=(doc_links.REGISTER_FAKE, doc_links.DYNAMIC_SHAPES),
+        follows=("fake-shape-mismatch",),
+    ),
+    "fake-size-specialized": Explanation(
+        meaning=(
+            "The fake kernel turns a symbolic size into a constant although the op works at "
+            "other sizes: torch.compile then recompiles for each size, and torch.export "
+            "rejects a dynamic dimension."
+        ),
+        why=(
+            "Models whose batch or sequence length varies compile again and again, until "
+            "dynamo's recompile limit is reached and the rest runs uncompiled."
+        ),
+        fix=(
+            "Leave sizes symbolic in the fake kernel: no int(x.shape[i]), no comparison with "
+            "the example's size, no torch.Size -> list of numbers; use the SymInt as it is."
+        ),
+        before="""
+@pad.register_fake
+def _(x, by):
+    return x.new_empty(int(x.shape[0]) + by)
+""",
+        after="""
+@pad.register_fake
+def _(x, by):
+    return x.new_empty(x.shape[0] + by)
+""",
+        docs=(doc_links.DYNAMIC_SHAPES, doc_links.EXPORT),
+    ),
+    "fake-not-symbolic": Explanation(
+        meaning="The fake kernel works on plain sizes and raises on symbolic ones.",
+        why=(
+            "torch.compile makes sizes symbolic as soon as it sees a second one, and "
+            "torch.export for every dynamic dimension: both then fail inside the fake "
+            "kernel."
+        ),
+        fix=(
+            "Write the fake kernel with operations that SymInt has: arithmetic, comparison, "
+            "torch.sym_max, new_empty; not int(), range(), math.* or numpy on sizes."
+        ),
+        before="""
+@halve.register_fake
+def _(x):
+    return x.new_empty(math.ceil(x.shape[0] / 2))
+""",
+        after="""
+@halve.register_fake
+def _(x):
+    return x.new_empty((x.shape[0] + 1) // 2)
+""",
+        docs=(doc_links.DYNAMIC_SHAPES, doc_links.REGISTER_FAKE),
+        follows=("fake-raises", "fake-missing"),
+    ),
+}
+
+CHECK = Check(
+    name="fake.symbolic",
+    summary="the fake kernel works at symbolic sizes, and turns none of them into a constant",
+    run=check_symbolic,
+    variants=("layout", "dtype", "arguments"),
+    repro=scripts.FORWARD,
+    findings=FINDINGS,
+    catches=(
+        "With symbolic sizes: a fake kernel that raises, returns a hard-coded size, or turns "
+        "a size into a constant. A constant is a suspicion; it is a finding only if the real "
+        "op works at another size."
+    ),
+    cannot_see=(
+        "Sizes 0 and 1, which are constants to a compiler. Inputs that cannot be drawn at "
+        "another size (real tensors) leave the second half unjudged: a skip, "
+        "`no-second-size`."
+    ),
+    cost="many calls",
+)

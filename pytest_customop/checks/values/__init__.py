@@ -1,1 +1,6 @@
-"""The family `values`: what the op returns and writes to, call after call."""
+"""What the op returns and writes in eager mode.
+
+None of these checks needs a compiler. They also try inputs other than the sample's; an op that raises a
+Python error for one of them is no finding. Results for the same memory layout are compared exactly (a NaN
+equals a NaN), those for other layouts up to rounding.
+"""

@@ -1,4 +1,4 @@
-"""`values.aliasing`: outputs have memory of their own; `values.same_tensor`: arguments need not."""
+"""`values.aliasing`: outputs have memory of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from ... import compat
-from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
 from ...cases.tensors import base_name, leaves
-from ...findings import CheckFailed, fail, skip
-from .memory.calls import CALL, Caller, differ, expression, results, skip_if_random, skip_if_silent
-from .memory.perturb import changeable
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
+from .memory.calls import Caller, expression
 from .memory.placement import movable, placements
 from .memory.storage import share_memory
 from .memory.trial import Tried, moved_to
@@ -22,7 +21,7 @@ from .memory.trial import Tried, moved_to
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def aliasing(case: Case) -> None:
+def check_aliasing(case: Case) -> None:
     """Look for memory that an output shares with an argument or with another output."""
     calls = Caller(case)
     if not case.eager.outputs:
@@ -135,55 +134,6 @@ def _same_set(output: Any, argument: Any) -> bool:
     return anything or bool(mine & theirs)
 
 
-def same_tensor(case: Case) -> None:
-    """Compare the op on one tensor in two places with the op on that tensor and a copy of it."""
-    calls = Caller(case)
-    skip_if_silent(case)
-    skip_if_random(case)
-    pairs = _pairs(case)
-    if not pairs:
-        reason = "no two floating-point arguments have one shape and dtype"
-        raise skip("nothing-to-check", reason, unjudged=False)
-    for first, second in pairs:
-        expected, got = (
-            calls(_twice(case.inputs(), first, second, copy=copy)) for copy in (True, False)
-        )
-        if got.error is not None or expected.error is not None:
-            continue
-        wrong = differ(results(got), results(expected), case)
-        again = calls(_twice(case.inputs(), first, second, copy=True))
-        if wrong is None or again.error or differ(results(again), results(expected), case):
-            continue
-        one, other = expression(case, first), expression(case, second)
-        raise fail(
-            "same-tensor-result",
-            f"{case.op.name}: with one tensor as {first} and {second} it gives other values than "
-            f"with a copy of it as {second}: {wrong}",
-            repro=CALL + _SAME.format(one=one, other=other),
-        )
-
-
-def _pairs(case: Case) -> list[tuple[str, str]]:
-    """The arguments that may be one tensor: nothing else than values tells them apart."""
-    arguments = case.inputs()
-    free = [
-        (name, one) for name, one in changeable(arguments) if base_name(name) not in case.op.mutated
-    ]
-    return [
-        (name, other)
-        for (name, one), (other, two) in itertools.combinations(free[:6], 2)
-        if one.shape == two.shape and one.dtype == two.dtype and one.device == two.device
-    ]
-
-
-def _twice(arguments: Arguments, first: str, second: str, *, copy: bool) -> Arguments:
-    tensors = dict(arguments.tensors())
-    one = tensors[first]
-    again = one.detach().clone().requires_grad_(one.requires_grad) if copy else one
-    names = iter(tensors)
-    return arguments.map(lambda tensor: again if next(names) == second else tensor)
-
-
 _ALIASING = """
 from torch.utils._pytree import tree_leaves
 {lay_out}
@@ -203,12 +153,68 @@ for index, output in enumerate(outputs):
         (low, high), (start, end) = span(output), span(other)
         assert high <= start or end <= low, "an output shares memory"
 """
-_SAME = """
 
-args, kwargs = inputs()
-args = list(args)
-{other} = {one}.detach().clone()
-expected = call(args, kwargs)
-{other} = {one}
-torch.testing.assert_close(call(args, kwargs), expected, rtol=1e-3, atol=1e-5, equal_nan=True)
-"""
+
+FINDINGS = {
+    "undeclared-alias": Explanation(
+        meaning=(
+            "The op returns memory that it shares with an argument or with another output, "
+            "and its schema does not say so."
+        ),
+        why=(
+            "An in-place op on the result changes the input as well. Compiled code assumes "
+            "separate memory and gives other numbers than eager mode."
+        ),
+        fix="Return a copy: end the kernel with .clone().",
+        before="""
+@torch.library.custom_op("mylib::flat", mutates_args=())
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(-1)              # a view of x, if x is contiguous
+""",
+        after="""
+@torch.library.custom_op("mylib::flat", mutates_args=())
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(-1).clone()
+""",
+        docs=(
+            doc_links.CUSTOM_OP,
+            doc_links.TENSOR_VIEWS,
+        ),
+    ),
+    "outputs-share-memory": Explanation(
+        meaning="Two outputs, or two elements of a returned list, share memory.",
+        why=(
+            "The schema says that every output is fresh. An in-place operation on one "
+            "changes the other, in eager mode and not in compiled code."
+        ),
+        fix="Return tensors of their own: [part.clone() for part in parts], not one tensor twice.",
+        before="""
+y = x * 2
+return [y, y]
+""",
+        after="""
+y = x * 2
+return [y, y.clone()]
+""",
+        docs=(
+            doc_links.LIBRARY,
+            doc_links.PYTHON_CUSTOM_OPS,
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="values.aliasing",
+    summary="outputs share no memory with arguments or each other, in any layout and dtype",
+    run=check_aliasing,
+    variants=("shape", "values", "positions", "arguments"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "An output, or an element of a returned list, that shares memory with an argument or "
+        "another output without a declaration in the schema: in several layouts and dtypes, "
+        "because `.contiguous()` and `.to()` copy in some and not in others."
+    ),
+    cannot_see="Native kernels are not tried in narrower dtypes than the sample's.",
+    cost="many calls",
+)

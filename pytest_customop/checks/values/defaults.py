@@ -1,4 +1,4 @@
-"""`values.defaults`: the kernels' defaults are the schema's."""
+"""`values.defaults`: the defaults of the kernels are those of the schema."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from ... import compat
 from ...cases.case import Case
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
 
 
-def defaults(case: Case) -> None:
+def check_defaults(case: Case) -> None:
     """Compare the defaults in the signatures of Python kernels with those of the schema.
 
     torch leaves out arguments that equal the schema's default when it calls a Python kernel, so that
@@ -79,6 +80,8 @@ def _agree(own: Any, default: Any) -> bool:
 _REAL = """
 kernel = torch._library.custom_ops.OPDEFS[op._schema.name]._init_fn
 """
+
+
 _FAKE = """
 definition = torch._library.custom_ops.OPDEFS.get(op._schema.name)
 if definition is None:
@@ -88,9 +91,56 @@ if definition is None:
 else:
     kernel = definition._abstract_fn
 """
+
+
 _SCRIPT = """
 import inspect
 {kernel}
 own = inspect.signature(kernel).parameters[{name!r}].default
 assert own == {default!r}, f"the kernel's own default is {{own}}"
 """
+
+
+FINDINGS = {
+    "default-differs": Explanation(
+        meaning=(
+            "A Python kernel, or the fake kernel, has another default for an argument than "
+            "the schema, or none."
+        ),
+        why=(
+            "torch leaves out trailing arguments that equal the schema's default when it "
+            "calls a Python kernel, even if the caller gave them. The kernel's own default "
+            "then decides, without an error."
+        ),
+        fix="Give the kernel's parameter the default that the schema has.",
+        before="""
+lib.define("scale(Tensor x, float factor=0.5) -> Tensor")
+def scale_fake(x, factor):
+    return torch.empty_like(x)
+""",
+        after="""
+lib.define("scale(Tensor x, float factor=0.5) -> Tensor")
+def scale_fake(x, factor=0.5):
+    return torch.empty_like(x)
+""",
+        docs=(doc_links.LIBRARY,),
+    ),
+}
+
+CHECK = Check(
+    name="values.defaults",
+    summary="the kernels' own defaults are those of the schema",
+    run=check_defaults,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "A default in the signature of a Python kernel or of the fake kernel that differs "
+        "from the schema's. torch leaves out arguments that equal the schema's default when "
+        "it calls a Python kernel, so the kernel's own default decides, or the call raises."
+    ),
+    cannot_see=(
+        "Kernels registered by `Library.impl`: torch does not say which function that was, "
+        "so of such ops only the fake kernel is looked at."
+    ),
+    cost="nothing",
+)

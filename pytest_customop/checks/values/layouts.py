@@ -1,4 +1,4 @@
-"""`values.layouts`: the results depend on values, not on where in memory they lie."""
+"""`values.layouts`: the results do not depend on the memory layout of the arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ...cases.case import Case
 from ...cases.guarded import LAY_OUT
 from ...cases.tensors import difference, is_plain, largest_magnitude, readable
 from ...core import rng
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
 from .memory.calls import (
     CALL,
     Caller,
@@ -30,10 +31,12 @@ from .memory.placement import Moved, bits, contiguous, movable, placements
 # By how much of the largest result the results may differ: sums taken in another order round
 # otherwise, elements read from the wrong place are off by far more.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
+
+
 _SHARE, _COARSE = 1e-3, 0.25
 
 
-def layouts(case: Case) -> None:
+def check_layouts(case: Case) -> None:
     """Compare the results for other memory layouts with those for contiguous memory."""
     calls = Caller(case)
     skip_if_silent(case)
@@ -170,3 +173,61 @@ expected, got = call(*same), call(args, kwargs)
 for mine, theirs in zip(got, expected):
     torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5, equal_nan=True)
 """
+
+
+FINDINGS = {
+    "layout-dependent-result": Explanation(
+        meaning=(
+            "For the same values in another memory layout (other strides, an offset, "
+            "padding, stride 0, a conjugate bit) the op gives other results, or writes them "
+            "elsewhere."
+        ),
+        why=(
+            "Slices, transposes and channels_last reach the op from ordinary code, and "
+            "torch.compile chooses layouts by itself: the op then computes on the wrong "
+            "elements."
+        ),
+        fix=(
+            "Start the kernel with x = x.contiguous() (and copy_ back what is written), "
+            "address elements by strides and storage_offset(), or raise for layouts that it "
+            "cannot take."
+        ),
+        before="""
+flat = torch.frombuffer(memory_of(x), dtype=x.dtype)  # assumes contiguous
+""",
+        after="""
+x = x.contiguous()
+flat = torch.frombuffer(memory_of(x), dtype=x.dtype)
+""",
+        docs=(
+            doc_links.TENSOR_VIEWS,
+            doc_links.TENSOR_ATTRIBUTES,
+        ),
+        follows=(
+            "stale-result",
+            "uninitialized-output",
+            "write-outside-elements",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="values.layouts",
+    summary="the results do not depend on strides, offsets, padding, conjugate or negative bits",
+    run=check_layouts,
+    findings=FINDINGS,
+    catches=(
+        "Other results for arguments that are transposed, strided, row-padded (the padding "
+        "holds NaN), at a storage offset, expanded with stride 0, channels_last, or that "
+        "carry a conjugate or negative bit: all arguments together and each alone. Arguments "
+        "that are written to get the same values in every layout. In a case of a layout "
+        "other than contiguous, only that layout is compared with the contiguous one."
+    ),
+    cannot_see=(
+        "Native kernels get only offsets and rows that are multiples of 64 bytes, because a "
+        "misaligned access can end the process. Ops whose outputs depend on strides by "
+        "definition (`as_strided`) fail: leave the check out with "
+        '`checks=["-values.layouts"]`.'
+    ),
+    cost="many calls",
+)

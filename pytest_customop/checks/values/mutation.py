@@ -1,4 +1,4 @@
-"""`values.mutation`: the op writes to what its schema declares, all of it, and to nothing else."""
+"""`values.mutation`: the op writes to what its schema declares, and to nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import base_name, is_plain
 from ...declare.layouts import OFFSET, MemoryLayout
-from ...findings import CheckFailed, fail, skip
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
 from .memory.calls import Caller, expression, plain_arguments, with_argument
 from .memory.perturb import EXTREMES, changeable, write
 from .memory.placement import LAYOUTS, rearrange
@@ -19,7 +20,7 @@ from .memory.storage import Snapshot, Write
 from .memory.trial import Tried, moved_to
 
 
-def mutation(case: Case) -> None:
+def check_mutation(case: Case) -> None:
     """Compare every byte of the arguments' storages before and after calls of the op."""
     calls = Caller(case)
     if not case.inputs().tensors():
@@ -182,6 +183,8 @@ args, kwargs = inputs()
 args = list(args)
 {lines}
 """
+
+
 _RAW = """
 def raw(t):
     storage = t.untyped_storage()
@@ -190,6 +193,8 @@ def raw(t):
     )
 
 """
+
+
 _BYTES = (
     _RAW
     + """
@@ -203,6 +208,8 @@ op(*args, **kwargs)
 assert state({one}) == before, "the argument changed"
 """
 )
+
+
 _OUTSIDE = (
     _RAW
     + """
@@ -215,11 +222,15 @@ op(*args, **kwargs)
 assert raw(t)[: len(mine)][~mine].tolist() == before, "bytes outside of the elements changed"
 """
 )
+
+
 _VERSION = """
 before = {one}._version
 op(*args, **kwargs)
 assert {one}._version {sign} before, "version counter"
 """
+
+
 _MISSING = """
 args, kwargs = inputs()
 args = list(args)
@@ -227,3 +238,134 @@ before = {one}.detach().clone()
 op(*args, **kwargs)
 assert not torch.equal({one}, before), "nothing was written"
 """
+
+
+FINDINGS = {
+    "undeclared-mutation": Explanation(
+        meaning="The op writes to an argument that its schema does not declare as mutated.",
+        why=(
+            "Autograd and the compiler trust the schema: saved tensors become stale without "
+            "an error, and compiled code reorders or drops the write."
+        ),
+        fix=(
+            "Name the argument in mutates_args= (or write Tensor(a!) in the schema), or copy "
+            "it before writing."
+        ),
+        before="""
+@torch.library.custom_op("mylib::center", mutates_args=())
+def center(x: Tensor, mean: Tensor) -> Tensor:
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return x - mean
+""",
+        after="""
+@torch.library.custom_op("mylib::center", mutates_args={"mean"})
+def center(x: Tensor, mean: Tensor) -> Tensor:
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return x - mean
+""",
+        docs=(
+            doc_links.CUSTOM_OP,
+            doc_links.OPCHECK,
+        ),
+    ),
+    "write-outside-elements": Explanation(
+        meaning=(
+            "The op writes to memory of an argument's storage outside the argument's "
+            "elements: before them, after them, or between its rows."
+        ),
+        why=(
+            "A view's storage belongs to other tensors too: writing past a slice changes the "
+            "rest of the batch. On the last tensor of a storage it corrupts the heap."
+        ),
+        fix=(
+            "Address elements by the tensor's strides, or copy to a contiguous tensor, "
+            "compute, and copy_ back; stop at numel(), not at the end of the storage."
+        ),
+        before="""
+flat = out.as_strided((out.numel(),), (1,))
+flat.copy_(result.flatten())
+""",
+        after="""
+out.copy_(result)
+""",
+        docs=(doc_links.TENSOR_VIEWS,),
+    ),
+    "mutation-missing": Explanation(
+        meaning=(
+            "The schema declares that an argument is written to, and the op leaves it as it was."
+        ),
+        why=(
+            "Callers wait for a result that never comes; and torch.compile copies the "
+            "argument around the call and orders other ops after it."
+        ),
+        fix=(
+            "Write into the argument (x.copy_(result), not x = result); or take it out of "
+            "mutates_args= (or the (a!) out of the schema)."
+        ),
+        before="""
+@torch.library.custom_op("my::scale_", mutates_args={"x"})
+def scale_(x: Tensor, factor: float) -> None:
+    x = x * factor
+""",
+        after="""
+@torch.library.custom_op("my::scale_", mutates_args={"x"})
+def scale_(x: Tensor, factor: float) -> None:
+    x.mul_(factor)
+""",
+        docs=(
+            doc_links.LIBRARY,
+            doc_links.PYTHON_CUSTOM_OPS,
+        ),
+    ),
+    "version-not-bumped": Explanation(
+        meaning=(
+            "The op writes to an argument through raw memory (a pointer, numpy, .data), and "
+            "the argument's version counter does not move."
+        ),
+        why=(
+            "Autograd detects a changed saved tensor by its version. Without it, the "
+            "backward of an earlier op computes with the new values, without an error."
+        ),
+        fix=(
+            "Call torch.autograd.graph.increment_version(x) after the write (in C++ "
+            "torch::autograd::increment_version), or define the op with "
+            "torch.library.custom_op and mutates_args=, which does so."
+        ),
+        before="""
+lib.impl("scale_", lambda x: x.numpy().__imul__(2) and None, "CPU")
+""",
+        after="""
+def scale_(x):
+    x.numpy()[...] *= 2
+    torch.autograd.graph.increment_version(x)
+lib.impl("scale_", scale_, "CPU")
+""",
+        docs=(
+            doc_links.AUTOGRAD,
+            doc_links.AUTOGRAD_NOTES,
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="values.mutation",
+    summary="the op writes to what its schema declares and to nothing else, byte by byte",
+    run=check_mutation,
+    variants=("shape", "values", "positions", "arguments"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Every byte of the arguments' storages that changes without a declaration in the "
+        "schema, guard zones before and after and gaps between rows included. A write that "
+        "was undone shows in the version counter; one that changes only the sign of zero or "
+        "the bits of a NaN shows in the bytes. Other layouts, extreme values and flipped "
+        "bools are tried, to get into branches. Declared arguments must be written to in "
+        "some of these calls, and their version counter must move."
+    ),
+    cannot_see=(
+        "A raw write that is undone, or one in a branch that none of these inputs takes. A "
+        "declared write that may be conditional (on an `int`, a `str`, an optional that is "
+        "None, zeros that may be a lock) is never reported as missing."
+    ),
+    cost="many calls",
+)

@@ -1,4 +1,4 @@
-"""`values.repeat`: the op called again gives what it gave, and leaves what it gave alone."""
+"""`values.repeat`: a further call gives the same values, and leaves earlier outputs alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
 from ...core.tracebacks import error_line
-from ...findings import CheckFailed, fail, skip
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
 from .memory.calls import CALL, Caller, Leaves, differ, frozen, results, skip_if_silent
 from .memory.perturb import OTHERS, Change, same_places, write_all
 from .memory.storage import share_memory
 
 
-def repeat(case: Case) -> None:
+def check_repeat(case: Case) -> None:
     """Call the op on equal inputs, on other values, and on inputs whose values were replaced."""
     calls = Caller(case)
     skip_if_silent(case)
@@ -120,6 +121,8 @@ first, second = call(*inputs()), call(*inputs())
 torch.testing.assert_close(second, first, rtol=0, atol=0, equal_nan=True)
 """
 )
+
+
 _REUSED = """
 from torch.utils._pytree import tree_leaves
 
@@ -132,6 +135,8 @@ for _ in range(4):
         assert each.data_ptr() not in places, "it lies where an earlier output lies"
     held += [each for each in outputs if each.numel()]
 """
+
+
 _STALE = """
 
 args, kwargs = inputs()
@@ -145,3 +150,110 @@ torch.testing.assert_close(
     call(args, kwargs), call(*changed()), rtol=1e-3, atol=1e-5, equal_nan=True
 )
 """
+
+
+FINDINGS = {
+    "outputs-not-repeatable": Explanation(
+        meaning="Called twice with equal inputs, the op gives different values.",
+        why=(
+            "Without the tag torch may run the op twice in place of keeping its result "
+            "(activation checkpointing, recomputation in torch.compile), or once in place of "
+            "twice. Gradients are then those of another forward."
+        ),
+        fix=(
+            "Compute from the arguments alone: no counter, clock or cache in the kernel. If "
+            "the order of additions varies (atomics), or random numbers are wanted, define "
+            "the op with tags=(torch.Tag.nondeterministic_seeded,)."
+        ),
+        before="""
+_calls = 0
+@torch.library.custom_op("my::noise", mutates_args=())
+def noise(x: Tensor) -> Tensor:
+    global _calls
+    _calls += 1
+    return x + _calls
+""",
+        after="""
+@torch.library.custom_op("my::noise", mutates_args=())
+def noise(x: Tensor, step: int) -> Tensor:
+    return x + step
+""",
+        docs=(
+            doc_links.RANDOMNESS,
+            doc_links.LIBRARY,
+        ),
+        follows=(
+            "rng-undeclared",
+            "rng-reseeded",
+            "uninitialized-output",
+            "output-memory-reused",
+        ),
+    ),
+    "output-memory-reused": Explanation(
+        meaning=(
+            "An output lies in memory that the op uses again: a later call overwrites it, or "
+            "returns the same memory."
+        ),
+        why=(
+            "Code that keeps an output (autograd does, for the backward) finds the values of "
+            "a later call in it. Loops, recurrent networks and multi-stream code break "
+            "silently."
+        ),
+        fix="Allocate every output anew, or return workspace.clone().",
+        before="""
+out = _workspace[: x.numel()]
+torch.mul(x.flatten(), 2, out=out)
+return out
+""",
+        after="""
+out = x.new_empty(x.numel())
+torch.mul(x.flatten(), 2, out=out)
+return out
+""",
+        docs=(
+            doc_links.LIBRARY,
+            doc_links.PYTHON_CUSTOM_OPS,
+        ),
+    ),
+    "stale-result": Explanation(
+        meaning=(
+            "After an input was changed in place, the op still gives the result for its old values."
+        ),
+        why=(
+            "An optimizer changes weights in place; the op then computes with the weights of "
+            "the first step. The address of a freed tensor is also given to later ones."
+        ),
+        fix=(
+            "Do not cache results by data pointer or id(): both stay the same through an "
+            "in-place change and are given to other tensors later. Prepare in an op of its "
+            "own, and pass what it returns as an argument."
+        ),
+        before="""
+key = weight.data_ptr()
+if key not in _packed:
+    _packed[key] = pack(weight)
+return x @ _packed[key]
+""",
+        after="""
+return x @ pack(weight)
+""",
+        docs=(doc_links.LIBRARY,),
+    ),
+}
+
+CHECK = Check(
+    name="values.repeat",
+    summary="a further call gives the same values, also after inputs changed in place",
+    run=check_repeat,
+    findings=FINDINGS,
+    catches=(
+        "A second call with equal inputs that gives other values, bit by bit, with random "
+        "streams and generators starting from the same state. For an op tagged as "
+        "nondeterministic the tolerances apply, and a difference is a skip. An output that "
+        "is kept and lies in memory that a later call uses, or changes by a later call on "
+        "other values. A cache by address: inputs that are changed in place must give what "
+        "fresh inputs with these values give."
+    ),
+    cannot_see="A cache by shape, and a rotation of more workspaces than the check makes calls.",
+    cost="calls",
+)

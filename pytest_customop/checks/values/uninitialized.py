@@ -1,4 +1,4 @@
-"""`values.uninitialized`: no memory that nobody wrote to shows in the results."""
+"""`values.uninitialized`: the results do not depend on what fresh memory held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
 from ...core.wording import first_line
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
 from .memory.calls import CALL, Caller, differ, results, skip_if_random, skip_if_silent
 from .memory.perturb import EXTREMES, changeable
 from .memory.poison import filled
@@ -32,7 +33,7 @@ class _Inputs:
     script: str
 
 
-def uninitialized(case: Case) -> None:
+def check_uninitialized(case: Case) -> None:
     """Call the op with fresh memory filled in two ways."""
     calls = Caller(case)
     skip_if_silent(case)
@@ -131,8 +132,54 @@ first = with_fresh_memory(0xA5, True)
 second = with_fresh_memory(0x3C, False)
 torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
 """
+
+
 _BLOCKS = """    import numpy
 
     for size in {sizes}:
         [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
 """
+
+
+FINDINGS = {
+    "uninitialized-output": Explanation(
+        meaning="The op returns, or computes with, memory that it allocated and never wrote to.",
+        why=(
+            "The values are whatever the memory held before: right in a fresh process, where "
+            "the system hands out zeros, and wrong later."
+        ),
+        fix=(
+            "Write every element of what torch.empty, new_empty or numpy.empty gives, also "
+            "where a mask is off, a value is NaN or a row is left over; or allocate zeros."
+        ),
+        before="""
+out = torch.empty_like(x)
+out[x > 0] = x[x > 0].sqrt()
+return out
+""",
+        after="""
+out = torch.zeros_like(x)
+out[x > 0] = x[x > 0].sqrt()
+return out
+""",
+        docs=(
+            doc_links.DETERMINISTIC,
+            doc_links.EMPTY,
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="values.uninitialized",
+    summary="the results do not depend on what fresh memory held",
+    run=check_uninitialized,
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Results that depend on what fresh memory held: torch's is filled with NaN "
+        "(`fill_uninitialized_memory`), and blocks that numpy and C are about to hand out "
+        "with two different bytes; also with NaN and infinity among the inputs."
+    ),
+    cannot_see="Blocks of numpy and C above 1 MB are not filled.",
+    cost="many calls",
+)

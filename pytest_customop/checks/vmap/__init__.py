@@ -1,1 +1,1 @@
-"""The family `vmap`: the op under `torch.func.vmap`."""
+"""The op under `torch.vmap`, compared with a loop over the batch."""

@@ -1,8 +1,7 @@
-"""`opcheck.*`: torch's own four utilities, each an item, their failures dug out to the cause."""
+"""Run one of torch's four utilities, and skip where its success means nothing."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_run, kernel_failure
 from ...findings import skip
-from ..check import Check
 from ..compile.errors import compiler_session
 from .errors import read_failure
 
@@ -19,7 +17,7 @@ from .errors import read_failure
 _PASSED_OVER = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
 
 
-def _utility(case: Case, name: str) -> None:
+def run_utility(case: Case, name: str) -> None:
     _refuse_nothing(case, name)
     arguments = case.inputs()
     try:
@@ -86,22 +84,6 @@ def _refuse_unseen_fake(case: Case) -> None:
         raise kernel_failure(case.op.name, fake.error)
 
 
-_SUMMARIES = {
-    "test_aot_dispatch_dynamic": "torch's own: traced with symbolic sizes, the op gives what it gave",
-    "test_autograd_registration": "torch's own: gradients come from a kernel at an autograd key",
-    "test_faketensor": "torch's own: the fake kernel returns the metadata of the real one",
-    "test_schema": "torch's own: the op writes to and returns what its schema declares",
-}
-
-CHECKS = [
-    Check(
-        name=f"opcheck.{name}",
-        summary=summary,
-        run=partial(_utility, name=name),
-        gradients=True if name == "test_autograd_registration" else None,
-        runs_without_autograd=name == "test_autograd_registration",
-        variants=(),  # fake.forward, values.* and compile.* compare the same there
-        repro=f"args, kwargs = inputs()\ntorch.library.opcheck(op, args, kwargs, test_utils={name!r})",
-    )
-    for name, summary in _SUMMARIES.items()
-]
+def script(name: str) -> str:
+    """The lines of a script that call one utility."""
+    return f"args, kwargs = inputs()\ntorch.library.opcheck(op, args, kwargs, test_utils={name!r})"

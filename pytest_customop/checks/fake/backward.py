@@ -1,36 +1,21 @@
-"""Fake kernels beside real ones: of the op, of the ops its backward calls, at symbolic sizes."""
+"""`fake.backward`: the ops that a backward calls have fake kernels like their real ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...cases.case import Case, gradients
-from ...cases.fake_run import FakeRun, fake_run, kernel_failure, shapes_of, skip_if_unfakeable
+from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...compat import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, traceback_text
-from ...declare.variant import KINDS
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from .backward_calls import Call, backward_calls
-from .metadata import Compared, Reading, compare, table, worst
-from .scripts import BACKWARD, FORWARD, traced
-from .symbolic import symbolic
+from .metadata import Compared, table, worst
+from .scripts import COMPARE, traced
 
 
-def forward(case: Case) -> None:
-    """Compare the outputs of the fake kernel with those of the real one, field by field."""
-    skip_if_unfakeable(case.eager)
-    fake = fake_run(shapes_of(case))
-    if fake.error is not None:
-        raise kernel_failure(case.op.name, fake.error)
-    outputs = compare(fake.run, case.eager, Reading(fake.mode))
-    found = worst(outputs)
-    if found:
-        code, text = found
-        raise fail(code, f"{case.op.name} {text}", table(outputs))
-
-
-def backward(case: Case) -> None:
+def check_backward(case: Case) -> None:
     """Compare the same for every custom op that the backward calls; then fake the backward."""
     if not case.eager.differentiable_outputs:
         raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
@@ -104,30 +89,48 @@ def _same_outputs(fake: FakeRun, case: Case) -> bool:
     )
 
 
-CHECKS = [
-    Check(
-        "fake.backward",
-        "every op that the backward calls returns what its fake kernel says",
-        backward,
-        gradients=True,
-        needs_autograd=True,
-        repro=BACKWARD,
-        variants=("layout", "shape", "dtype", "positions", "arguments", "gradients", "alias"),
-        cheap=True,
-    ),
-    Check(
-        "fake.forward",
-        "the op returns what its fake kernel says: shape, strides, dtype, device, layout, memory",
-        forward,
-        repro=FORWARD,
-        variants=KINDS,
-        cheap=True,
-    ),
-    Check(
-        "fake.symbolic",
-        "the fake kernel works at symbolic sizes, and turns none of them into a constant",
-        symbolic,
-        repro=FORWARD,
-        variants=("layout", "dtype", "arguments"),
-    ),
+_SCRIPT = (
+    COMPARE
+    + """
+
+class Comparing(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        own = func.namespace not in ("aten", "prims", "profiler")
+        return compare(func, args, kwargs or {}) if own else func(*args, **(kwargs or {}))
+
+
+args, kwargs = inputs()
+outputs = [
+    each for each in tree_leaves(op(*args, **kwargs))
+    if isinstance(each, torch.Tensor) and each.requires_grad
 ]
+inputs_ = [
+    each for each in tree_leaves((args, kwargs))
+    if isinstance(each, torch.Tensor) and each.requires_grad
+]
+grads = [torch.ones_like(each) for each in outputs]
+with Comparing():
+    torch.autograd.grad(outputs, inputs_, grads, allow_unused=True)
+"""
+)
+
+
+CHECK = Check(
+    name="fake.backward",
+    summary="every op that the backward calls returns what its fake kernel says",
+    run=check_backward,
+    gradients=True,
+    needs_autograd=True,
+    variants=("layout", "shape", "dtype", "positions", "arguments", "gradients", "alias"),
+    cheap=True,
+    repro=_SCRIPT,
+    catches=(
+        "What `fake.forward` finds, for every op that is not torch's own and that the "
+        "backward calls, on the arguments that the backward really gives it. A fake kernel "
+        "that is wrong there breaks `torch.compile` of a training step although the op "
+        "itself looks right. Also a backward that works on real tensors and raises on fake "
+        "ones."
+    ),
+    cannot_see="Ops that the backward calls only for other inputs, or under `create_graph=True`.",
+    cost="calls",
+)

@@ -1,8 +1,4 @@
-"""`export.roundtrip`: torch.export of a module that calls the op; run, lowered, saved and loaded.
-
-Opt-in: it costs several opchecks, and what it finds beyond `compile.*` are ops that take another way
-while they are exported.
-"""
+"""`export.roundtrip`: `torch.export` of a module that calls the op; run, lowered, saved and loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from ...cases.case import Case
 from ...cases.fake_contract import data_dependent
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, raised_by_author, root_cause, traceback_text
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..compile.errors import compiler_session
 
@@ -170,13 +166,54 @@ for each in (program, program.run_decompositions()):
     torch.testing.assert_close(got, due, equal_nan=True)
 """
 
-CHECKS = [
-    Check(
-        "export.roundtrip",
-        "torch.export's program, run, lowered, and saved and loaded, gives what eager mode gives",
-        check_roundtrip,
-        gradients=False,
-        default=False,
-        variants=("arguments",),
-    )
-]
+
+FINDINGS = {
+    "export-mismatch": Explanation(
+        meaning=(
+            "The program that torch.export makes of the op gives other results or metadata "
+            "than the op in eager mode, or it cannot be made because the op's own code "
+            "raises."
+        ),
+        why=(
+            "The exported program is what gets deployed, and it differs from what was "
+            "trained and tested."
+        ),
+        fix=(
+            "Behave the same while exporting: no torch.compiler.is_exporting() that changes "
+            "the result, in the kernel, the fake kernel or a Python implementation."
+        ),
+        before="""
+def kernel(x):
+    if torch.compiler.is_exporting():
+        return x * torch.sigmoid(1.7 * x)  # the same, nearly
+    return torch.nn.functional.gelu(x)
+""",
+        after="""
+def kernel(x):
+    return torch.nn.functional.gelu(x)
+""",
+        docs=(doc_links.EXPORT,),
+        follows=("fake-raises", "fake-missing", "fake-shape-mismatch", "fake-dtype-mismatch"),
+    ),
+}
+
+CHECK = Check(
+    name="export.roundtrip",
+    summary="torch.export's program, run, lowered, and saved and loaded, gives what eager mode gives",
+    run=check_roundtrip,
+    gradients=False,
+    default=False,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "`torch.export.export` of a module that calls the op: the program as it is, lowered "
+        "by `run_decompositions`, and saved and loaded must give what eager mode gives, and "
+        "have the shapes and dtypes that it announces. Most ops that fail here fail in "
+        "`compile.*` too; only this check sees ops that ask whether they are being exported."
+    ),
+    cannot_see=(
+        "Dynamic sizes: those are for `fake.symbolic` and `compile.dynamic`. What "
+        "torch.export itself cannot do is a skip, `checker-limit`."
+    ),
+    cost="trace",
+)

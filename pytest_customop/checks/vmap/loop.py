@@ -1,4 +1,4 @@
-"""`vmap.loop`: a registered vmap rule beside a loop over the batch."""
+"""`vmap.loop`: a registered vmap rule compared with a loop over the batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, traceback_text
 from ...declare.ops import Op
-from ...findings import fail, skip
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from . import scripts as vmap_scripts
 
 Tensors = list[torch.Tensor]
+
+
 Dims = tuple["int | None", ...]
 
 
@@ -159,7 +160,7 @@ def _compare(case: Case, batch: _Batch, dims: Dims) -> None:
             raise fail(
                 "vmap-mismatch",
                 f"{case.op.name} {name} under torch.vmap with {where}: {wrong}",
-                repro=vmap_scripts.loop(dims),
+                repro=_LOOP.replace("{dims}", repr(dims)),
             )
     if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
         _compare_gradients(case, batch, dims, given, got)
@@ -199,7 +200,7 @@ def _vmapped(case: Case, batch: _Batch, dims: Dims, given: Tensors, where: str) 
             "vmap-raises",
             f"{case.op.name} under torch.vmap with {where} raises {error_line(error)}",
             traceback_text(error),
-            repro=vmap_scripts.loop(dims),
+            repro=_LOOP.replace("{dims}", repr(dims)),
         ) from None
 
 
@@ -257,7 +258,7 @@ def _compare_gradients(case: Case, batch: _Batch, dims: Dims, given: Tensors, go
             raise fail(
                 "vmap-mismatch",
                 f"the gradient of `{name}` through {case.op.name} under torch.vmap: {wrong}",
-                repro=vmap_scripts.GRADIENTS,
+                repro=_GRADIENTS,
             )
 
 
@@ -279,12 +280,129 @@ def _loose(case: Case, dtype: torch.dtype) -> tuple[float, float]:
     return 10 * rtol, 10 * atol
 
 
-CHECKS = [
-    Check(
-        "vmap.loop",
-        "where a vmap rule is registered, torch.vmap equals a loop over the batch",
-        check_loop,
-        needs=_has_rule,
-        variants=("arguments",),
-    )
+_SETUP = """
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+leaves, spec = tree_flatten(inputs())
+where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+
+def call(*tensors):
+    full = list(leaves)
+    for index, tensor in zip(where, tensors):
+        full[index] = tensor
+    args, kwargs = tree_unflatten(full, spec)
+    return tuple(tree_leaves(op(*args, **kwargs)))
+
+
+# The values in the batch differ: the same ones, moved along.
+batch = [
+    torch.stack([leaves[index].detach().flatten().roll(by).reshape(leaves[index].shape)
+                 for by in range(4)])
+    for index in where
 ]
+"""
+
+
+_LOOP = (
+    _SETUP
+    + """
+dims = {dims}
+given = [
+    one.movedim(0, -1) if dim == -1 else one if dim == 0 else one[0]
+    for one, dim in zip(batch, dims)
+]
+got = torch.vmap(call, in_dims=dims)(*given)
+calls = [
+    call(*[one[0] if dim is None else one[index] for one, dim in zip(batch, dims)])
+    for index in range(4)
+]
+due = [torch.stack(column) for column in zip(*calls)]
+torch.testing.assert_close(list(got), due, equal_nan=True)
+"""
+)
+
+
+_GRADIENTS = (
+    _SETUP
+    + """
+
+def gradients(function):
+    given = [one.clone().requires_grad_(leaves[at].requires_grad) for one, at in zip(batch, where)]
+    outputs = [one for one in function(*given) if one.requires_grad]
+    wanted = [one for one in given if one.requires_grad]
+    assert outputs, "nothing requires gradients"
+    grads = [torch.ones_like(one) for one in outputs]
+    return torch.autograd.grad(outputs, wanted, grads, allow_unused=True)
+
+
+def loop(*tensors):
+    return [torch.stack(column) for column in zip(*map(call, *tensors))]
+
+
+torch.testing.assert_close(gradients(torch.vmap(call)), gradients(loop))
+"""
+)
+
+
+FINDINGS = {
+    "vmap-mismatch": Explanation(
+        meaning="torch.vmap of the op gives other results than a loop over the batch.",
+        why=(
+            "torch.vmap, torch.func.jacrev and per-sample gradients use the rule: they mix "
+            "up samples without an error."
+        ),
+        fix=(
+            "In the vmap rule, move each batched argument's dim to where the op expects it "
+            "(x.movedim(in_dims[0], 0)), give unbatched arguments a dim of size 1, and "
+            "return the dim that the output's batch really has."
+        ),
+        before="""
+def rule(info, in_dims, x, y):
+    return scale(x, y), 0  # in_dims is not looked at
+""",
+        after="""
+def rule(info, in_dims, x, y):
+    x = x.movedim(in_dims[0], 0) if in_dims[0] is not None else x[None]
+    y = y.movedim(in_dims[1], 0) if in_dims[1] is not None else y[None]
+    return scale(x, y), 0
+""",
+        docs=(doc_links.REGISTER_VMAP, doc_links.VMAP),
+    ),
+    "vmap-raises": Explanation(
+        meaning="The op's vmap rule raises on a batch whose single calls all work.",
+        why="torch.vmap fails with an error from inside the rule, for a call that is right.",
+        fix=(
+            "Let the rule accept every in_dims: None where an argument is not batched, and "
+            "any dim where it is. It can reject what it does not support with "
+            "NotImplementedError."
+        ),
+        before="""
+def rule(info, in_dims, x, y):
+    return scale(x, y.movedim(in_dims[1], 0)), 0
+""",
+        after="""
+def rule(info, in_dims, x, y):
+    y = y if in_dims[1] is None else y.movedim(in_dims[1], 0)
+    ...
+""",
+        docs=(doc_links.REGISTER_VMAP,),
+    ),
+}
+
+CHECK = Check(
+    name="vmap.loop",
+    summary="where a vmap rule is registered, torch.vmap equals a loop over the batch",
+    run=check_loop,
+    needs=_has_rule,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "Other outputs, and with gradients other gradients, under `torch.vmap` than in a "
+        "loop: with every tensor batched, each alone, and the batch as the last dim. A rule "
+        "that rejects a combination with `NotImplementedError` is believed. It runs only for "
+        "ops with a vmap rule (`torch.library.register_vmap`, torch 2.5 and later)."
+    ),
+    cannot_see="Nested vmap, and ops that write to their arguments.",
+    cost="many calls",
+)

@@ -1,4 +1,4 @@
-"""`backward.checkpoint`: the same gradients where the forward is run again for the backward."""
+"""`backward.checkpoint`: the gradients are the same where the forward runs again for the backward."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...cases.case import Case, Run, gradients
 from ...cases.tensors import Copier, in_double, largest_magnitude
 from ...core import rng
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import CheckSkipped, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from . import scripts
+from .scripts import GRAPH, filled
 from .vjp import Gradients, Limits, Reference, row, table
 
 Named = list[tuple[str, Tensor]]
@@ -35,15 +35,6 @@ def check_checkpoint(case: Case) -> None:
         _checkpoint(case, None)
         return
     _checkpoint(case, reference)
-
-
-CHECK = Check(
-    "backward.checkpoint",
-    "gradients are the same under activation checkpointing (torch.utils.checkpoint)",
-    check_checkpoint,
-    gradients=True,
-    needs_autograd=True,
-)
 
 
 def _checkpoint(case: Case, reference: Reference | None) -> None:
@@ -69,7 +60,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
             "checkpoint-mismatch",
             f"under torch.utils.checkpoint the op raises {error_line(error)}",
             traceback_text(error),
-            repro=scripts.checkpoint(reference is not None),
+            repro=_script(reference is not None),
         ) from error
     if len(calls) > 1 and not case.op.tagged("nondeterministic_bitwise"):
         _compare_calls(calls[0], calls[-1], reference is not None)
@@ -111,7 +102,7 @@ def _differently(name: str, what: str, repeats: bool) -> Exception:
         "checkpoint-mismatch",
         f"torch.utils.checkpoint calls the op again before the backward and gets {what} as {name}: "
         "the gradients belong to other outputs than the forward returned",
-        repro=scripts.checkpoint(repeats),
+        repro=_script(repeats),
     )
 
 
@@ -124,5 +115,84 @@ def _compare(reference: Reference, got: Gradients) -> None:
             f"under torch.utils.checkpoint the gradient for `{wrong.input}` is {wrong.got}, and "
             f"{wrong.expected} otherwise",
             table(rows, "under"),
-            repro=scripts.checkpoint(True),
+            repro=_script(True),
         )
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+expected = gradients(outputs, leaves, grads)
+results, original = [], op
+
+
+def op(*args, **kwargs):
+    def recording(*_):
+        result = original(*args, **kwargs)
+        results.append([each.detach().clone() for each in tensors(result)])
+        return result
+
+    return checkpoint(recording, *tensors((args, kwargs)), use_reentrant=False)
+
+
+with set_checkpoint_early_stop(False):
+    given, leaves, outputs = call()
+    got = torch.autograd.grad(
+        outputs, leaves, grads, allow_unused=True, materialize_grads=True
+    )
+assert_same(results[0], results[-1])
+COMPARE
+"""
+)
+
+
+def _script(gradients: bool) -> str:
+    """Lines that compare the recomputed outputs, and with `gradients` the gradients too."""
+    compare = "assert_same(got, expected)" if gradients else ""
+    return filled(_SCRIPT, COMPARE=compare)
+
+
+FINDINGS = {
+    "checkpoint-mismatch": Explanation(
+        meaning=(
+            "Activation checkpointing calls the op again before its backward, and this "
+            "second call is not like the first: the op raises, or the gradients are those of "
+            "other outputs."
+        ),
+        why=(
+            "torch.utils.checkpoint restores torch's random streams and nothing else. What "
+            "the op draws from a stream of its own, counts or caches differs in the second "
+            "call."
+        ),
+        fix=(
+            "Draw random numbers from torch's own generators, or take the seed as an "
+            "argument; save the same tensors in every call; read ctx.saved_tensors once in "
+            "the backward, because checkpointing hands each tensor out once."
+        ),
+        before="""
+GENERATOR = torch.Generator()
+mask = torch.rand(x.shape, generator=GENERATOR) > p
+""",
+        after="""
+mask = torch.rand(x.shape) > p
+""",
+        docs=(doc_links.CHECKPOINT,),
+    ),
+}
+
+CHECK = Check(
+    name="backward.checkpoint",
+    summary="gradients are the same under activation checkpointing (torch.utils.checkpoint)",
+    run=check_checkpoint,
+    gradients=True,
+    needs_autograd=True,
+    findings=FINDINGS,
+    catches=(
+        "Gradients that differ under `torch.utils.checkpoint(use_reentrant=False)`, and a "
+        "forward that returns something else when checkpointing runs it again."
+    ),
+    cannot_see="Ops that write to their arguments or take a `torch.Generator` are left out.",
+    cost="calls",
+)

@@ -1,0 +1,139 @@
+"""`backward.unused`: an output that a loss does not use counts as a zero grad_output."""
+
+from __future__ import annotations
+
+import torch
+
+from ...cases.case import Case
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
+from .scripts import GRAPH, filled
+from .vjp import Graph, Reference, table
+
+_MOST = 6
+
+
+def check_unused(case: Case) -> None:
+    """Compare the gradients of some outputs with those for zeros in place of the other grad_outputs.
+
+    Each output alone, and each left out.
+    """
+    count = len(Graph(case).outputs)
+    if count < 2:
+        raise skip("nothing-to-check", "no more than one output is differentiable", unjudged=False)
+    reference = Reference.of(case)
+    for used in _choices(count):
+        _compare(reference, used)
+
+
+def _choices(count: int) -> list[list[int]]:
+    alone = [[at] for at in range(min(count, _MOST))]
+    without = [[other for other in range(count) if other != at] for at in range(min(count, _MOST))]
+    return alone if count == 2 else [*alone, *without]
+
+
+def _compare(reference: Reference, used: list[int]) -> None:
+    graph = Graph(reference.case)
+    weights = graph.given(reference.weights)
+    zeros = [one if at in used else torch.zeros_like(one) for at, one in enumerate(weights)]
+    try:
+        expected = graph.vjp(zeros)
+    except Exception:
+        return  # it is zeros that the backward refuses
+    graph = Graph(reference.case)
+    try:
+        got = graph.vjp([weights[at] for at in used], used)
+    except NotImplementedError:
+        return  # refused
+    except Exception as error:
+        raise _finding(
+            graph, used, f"the backward raises {error_line(error)}", traceback_text(error)
+        ) from error
+    rows = reference.rows("left out", got, expected)
+    wrong = next((row for row in rows if row.wrong), None)
+    if wrong is not None:
+        raise _finding(
+            graph,
+            used,
+            f"the gradient for `{wrong.input}` is {wrong.got}, and {wrong.expected} with zeros for "
+            "their grad_outputs",
+            table(rows),
+        )
+
+
+def _finding(graph: Graph, used: list[int], what: str, evidence: str) -> CheckFailed:
+    left = [name for at, (name, _) in enumerate(graph.outputs) if at not in used]
+    names = f"{', '.join(left)} {'are' if len(left) > 1 else 'is'}"
+    return fail(
+        "unused-output-mishandled",
+        f"where {names} not used, {what}",
+        evidence,
+        repro=_script(used),
+    )
+
+
+_SCRIPT = (
+    GRAPH
+    + """
+used = USED
+alone = gradients([outputs[at] for at in used], leaves, [grads[at] for at in used])
+zeros = [each if at in used else torch.zeros_like(each) for at, each in enumerate(grads)]
+assert_same(alone, gradients(outputs, leaves, zeros))
+"""
+)
+
+
+def _script(used: list[int]) -> str:
+    """Lines that use only the outputs at these positions."""
+    return filled(_SCRIPT, USED=used)
+
+
+FINDINGS = {
+    "unused-output-mishandled": Explanation(
+        meaning=(
+            "The backward raises, or gives other gradients than for zeros, where the loss "
+            "does not use one of the outputs."
+        ),
+        why=(
+            "With ctx.set_materialize_grads(False), and in C++, the grad_output of an unused "
+            "output is None (an undefined tensor). A model that ignores that output crashes "
+            "or does not learn."
+        ),
+        fix=(
+            "Treat a grad_output of None as zeros, each by itself; or leave "
+            "ctx.set_materialize_grads at its default."
+        ),
+        before="""
+def backward(ctx, grad_values, grad_norm):
+    if grad_norm is None:
+        return None                        # the values may be used all the same
+    return grad_values * ctx.a + grad_norm * ctx.b
+""",
+        after="""
+def backward(ctx, grad_values, grad_norm):
+    gradient = grad_values * ctx.a if grad_values is not None else 0
+    if grad_norm is not None:
+        gradient = gradient + grad_norm * ctx.b
+    return gradient
+""",
+        docs=(doc_links.SET_MATERIALIZE_GRADS, doc_links.EXTENDING),
+    ),
+}
+
+CHECK = Check(
+    name="backward.unused",
+    summary="outputs that a loss does not use count as zero grad_outputs",
+    run=check_unused,
+    gradients=True,
+    needs_autograd=True,
+    findings=FINDINGS,
+    catches=(
+        "Other gradients than for zeros, or an error, where a loss does not use an output: "
+        "one at a time and all but one. In a formula with "
+        "`ctx.set_materialize_grads(False)`, and in C++, the grad_output of an unused output "
+        "is None."
+    ),
+    cannot_see="More than six of each, and other combinations.",
+    cost="many calls",
+)

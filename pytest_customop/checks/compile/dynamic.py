@@ -1,0 +1,175 @@
+"""`compile.dynamic`: the op compiled for sizes that may vary, and called at two of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ... import compat
+from ...cases.case import Case
+from ...cases.resize import second_case, whole_numbers
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ..check import Check
+from ..fake.scripts import traced
+from .compare import CompiledRaises
+from .compilation import Compilation, skip_if_meta
+from .errors import (
+    compiler_session,
+    pinned_size,
+)
+from .graph_cache import Graph, find, keep, key_of, unchanged
+from .harness import HarnessConfig
+from .scripts import DYNAMIC, TWO_SIZES
+
+
+def check_dynamic(case: Case) -> None:
+    """Compiled for dynamic sizes, the op gives what it gives in eager mode, at two sizes."""
+    sizes = [size for _, tensor in case.inputs().tensors() for size in tensor.shape]
+    if all(size < 2 for size in sizes):
+        reason = "no tensor argument has a size of at least 2; 0 and 1 are constants to a compiler"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    skip_if_meta(case)
+    with compiler_session():
+        compilation = Compilation(case, HarnessConfig(consumers="generated"), dynamic=True)
+        key = key_of(compilation.surrounded, case)
+        if _agrees_on_shared(compilation, find(key)):
+            return
+        compilation.compile()
+        compilation.run_at(case)
+        _at_second_size(compilation)
+        if compilation.backend.graphs == 1:
+            graph = Graph(
+                compilation.surrounded.function, compilation.function, compilation.backend
+            )
+            keep(key, graph)
+
+
+# Which graph of the process a guard belongs to; it depends on what was compiled before.
+_NUMBER = re.compile(r"- \d+/\d+: ")
+
+
+def _agrees_on_shared(compilation: Compilation, graph: Graph | None) -> bool:
+    """Whether the case agrees with eager mode on the graph of another one, at both of its sizes."""
+    if graph is None:
+        return False
+    compilation.backend, compilation.function = graph.backend, graph.function
+
+    def compare() -> None:
+        compilation.compare(compilation.expected)
+        second = _second(compilation.case)
+        expected = None if second is None else compilation.expected_at(second)
+        if expected is not None:
+            compilation.compare(expected)
+
+    return unchanged(graph, compare)
+
+
+def _at_second_size(compilation: Compilation) -> None:
+    second = _second(compilation.case)
+    if second is None:
+        return
+    try:
+        _compare_second(compilation, second)
+    except CheckFailed as failure:
+        found = failure.finding
+        if found.repro is not None:
+            raise
+        raise CheckFailed(replace(found, repro=TWO_SIZES, case=second)) from failure.__cause__
+
+
+def _second(case: Case) -> Case | None:
+    """The case at other sizes; None if it has no others with which it could use the same graph."""
+    try:
+        second = second_case(case)
+    except CheckSkipped:
+        return None
+    # Another constant is another graph, whatever the sizes.
+    return second if _constants(second) == _constants(case) else None
+
+
+def _compare_second(compilation: Compilation, second: Case) -> None:
+    case = compilation.case
+    where = f"at the second size ({_shapes(second)}): "
+    try:
+        with compat.refusing_recompiles():
+            compilation.run_at(second, where)
+    except CompiledRaises as raised:
+        _refuse_pinned(raised.error, case, second, where)
+        compilation.run_at(second, where)
+
+
+def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> None:
+    """Report a recompile that a size turned into a constant has forced."""
+    pinned = pinned_size(str(error), case.inputs().tensors(), second.inputs().tensors())
+    if pinned is None:
+        return  # relations between sizes, sizes 0 and 1, strides: nothing that the op decided
+    name, dim, size = pinned
+    if size in whole_numbers(case):
+        return  # the op may compare the two, as it may well do
+    raise fail(
+        "compile-recompiles",
+        f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "
+        f"{case.op.name} itself works at the other size",
+        _NUMBER.sub("- ", str(error).strip()),
+        repro=traced([(_index(case, name), dim)], insist=True),
+    )
+
+
+def _index(case: Case, argument: str) -> int:
+    return [name for name, _ in case.inputs().tensors()].index(argument)
+
+
+def _constants(case: Case) -> list[tuple[str, Any]]:
+    named = case.inputs().named()
+    return [(name, value) for name, value in named if not isinstance(value, torch.Tensor)]
+
+
+def _shapes(case: Case) -> str:
+    return ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in case.inputs().tensors())
+
+
+FINDINGS = {
+    "compile-recompiles": Explanation(
+        meaning=(
+            "A size that does not have to be constant was made one, so that another size "
+            "compiles again."
+        ),
+        why=(
+            "Every new batch size costs a compilation, until dynamo's recompile limit is "
+            "reached and the rest runs uncompiled."
+        ),
+        fix="Leave sizes symbolic in the fake kernel and in the backward: no int(x.shape[i]).",
+        before="""
+def _setup(ctx, inputs, output):
+    ctx.rows = int(inputs[0].shape[0])
+""",
+        after="""
+def _setup(ctx, inputs, output):
+    ctx.rows = inputs[0].shape[0]
+""",
+        docs=(doc_links.DYNAMIC_SHAPES,),
+        follows=("opcheck.*", "values.*", "state.*", "fake.*"),
+    ),
+}
+
+CHECK = Check(
+    name="compile.dynamic",
+    summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
+    run=check_dynamic,
+    variants=("layout", "dtype", "arguments"),
+    repro=DYNAMIC,
+    findings=FINDINGS,
+    catches=(
+        "What `compile.static` finds, with tensor dims marked dynamic, and then at a second "
+        "size where there is one. A recompilation is a finding if a guard pinned a size that "
+        "the op does not need pinned."
+    ),
+    cannot_see=(
+        "Sizes 0 and 1, which are constants to a compiler. Plain `int` arguments stay "
+        "constants too."
+    ),
+    cost="compile",
+)

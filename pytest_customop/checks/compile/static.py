@@ -1,0 +1,62 @@
+"""`compile.static`: the op compiled for the sizes of the sample."""
+
+from __future__ import annotations
+
+from ... import compat
+from ...cases.case import Case
+from ..check import Check
+from .compilation import Compilation, skip_if_meta
+from .disk_cache import tag_of
+from .errors import (
+    compiler_session,
+)
+from .harness import HarnessConfig
+from .scripts import STATIC
+
+
+def check_static(case: Case) -> None:
+    """Compiled for plain sizes, the op gives what it gives in eager mode."""
+    skip_if_meta(case)
+    with compiler_session():
+        compilation = Compilation(case, HarnessConfig(consumers="opaque"), dynamic=False)
+        if not _agrees_on_stored(compilation):
+            compilation.compile()
+            compilation.run_at(case)
+
+
+def _agrees_on_stored(compilation: Compilation) -> bool:
+    """Whether the case agrees with eager mode on graphs from disk, or on those that go there.
+
+    Raises:
+        Exception: what `Compilation.run_at` raises, if nothing of it came from disk.
+    """
+    tag = tag_of(compilation.surrounded, compilation.case)
+    if tag is None:
+        return False
+    with compat.storing_graphs(tag) as taken:
+        try:
+            compilation.compile()
+            compilation.run_at(compilation.case)
+        except Exception:
+            if not taken():
+                raise
+            return False
+    return True
+
+
+CHECK = Check(
+    name="compile.static",
+    summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
+    run=check_static,
+    variants=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
+    repro=STATIC,
+    catches=(
+        "With the sample's sizes: an error or a graph break; other outputs, strides, mutated "
+        "arguments or gradients than in eager mode."
+    ),
+    cannot_see=(
+        "What other backends do. The values of an op that is tagged as nondeterministic are "
+        "not compared."
+    ),
+    cost="compile",
+)

@@ -1,0 +1,57 @@
+"""The error that the mark's `errors=` names: what it is, and scripts that show another one."""
+
+from __future__ import annotations
+
+import re
+
+from ...cases.case import Case
+from ...core.tracebacks import message_of
+from ...declare.inputs import ErrorSample
+
+
+def expected_error(case: Case) -> ErrorSample:
+    assert case.refused is not None  # the checks of this family run on no other case
+    return case.refused
+
+
+def error_types(expected: ErrorSample) -> tuple[type[Exception], ...]:
+    return expected.raises if isinstance(expected.raises, tuple) else (expected.raises,)
+
+
+def description(expected: ErrorSample) -> str:
+    names = " or ".join(one.__name__ for one in error_types(expected))
+    return names if expected.match is None else f"{names} matching {expected.match!r}"
+
+
+def is_expected(expected: ErrorSample, error: BaseException) -> bool:
+    said = expected.match is None or re.search(expected.match, message_of(error)) is not None
+    return said and isinstance(error, error_types(expected))
+
+
+CALL_REAL = """
+args, kwargs = inputs()
+"""
+
+
+CALL_FAKE = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+mode = FakeTensorMode()
+args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, inputs())
+"""
+
+
+def script(expected: ErrorSample, first: str) -> str:
+    types = error_types(expected)
+    known = all(one.__module__ == "builtins" for one in types)
+    names = f"({', '.join(one.__name__ for one in types)},)" if known else "(Exception,)"
+    call = (
+        "with mode:\n        op(*args, **kwargs)" if first is CALL_FAKE else "op(*args, **kwargs)"
+    )
+    said = expected.match or ""
+    return (
+        f"import re\n{first}\ntry:\n    {call}\nexcept Exception as error:\n"
+        f"    assert isinstance(error, {names}) and re.search({said!r}, str(error)), repr(error)\n"
+        'else:\n    raise AssertionError("nothing was raised")\n'
+    )

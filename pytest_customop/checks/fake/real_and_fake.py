@@ -1,0 +1,104 @@
+"""A case run for real and on fake tensors of plain sizes, and where the two disagree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...cases.case import Case
+from ...cases.fake_run import FakeRun, fake_run, shapes_of
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, CheckSkipped
+from .backward_calls import Call, backward_calls
+from .metadata import Compared, Reading, compare, table, worst
+
+SHAPE, RAISES = "fake-shape-mismatch", "fake-raises"
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Something that fake and real disagree on.
+
+    Args:
+        key: what it is about, whatever the sizes.
+        code, text, evidence: for the finding.
+    """
+
+    key: tuple[str, str]
+    code: str
+    text: str
+    evidence: str
+
+
+class RealAndFake:
+    """A case run for real and on fake tensors of plain sizes.
+
+    Args:
+        backward: whether its backward is part of that.
+    """
+
+    def __init__(self, case: Case, backward: bool) -> None:
+        self.case, self.backward = case, backward
+
+    @functools.cached_property
+    def fake(self) -> FakeRun:
+        """The call on fake tensors."""
+        return fake_run(shapes_of(self.case))
+
+    @functools.cached_property
+    def _calls(self) -> list[Call] | None:
+        try:
+            return backward_calls(self.case) if self.backward else []
+        except Exception:  # the backward's own: it does not work at these sizes
+            return None
+
+    @property
+    def works(self) -> bool:
+        """Whether the real op works, and its backward."""
+        return self.case.eager.error is None and self._calls is not None
+
+    def disagreements(self) -> list[Disagreement]:
+        """Where fake and real disagree, in the op and in the ops that its backward calls."""
+        name = self.case.op.name
+        if self.fake.error is not None:
+            return [raised(name, self.fake.error)]
+        outputs = compare(self.fake.run, self.case.eager, Reading(self.fake.mode))
+        found = list(mismatches(name, outputs))
+        for call in self._calls or ():
+            who = f"{call.op}, called by the backward of {name}:"
+            try:
+                found += mismatches(who, call.compared(f"the backward of {name}"))
+            except CheckFailed as failure:
+                text = failure.finding.message
+                found.append(Disagreement((who, ""), RAISES, text, failure.finding.evidence))
+            except CheckSkipped:
+                continue
+        return found
+
+
+def raised(who: str, error: Exception) -> Disagreement:
+    return Disagreement((who, ""), RAISES, error_line(error), traceback_text(error))
+
+
+def mismatches(who: str, outputs: Sequence[Compared]) -> Iterator[Disagreement]:
+    for output in outputs:
+        for row in output.wrong:
+            code, text = worst([Compared(output.name, [row])]) or ("", "")
+            yield Disagreement(
+                (f"{who} {output.name}", row.field), code, f"{who} {text}", table(outputs)
+            )
+
+
+def worst_new(
+    found: Sequence[Disagreement], known: Collection[tuple[str, str]]
+) -> Disagreement | None:
+    """The worst disagreement that was not there at the sample's own sizes."""
+    new = [disagreement for disagreement in found if disagreement.key not in known]
+    order = (RAISES, SHAPE)
+    new.sort(
+        key=lambda disagreement: (
+            order.index(disagreement.code) if disagreement.code in order else len(order)
+        )
+    )
+    return new[0] if new else None

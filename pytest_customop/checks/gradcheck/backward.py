@@ -1,0 +1,146 @@
+"""`gradcheck.backward`: the gradients are those of finite differences."""
+
+from __future__ import annotations
+
+import torch
+
+from ...cases.case import Case
+from ...core.tracebacks import error_line, traceback_text
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail
+from ..check import Check
+from .finite_differences.vectors import BackwardError
+from .finite_differences.verdict import FindingCodes, judge
+from .float64 import Float64Op, no_float64, options_of, with_script
+
+_FIRST = FindingCodes(
+    mismatch="gradient-mismatch",
+    missing="gradient-missing",
+    step="gradient-of-a-step-function",
+    derivative="the gradient for `{input}`",
+)
+
+
+def check_backward(case: Case) -> None:
+    """Compare the first-order gradients with finite differences of the outputs."""
+    options = options_of(case)
+    try:
+        judge(Float64Op(case).function(), options, case.seed, _FIRST)
+    except BackwardError as error:
+        raise with_script(_backward_raises(case, error.error), case, "gradcheck") from error
+    except CheckFailed as failure:
+        raise with_script(failure, case, "gradcheck") from None
+
+
+def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSkipped:
+    """A finding, unless only float64 is what the backward cannot do."""
+    own = {tensor.dtype for _, tensor in case.inputs().differentiable()}
+    if own - {torch.float64, torch.complex128}:
+        try:
+            case.eager_gradients  # noqa: B018 -- whether it raises is the question
+        except Exception:
+            pass
+        else:
+            return no_float64(f"the backward raises {error_line(error)}")
+    return fail(
+        "backward-raises",
+        f"the backward raises {error_line(error)}",
+        traceback_text(error),
+    )
+
+
+FINDINGS = {
+    "gradient-mismatch": Explanation(
+        meaning=(
+            "The gradients of the autograd formula are not the ones that finite differences give."
+        ),
+        why="Training follows a wrong direction, without an error.",
+        fix=(
+            "Derive the formula again for the input named; check that gradients are returned "
+            "in the order of the arguments, and that complex gradients are conjugated as "
+            "torch expects."
+        ),
+        before="""
+def backward(ctx, grad):
+    (z,) = ctx.saved_tensors
+    return grad * 2 * z
+""",
+        after="""
+def backward(ctx, grad):
+    (z,) = ctx.saved_tensors
+    return grad * 2 * z.conj()
+""",
+        docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
+        follows=("backward-not-linear",),
+    ),
+    "gradient-missing": Explanation(
+        meaning="The backward returns None, or zeros, for an input that the output depends on.",
+        why=(
+            "That input never learns: autograd treats None as a gradient of zero, without an error."
+        ),
+        fix=(
+            "Return the gradient of that input from the backward; None is for inputs that "
+            "need none. For an input that is not meant to have one, write tensor(..., "
+            "requires_grad=False)."
+        ),
+        before="""
+def backward(ctx, grad):
+    x, w = ctx.saved_tensors
+    return grad * w, None
+""",
+        after="""
+def backward(ctx, grad):
+    x, w = ctx.saved_tensors
+    return grad * w, grad * x
+""",
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
+    ),
+    "gradient-of-a-step-function": Explanation(
+        meaning=(
+            "Finite differences are zero and the formula's gradient is not: at this step "
+            "size the op is constant, as an op that rounds to a grid is."
+        ),
+        why=(
+            "Either the gradient is an estimate on purpose (straight-through), or the op "
+            "loses the precision that its gradient claims; only its author can tell."
+        ),
+        fix=(
+            "If the op rounds (8-bit images, quantization), compare on its grid: "
+            "gradcheck=GradOptions(eps=<a multiple of the step>) with inputs on the grid, or "
+            "give a reason to leave it out. If an output is not meant to be differentiable, "
+            "call ctx.mark_non_differentiable(output). If the op should not round, compute "
+            "in floating point."
+        ),
+        before="""
+@customop_cases("mylib::quantise", samples=[(tensor(3, 64),)])
+def test_quantise(): ...
+""",
+        after="""
+@customop_cases("mylib::quantise", samples=[(tensor(3, 64),)], gradcheck="straight-through")
+def test_quantise(): ...
+""",
+        docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES),
+    ),
+}
+
+CHECK = Check(
+    name="gradcheck.backward",
+    summary="gradients equal finite differences in float64, at any size (torch.autograd.gradcheck)",
+    run=check_backward,
+    gradients=True,
+    needs_autograd=True,
+    widest_dtype=True,
+    variants=("shape", "positions", "arguments"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Gradients that differ from finite differences. Large inputs are judged on a small "
+        "function along random directions, so that a 3x512x512 image takes seconds. The "
+        "inputs of a narrower case are cast to float64."
+    ),
+    cannot_see=(
+        "A small error in one element of many, where the input is large. An op that rejects "
+        "float64 is a skip, `no-float64`; one that computes in float32 inside, "
+        "`float32-internal`. A kink is not a wrong gradient: `not-smooth`."
+    ),
+    cost="many calls",
+)

@@ -1,0 +1,168 @@
+"""`gradcheck.double`: the second-order gradients are those of finite differences."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from ...cases.case import Case, random_like
+from ...core.tracebacks import error_line
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip
+from ..check import Check
+from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
+from .finite_differences.verdict import FindingCodes, judge
+from .float64 import Float64Op, options_of, with_script
+
+_SECOND = FindingCodes(
+    mismatch="second-order-gradient-mismatch",
+    missing="second-order-gradient-mismatch",
+    step="second-order-gradient-mismatch",
+    derivative="the second-order gradient for `{input}`",
+)
+
+
+# What torch says when a second derivative is asked of something that has none.
+_NO_FORMULA = (
+    "no autograd formula was registered",
+    "once_differentiable",
+    "not implemented",
+    "autograd kernel was not registered",
+    "does not require grad",
+)
+
+
+def check_double(case: Case) -> None:
+    """Compare the second-order gradients with finite differences of the first-order ones."""
+    options = options_of(case)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            judge(_second_order(Float64Op(case), case.seed), options, case.seed, _SECOND)
+        except BackwardError as error:
+            raise _no_second_order(error_line(error.error)) from error
+        except CheckFailed as failure:
+            # Such an op lets gradients end without a word that an exception would say.
+            told = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
+            if told:
+                raise _no_second_order(told[0]) from None
+            raise with_script(failure, case, "gradgradcheck") from None
+
+
+def _second_order(op: Float64Op, seed: int) -> VectorFunction:
+    """The first-order gradients as a function of the inputs and of the grad_outputs.
+
+    Raises:
+        CheckSkipped: they cannot be differentiated again.
+    """
+    names = {output.name for output in op.function().outputs}
+    inputs = [(name, tensor.detach().requires_grad_()) for name, tensor in op.inputs]
+    outputs = [one for one in op.outputs([tensor for _, tensor in inputs]) if one[0] in names]
+    grad_outputs = [
+        (f"grad_output of {name}", random_like(tensor, seed + 1 + index).requires_grad_())
+        for index, (name, tensor) in enumerate(outputs)
+    ]
+    _refuse_without_graph(inputs, outputs, grad_outputs)
+
+    def call(tensors: list[Tensor]) -> Named:
+        given = [(name, tensor) for (name, _), tensor in zip(inputs, tensors, strict=False)]
+        results = [one for one in op.outputs(tensors[: len(inputs)]) if one[0] in names]
+        try:
+            return _gradients(given, results, tensors[len(inputs) :], create_graph=True)
+        except Exception as error:
+            raise CallError(error) from error
+
+    return VectorFunction([*inputs, *grad_outputs], call)
+
+
+def _gradients(inputs: Named, outputs: Named, grad_outputs: list[Tensor], **options: bool) -> Named:
+    """The gradients that arrive, named as outputs of a function."""
+    found = torch.autograd.grad(
+        [tensor for _, tensor in outputs],
+        [tensor for _, tensor in inputs],
+        grad_outputs,
+        allow_unused=True,
+        **options,
+    )
+    named = zip([name for name, _ in inputs], found, strict=True)
+    return [(f"the gradient for `{name}`", one) for name, one in named if one is not None]
+
+
+def _refuse_without_graph(inputs: Named, outputs: Named, grad_outputs: Named) -> None:
+    """Skip where the gradients are not connected to grad_output, in which they are linear."""
+    weights = [tensor for _, tensor in grad_outputs]
+    try:
+        _gradients(inputs, outputs, weights, retain_graph=True)
+    except Exception as error:
+        raise skip("no-first-order", f"the backward itself raises {error_line(error)}") from error
+    try:
+        found = _gradients(inputs, outputs, weights, create_graph=True)
+    except Exception as error:
+        raise _no_second_order(f"with create_graph=True it raises {error_line(error)}") from error
+    if not any(gradient.any() or gradient.requires_grad for _, gradient in found):
+        raise skip("nothing-to-check", "the first-order gradients are zero", unjudged=False)
+    for name, gradient in found:
+        if gradient.any() and not _reaches(gradient, weights):
+            raise _no_second_order(f"{name} is not connected to grad_output (once_differentiable?)")
+
+
+def _reaches(gradient: Tensor, weights: list[Tensor]) -> bool:
+    if not gradient.requires_grad:
+        return False
+    ones = torch.ones_like(gradient)
+    try:
+        found = torch.autograd.grad(gradient, weights, ones, retain_graph=True, allow_unused=True)
+    except Exception as error:
+        raise _no_second_order(error_line(error)) from error
+    return any(one is not None for one in found)
+
+
+def _lacks_formula(message: str) -> bool:
+    return any(words in message for words in _NO_FORMULA)
+
+
+def _no_second_order(why: str) -> CheckSkipped:
+    return skip("no-second-order", f"the backward cannot be differentiated again: {why}")
+
+
+FINDINGS = {
+    "second-order-gradient-mismatch": Explanation(
+        meaning=(
+            "Gradients of gradients are not the ones that finite differences of the "
+            "first-order ones give."
+        ),
+        why="Gradient penalties, Hessians and meta-learning compute with wrong numbers.",
+        fix=(
+            "Differentiate the backward again: every tensor that it uses must be an input or "
+            "an output saved with ctx.save_for_backward, and every op it calls needs a "
+            "correct formula of its own. If no second order is meant, reject it: "
+            "@torch.autograd.function.once_differentiable."
+        ),
+        before="""
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    return 3 * x.detach() ** 2 * grad
+""",
+        after="""
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    return 3 * x**2 * grad
+""",
+        docs=(doc_links.GRADGRADCHECK, doc_links.ONCE_DIFFERENTIABLE),
+        follows=("second-order-lost",),
+    ),
+}
+
+CHECK = Check(
+    name="gradcheck.double",
+    summary="second-order gradients equal finite differences of the first-order ones",
+    run=check_double,
+    gradients=True,
+    needs_autograd=True,
+    widest_dtype=True,
+    findings=FINDINGS,
+    catches="Second-order gradients that differ from finite differences of the first-order ones.",
+    cannot_see="Ops without a second-order formula: a skip, `no-second-order`.",
+    cost="many calls",
+)

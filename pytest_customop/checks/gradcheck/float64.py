@@ -1,0 +1,104 @@
+"""The op of a case as a function of float64 tensors, and what both checks make of a failure."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torch import Tensor
+
+from ...cases.case import Case, Run
+from ...cases.tensors import Copier, is_differentiable, is_plain
+from ...core import rng
+from ...core.wording import first_line
+from ...declare.inputs import GradOptions
+from ...findings import CheckFailed, CheckSkipped, skip
+from .finite_differences.vectors import CallError, Named, VectorFunction
+from .scripts import compared
+
+
+def with_script(
+    raised: CheckFailed | CheckSkipped, case: Case, call: str
+) -> CheckFailed | CheckSkipped:
+    """The same finding, with lines that show it by torch's own function."""
+    if isinstance(raised, CheckSkipped):
+        return raised
+    elements = sum(tensor.numel() for _, tensor in case.inputs().differentiable())
+    lines = compared(call, options_of(case), elements)
+    return CheckFailed(dataclasses.replace(raised.finding, repro=lines))
+
+
+def options_of(case: Case) -> GradOptions:
+    if isinstance(case.gradcheck, str):
+        raise skip("left-out", case.gradcheck)
+    return case.gradcheck
+
+
+class Float64Op:
+    """The op of a case as a function of the tensors that require gradients, in float64.
+
+    Raises:
+        CheckSkipped: there are none, or the op cannot be had in float64.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case.widened()
+        try:
+            self._template = self.case.inputs()
+        except (RuntimeError, TypeError) as error:
+            raise no_float64(f"its inputs cannot be made: {error}") from error
+        self.inputs = self._template.differentiable()
+        if not self.inputs:
+            raise skip("nothing-to-check", "no argument requires gradients", unjudged=False)
+        for name, tensor in self._template.tensors():
+            if not is_plain(tensor):
+                raise skip(
+                    "checker-limit", f"`{name}` is not a dense tensor; finite differences are"
+                )
+
+    def function(self) -> VectorFunction:
+        """The outputs that require gradients."""
+        try:
+            function = VectorFunction(self.inputs, self.outputs)
+        except CallError as error:
+            raise no_float64(f"the op raises {error}") from error
+        if not function.outputs:
+            raise _no_outputs(self.case)
+        return function
+
+    def outputs(self, tensors: list[Tensor]) -> Named:
+        """Call the op with these in place of the tensors that require gradients."""
+        rest = iter(tensors)
+        copier = Copier()
+        arguments = self._template.map(
+            lambda leaf: next(rest) if leaf.requires_grad else copier(leaf)
+        )
+        rng.seed(self.case.seed)
+        try:
+            run = Run(arguments, arguments.call())
+        except Exception as error:
+            raise CallError(error) from error
+        for name, tensor in run.outputs:
+            if not is_plain(tensor):
+                raise skip("checker-limit", f"{name} is not a dense tensor; finite differences are")
+        return run.outputs
+
+
+def no_float64(why: str) -> CheckSkipped:
+    return skip(
+        "no-float64",
+        first_line(f"finite differences need float64, and there {why}")
+        + '. Give the op a float64 kernel, or leave the check out: gradcheck="float32 only".',
+    )
+
+
+def _no_outputs(case: Case) -> CheckSkipped:
+    """Why no output can be compared."""
+    outputs = [(name, one) for name, one in case.eager.outputs if one.numel() > 0]
+    named = [name for name, one in outputs if is_differentiable(one.dtype)]
+    if not outputs:
+        return skip("nothing-to-check", "the outputs have no elements", unjudged=False)
+    if not named:
+        return skip("nothing-to-check", "no output is of a differentiable dtype", unjudged=False)
+    return skip(
+        "nothing-to-check", f"{named[0]} does not require gradients, and no other output does"
+    )

@@ -1,0 +1,219 @@
+"""`reference.gradients`: the gradients are those of the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case, gradients
+from ...cases.tensors import is_differentiable, is_plain, readable
+from ...core.tracebacks import error_line, raised_at, traceback_text
+from ...declare.samples import MarkError
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from .calls import Named, call_reference, detached, difference_from, reference_outputs
+from .scripts import assertion
+
+
+def check_gradients(case: Case) -> None:
+    """Compare the gradients for one random grad_output an output with those of the reference."""
+    for name, tensor in case.eager.differentiable_outputs:
+        if not is_plain(tensor):
+            raise skip("checker-limit", f"{name} is of a kind that no grad_output is drawn for")
+    wanted = _reference_gradients(case, case)
+    try:
+        own = case.eager_gradients
+    except Exception as error:  # whatever a backward raises is a finding
+        text = f"the backward of {case.op.name} raises {error_line(error)}"
+        raise fail("backward-raises", text, traceback_text(error), repro=_ANY_GRADIENT) from None
+    exact: list[Named | None] = []
+    for name, gradient in own.items():
+        wrong = _wrong_gradient(case, name, gradient, wanted.get(name), exact)
+        if wrong:
+            raise fail(
+                "reference-gradient-mismatch",
+                f"{case.op.name}: the gradient of `{name}`: {wrong}",
+                repro=_gradient_script(case, name, gradient, wanted.get(name)),
+            )
+
+
+def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]:
+    """The gradients that the reference gives on the inputs of `of`, the case or its wide twin.
+
+    Raises:
+        CheckSkipped: if it is not differentiable.
+        CheckFailed: if an output of the op lacks gradients that the reference's has.
+    """
+    arguments, outputs = _differentiable_call(case, of)
+    names = [name for name, _ in case.eager.differentiable_outputs]
+    weights = dict(zip(names, case.grad_outputs(case.eager.differentiable_outputs), strict=True))
+    both = {name: one for name, one in outputs.items() if name in weights}
+    if any(one.shape != weights[name].shape for name, one in both.items()):
+        reason = "the outputs differ in shape: see reference.values"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    floating = [name for name, one in case.eager.outputs if is_differentiable(one.dtype)]
+    missing = [name for name in outputs if name in floating and name not in weights]
+    if missing:
+        raise fail(
+            "reference-gradient-mismatch",
+            f"{case.op.name} {missing[0]} does not require gradients, and the reference's does",
+            fix="Let gradients flow to this output, or detach it in the reference.",
+            repro=_requiring_script(case, missing[0]),
+        )
+    if not weights:
+        raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
+    if not both:
+        raise skip(
+            "reference-not-differentiable",
+            "no output of the reference requires gradients: write it with torch ops, and the "
+            "gradients are compared too",
+        )
+    grads = [weights[name].to(one.dtype) for name, one in both.items()]
+    try:
+        return gradients(arguments, list(both.items()), grads)
+    except Exception as error:
+        what = f"{error_line(error)} ({raised_at(error)})"
+        raise MarkError(f"the backward of the mark's reference raised {what}") from error
+
+
+def _differentiable_call(case: Case, of: Case) -> tuple[Arguments, dict[str, torch.Tensor]]:
+    """The reference's outputs that require gradients, and the arguments it was called with."""
+    try:
+        arguments, result = call_reference(of, of.inputs())
+    except MarkError as mistake:
+        call_reference(of, detached(of.inputs()))
+        raise skip(
+            "reference-not-differentiable",
+            f"the reference raises on inputs that require gradients: {mistake.__cause__}",
+        ) from None
+    named = reference_outputs(case, arguments, result)
+    return arguments, {
+        name: leaf
+        for name, leaf in named.items()
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    }
+
+
+def _wrong_gradient(
+    case: Case,
+    name: str,
+    own: torch.Tensor | None,
+    wanted: torch.Tensor | None,
+    exact: list[Named | None],
+) -> str | None:
+    """How two gradients differ; no gradient and zeros are the same."""
+    if own is None or wanted is None:
+        given = wanted if own is None else own
+        if given is None or not bool(readable(given).ne(0).any()):
+            return None
+        largest = float(readable(given).abs().max())
+        if own is None:
+            return f"None, and the reference gives one (largest magnitude {largest:.3g})"
+        return f"a tensor (largest magnitude {largest:.3g}), and the reference gives None"
+
+    def wide() -> Any:
+        if not exact:
+            try:
+                exact.append(dict(_reference_gradients(case, case.widened())))
+            except Exception:  # it does not take float64: then nobody can tell
+                exact.append(None)
+        return (exact[0] or {}).get(name)
+
+    return difference_from(case, own, wanted, wide)
+
+
+_ANY_GRADIENT = """
+args, kwargs = inputs()
+leaves = torch.utils._pytree.tree_leaves
+torch.manual_seed(seed)
+outputs = [
+    leaf for leaf in leaves(op(*args, **kwargs))
+    if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+]
+grads = []
+for index, output in enumerate(outputs):
+    generator = torch.Generator().manual_seed(seed + 1 + index)
+    wide = torch.complex128 if output.is_complex() else torch.float64
+    drawn = torch.randn(output.shape, generator=generator, dtype=wide)
+    grads.append(torch.empty_like(output.detach()).copy_(drawn))
+given = [
+    leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+]
+gradients = torch.autograd.grad(outputs, given, grads, allow_unused=True)
+"""
+
+
+def _requiring_script(case: Case, name: str) -> str:
+    """Lines that want gradients of an output."""
+    at = [path for path, _ in case.eager.outputs].index(name)
+    leaves = "torch.utils._pytree.tree_leaves(op(*args, **kwargs))"
+    return (
+        f"args, kwargs = inputs()\nleaves = {leaves}\n"
+        f"outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]\n"
+        f"assert outputs[{at}].requires_grad\n"
+    )
+
+
+def _gradient_script(
+    case: Case, name: str, own: torch.Tensor | None, wanted: torch.Tensor | None
+) -> str:
+    """Lines that compare the gradient of one argument with the reference's."""
+    at = [path for path, _ in case.eager.arguments.differentiable()].index(name)
+    lines = f"{_ANY_GRADIENT}found = gradients[{at}]\n"
+    if own is None:
+        return lines + "assert found is not None\n"
+    return lines + assertion(case, own, wanted)
+
+
+FINDINGS = {
+    "reference-gradient-mismatch": Explanation(
+        meaning=(
+            "For the same grad_output the op's backward gives another gradient than the "
+            "mark's reference, or none where the reference has one."
+        ),
+        why=(
+            "Training goes wrong without an error. Where gradcheck is left out on purpose (a "
+            "straight-through estimator), only this check compares the gradient with the "
+            "intended one."
+        ),
+        fix=(
+            "Correct the backward formula, or the order in which it returns gradients: one "
+            "for each argument, None for those without."
+        ),
+        before="""
+def backward(ctx, grad):
+    return grad * (ctx.x.abs() < 1)  # meant: <= 1
+""",
+        after="""
+def backward(ctx, grad):
+    return grad * (ctx.x.abs() <= 1)
+""",
+        docs=(doc_links.REGISTER_AUTOGRAD,),
+        follows=("gradient-mismatch", "backward-raises"),
+    ),
+}
+
+CHECK = Check(
+    name="reference.gradients",
+    summary="the gradients are those of the mark's reference, and None where it has none",
+    run=check_gradients,
+    gradients=True,
+    needs_autograd=True,
+    reference=True,
+    variants=("layout", "shape", "positions", "arguments"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Gradients for one random grad_output per output that differ from those of the "
+        "reference. No gradient equals zeros; a gradient on one side only is a finding. This "
+        "is how to check a straight-through estimator: give the function whose gradient is "
+        'meant, and `gradcheck="a straight-through estimator"`.'
+    ),
+    cannot_see=(
+        "A mistake that reference and op share. A reference without gradients (numpy) is a "
+        "skip, `reference-not-differentiable`."
+    ),
+    cost="calls",
+)

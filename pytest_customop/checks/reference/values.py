@@ -1,0 +1,144 @@
+"""`reference.values`: outputs and written arguments are those of the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...cases.case import Case
+from ...cases.tensors import is_differentiable, output_leaves
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from .calls import Named, call_reference, detached, difference_from, reference_outputs, written
+from .scripts import assertion
+
+
+def check_values(case: Case) -> None:
+    """Compare the outputs and the mutated arguments with those of the reference."""
+    arguments, result = call_reference(case, detached(case.inputs()))
+    own = {**dict(output_leaves(case.eager.result)), **written(case.eager.arguments)}
+    wanted = {**reference_outputs(case, arguments, result), **written(arguments)}
+    exact: list[Named | None] = []
+    for name in {**own, **wanted}:
+        if name not in own or name not in wanted:
+            there = "returned" if name in own else "missing"
+            raise fail("reference-mismatch", f"{name} is {there}, unlike in the reference")
+        wrong = _wrong(case, name, own[name], wanted[name], exact)
+        if wrong:
+            raise fail(
+                "reference-mismatch",
+                f"{case.op.name} {name}: {wrong}",
+                repro=_script(case, name, own[name], wanted[name]),
+            )
+
+
+def _widened(case: Case, exact: list[Named | None]) -> Named:
+    """What the reference gives in double precision, computed once; empty if it cannot."""
+    if not exact:
+        try:
+            wide = case.widened()
+            arguments, result = call_reference(wide, detached(wide.inputs()))
+            exact.append({**reference_outputs(case, arguments, result), **written(arguments)})
+        except Exception:  # it does not take float64: then nobody can tell
+            exact.append(None)
+    return exact[0] or {}
+
+
+def _wrong(case: Case, name: str, own: Any, wanted: Any, exact: list[Named | None]) -> str | None:
+    """How an output differs from the reference's, in words; None if it does not."""
+    if not isinstance(own, torch.Tensor):
+        if isinstance(wanted, torch.Tensor) and wanted.numel() == 1:
+            wanted = wanted.item()
+        same = own is wanted or own == wanted or (own != own and wanted != wanted)
+        return None if same else f"{own!r} instead of {wanted!r}"
+    if own.is_nested:
+        raise skip("checker-limit", f"{name} is a nested tensor, which cannot be compared here")
+    wanted = _as_tensor(wanted)
+    if wanted is None:
+        return "a tensor instead of none"
+    return difference_from(case, own, _cast(wanted, own), lambda: _widened(case, exact).get(name))
+
+
+def _as_tensor(value: Any) -> torch.Tensor | None:
+    """The value as a tensor, arrays of numpy included; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.as_tensor(value) if hasattr(value, "__array__") else None
+
+
+def _cast(wanted: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """The reference's tensor on the op's device; a reference may compute in double precision."""
+    wanted = wanted.detach().to(own.device)
+    wide = torch.complex128 if own.dtype.is_complex else torch.float64
+    if wanted.dtype == wide and is_differentiable(own.dtype):
+        wanted = wanted.to(own.dtype)
+    return wanted
+
+
+def _script(case: Case, name: str, own: Any, wanted: Any) -> str:
+    tensor = _as_tensor(wanted) if isinstance(own, torch.Tensor) else None
+    return _values_script(case, name, own, wanted if tensor is None else _cast(tensor, own))
+
+
+def _values_script(case: Case, name: str, own: Any, wanted: Any) -> str:
+    """Lines that compare one output, or one written argument, with the reference's."""
+    call = "args, kwargs = inputs()\ntorch.manual_seed(seed)\nresult = op(*args, **kwargs)\n"
+    if not isinstance(own, torch.Tensor):
+        return f"{call}assert result == {wanted!r}\n" if name == "output" else ""
+    if not isinstance(wanted, torch.Tensor) or own.is_quantized or own.layout != torch.strided:
+        return ""
+    if name.startswith("argument "):
+        at = [path for path, _ in case.eager.arguments.tensors()].index(name.split()[1])
+        tree = "(args, kwargs)"
+    else:
+        tensors = [path for path, _ in case.eager.outputs]
+        at, tree = tensors.index(name), "result"
+    leaves = f"torch.utils._pytree.tree_leaves({tree})"
+    found = (
+        f"found = [leaf for leaf in {leaves} if isinstance(leaf, torch.Tensor)][{at}].detach()\n"
+    )
+    return call + found + assertion(case, own, wanted)
+
+
+FINDINGS = {
+    "reference-mismatch": Explanation(
+        meaning=(
+            "The op returns, or writes to a mutated argument, other values than the mark's "
+            "reference."
+        ),
+        why="The op computes something else than its author specified.",
+        fix=(
+            "Correct the kernel. If only rounding differs, give the mark tolerances=. If the "
+            "reference is wrong, correct the reference."
+        ),
+        before="""
+def kernel(x):
+    return torch.from_numpy(np.sin(x.numpy())) * 180 / np.pi
+""",
+        after="""
+def kernel(x):
+    return torch.from_numpy(np.sin(x.numpy()))
+""",
+        docs=(doc_links.TESTING,),
+    ),
+}
+
+CHECK = Check(
+    name="reference.values",
+    summary="outputs and mutated arguments are those of the mark's reference",
+    run=check_values,
+    reference=True,
+    variants=("layout", "shape", "values", "positions", "arguments", "alias"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Outputs, elements of returned lists and written arguments that differ from those of "
+        "the reference by more than the tolerances of the dtype (or the mark's "
+        "`tolerances=`). NaN equals NaN. Shape and dtype count, but a reference may return "
+        "double precision. A result that is as near to the reference in double precision as "
+        "the reference itself differs by rounding only, and passes."
+    ),
+    cannot_see="A mistake that reference and op share.",
+    cost="calls",
+)

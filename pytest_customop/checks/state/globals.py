@@ -1,0 +1,131 @@
+"""`state.globals`: global settings are after a call what they were before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...cases.case import Case
+from ...findings import CheckFailed, Explanation, doc_links, fail
+from ...global_state.settings import ENVIRONMENT, SETTINGS, Setting, perturb, preserved
+from ..check import Check
+from .parts import Part, parts_of, runs
+
+
+def check_globals(case: Case) -> None:
+    """Compare global settings before and after the op, its fake kernel and its backward.
+
+    Twice: with the settings as they are, and with other ones, so that a setting that is put to the
+    same value at each call shows too.
+    """
+    with preserved():
+        for part in parts_of(case):
+            for others in (False, True):
+                _settings(case, part, others)
+
+
+def _settings(case: Case, part: Part, others: bool) -> None:
+    with preserved():
+        call = part.prepare()
+        if call is None:
+            return
+        if others:
+            perturb()
+        before = [setting.read() for setting in SETTINGS]
+        if not runs(call):
+            return
+        for setting, value in zip(SETTINGS, before, strict=True):
+            after = setting.read()
+            if after != value:
+                raise _changed(case, part, setting, value, after)
+
+
+def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -> CheckFailed:
+    told, script = _told(value, after), _SETTING.format(read=setting.source)
+    if setting.name == ENVIRONMENT:
+        script = _VARIABLE.format(name=_first_key(value, after))
+    return fail(
+        "global-state-changed",
+        f"{case.op.name}: {part.words} changes {setting.name}{told}",
+        repro=part.script + script,
+    )
+
+
+def _first_key(before: dict[str, Any], after: dict[str, Any]) -> str:
+    return min(name for name in {**before, **after} if before.get(name) != after.get(name))
+
+
+def _told(before: Any, after: Any) -> str:
+    if isinstance(before, dict):
+        name = _first_key(before, after)
+        return f": {name or 'root'} was {before.get(name)} and is {after.get(name)}"
+    if isinstance(before, list):
+        new = [one for one in after if one not in before]
+        return f": {new[0]} is new" if new else ""
+    return f" from {before} to {after}"
+
+
+_SETTING = """
+
+def setting():
+    return {read}
+
+
+before = setting()
+run()
+assert setting() == before, f"{{before}} became {{setting()}}"
+"""
+
+
+_VARIABLE = """
+import os
+
+os.environ.pop({name!r}, None)
+run()
+assert {name!r} not in os.environ, "a variable of the environment is new"
+"""
+
+
+FINDINGS = {
+    "global-state-changed": Explanation(
+        meaning=(
+            "After a call of the op, its fake kernel or its backward, a global setting is "
+            "not what it was: default dtype, grad mode, number of threads, filters of "
+            "warnings, ..."
+        ),
+        why=(
+            "Everything that runs later in the process runs under the new setting: other "
+            "layers compute in another dtype, gradients stop, warnings are lost. Compiled "
+            "code guards on such settings and recompiles."
+        ),
+        fix=(
+            "Pass dtype=, device= and the like where they are needed. If a setting must "
+            "change, change it in a `with` block (or try/finally) that restores it."
+        ),
+        before="""
+torch.set_default_dtype(torch.float64)
+weights = torch.linspace(0, 1, n)
+""",
+        after="""
+weights = torch.linspace(0, 1, n, dtype=torch.float64)
+""",
+        docs=(doc_links.TORCH, doc_links.SET_DEFAULT_DTYPE),
+    ),
+}
+
+CHECK = Check(
+    name="state.globals",
+    summary="global settings are the same before and after a call, a fake call and a backward",
+    run=check_globals,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "A global setting that is not restored: default dtype and device, grad mode, "
+        "inference mode, autocast, threads, deterministic algorithms, cudnn flags, float32 "
+        "precision, flushing of denormal numbers, anomaly detection, warnings filters, "
+        "numpy's error handling, the environment, the working directory, levels of loggers, "
+        "garbage collection. The call is made under the settings as they are, and again "
+        "under others, so that a setting that gets the same value at each call shows too."
+    ),
+    cannot_see="Settings outside of this list.",
+    cost="calls",
+)

@@ -1,0 +1,113 @@
+"""`values.same_tensor`: one tensor in two places gives what a tensor and its copy give."""
+
+from __future__ import annotations
+
+import itertools
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.tensors import base_name
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from .memory.calls import CALL, Caller, differ, expression, results, skip_if_random, skip_if_silent
+from .memory.perturb import changeable
+
+
+def check_same_tensor(case: Case) -> None:
+    """Compare the op on one tensor in two places with the op on that tensor and a copy of it."""
+    calls = Caller(case)
+    skip_if_silent(case)
+    skip_if_random(case)
+    pairs = _pairs(case)
+    if not pairs:
+        reason = "no two floating-point arguments have one shape and dtype"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    for first, second in pairs:
+        expected, got = (
+            calls(_twice(case.inputs(), first, second, copy=copy)) for copy in (True, False)
+        )
+        if got.error is not None or expected.error is not None:
+            continue
+        wrong = differ(results(got), results(expected), case)
+        again = calls(_twice(case.inputs(), first, second, copy=True))
+        if wrong is None or again.error or differ(results(again), results(expected), case):
+            continue
+        one, other = expression(case, first), expression(case, second)
+        raise fail(
+            "same-tensor-result",
+            f"{case.op.name}: with one tensor as {first} and {second} it gives other values than "
+            f"with a copy of it as {second}: {wrong}",
+            repro=CALL + _SAME.format(one=one, other=other),
+        )
+
+
+def _pairs(case: Case) -> list[tuple[str, str]]:
+    """The arguments that may be one tensor: nothing else than values tells them apart."""
+    arguments = case.inputs()
+    free = [
+        (name, one) for name, one in changeable(arguments) if base_name(name) not in case.op.mutated
+    ]
+    return [
+        (name, other)
+        for (name, one), (other, two) in itertools.combinations(free[:6], 2)
+        if one.shape == two.shape and one.dtype == two.dtype and one.device == two.device
+    ]
+
+
+def _twice(arguments: Arguments, first: str, second: str, *, copy: bool) -> Arguments:
+    tensors = dict(arguments.tensors())
+    one = tensors[first]
+    again = one.detach().clone().requires_grad_(one.requires_grad) if copy else one
+    names = iter(tensors)
+    return arguments.map(lambda tensor: again if next(names) == second else tensor)
+
+
+_SAME = """
+
+args, kwargs = inputs()
+args = list(args)
+{other} = {one}.detach().clone()
+expected = call(args, kwargs)
+{other} = {one}
+torch.testing.assert_close(call(args, kwargs), expected, rtol=1e-3, atol=1e-5, equal_nan=True)
+"""
+
+
+FINDINGS = {
+    "same-tensor-result": Explanation(
+        meaning=(
+            "With one tensor in the place of two arguments the op gives other values than "
+            "with a tensor and its copy."
+        ),
+        why="f(x, x) is ordinary code: a squared norm, self-attention, a distance to itself.",
+        fix=(
+            "Do not tell arguments apart by identity or address (a dict keyed by tensor, `a "
+            "is b`), and do not use the memory of one as scratch for another."
+        ),
+        before="""
+sizes = {id(a): 1.0, id(b): 2.0}
+return a * sizes[id(a)] + b * sizes[id(b)]
+""",
+        after="""
+return a * 1.0 + b * 2.0
+""",
+        docs=(doc_links.LIBRARY,),
+        follows=(
+            "stale-result",
+            "undeclared-mutation",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="values.same_tensor",
+    summary="one tensor as two arguments gives what a tensor and its copy give",
+    run=check_same_tensor,
+    findings=FINDINGS,
+    catches="Other values for one tensor as two arguments than for a tensor and its copy.",
+    cannot_see=(
+        "It applies only to floating-point arguments of one shape and dtype that are not "
+        "written to."
+    ),
+    cost="many calls",
+)
