@@ -12,10 +12,16 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from pytest_customop.checks import Family, builtin_checks, families  # noqa: E402
+from pytest_customop.checks.check import COSTS  # noqa: E402
+
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = "python .ci/tables.py"
 
@@ -31,8 +37,6 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def checks() -> str:
     """Every built-in check with its summary, and `body`."""
-    from pytest_customop.checks import builtin_checks
-
     rows = [
         [f"`{check.name}`", check.summary + ("" if check.default else " (opt-in)")]
         for check in builtin_checks()
@@ -40,8 +44,46 @@ def checks() -> str:
     return markdown_table(["check", "compares"], [*rows, ["`body`", "the test's own assertions"]])
 
 
+def checks_by_family() -> str:
+    """Every family and what its checks catch, cannot see and cost: `docs/checks.md`."""
+    return "\n\n".join(part for family in families() for part in _family(family))
+
+
+def _family(family: Family) -> Iterator[str]:
+    yield f"## {family.name}"
+    yield family.summary
+    if family.introduction:
+        yield family.introduction
+    own = {code for check in family.checks for code in check.findings}
+    shared = [code for code in family.findings if code not in own]
+    if shared:
+        yield f"Findings that several checks report: {_listed(shared)}."
+    for check in family.checks:
+        yield f"### `{check.name}`"
+        yield f"{_sentence(check.summary)}{'' if check.default else ' Opt-in.'}"
+        yield _wrapped(f"**Catches.** {check.catches}")
+        yield _wrapped(f"**Cannot see.** {check.cannot_see}")
+        facts = [f"**Cost.** {_sentence(COSTS[check.cost])}"]
+        if check.findings:
+            facts.append(f"**Findings.** {_listed(check.findings)}.")
+        yield _wrapped(" ".join(facts))
+
+
+def _listed(codes: Iterable[str]) -> str:
+    return ", ".join(f"`{code}`" for code in codes)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 105, break_long_words=False, break_on_hyphens=False)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "checks": checks,
+    "checks-by-family": checks_by_family,
 }
 
 
@@ -85,5 +127,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())

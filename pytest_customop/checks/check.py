@@ -21,13 +21,14 @@ from ..findings import Explanation
 # The test's own assertions: selected like a check, run by pytest and not by the engine.
 BODY = "body"
 
-# What a check costs on one case, from cheap to expensive; what `Check.cost` may be.
+# What a check costs on one case, from cheap to expensive: the values of `Check.cost`. Calls are those
+# of the op, of its fake kernel or of its backward.
 COSTS = {
-    "nothing": "does not call the op",
-    "calls": "a few calls of the op, of its fake kernel or of its backward",
-    "many calls": "some dozens of such calls",
-    "trace": "traces the op with torch's compiler stack, without generating code",
-    "compile": "compiles the op with the backend",
+    "nothing": "no call of the op",
+    "calls": "a few calls",
+    "many calls": "some dozens of calls",
+    "trace": "a trace of the op by torch's compiler, without code generation",
+    "compile": "a compilation of the op with the backend",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 
