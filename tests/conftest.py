@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import kit
+import preloaded
 import pytest
 
 pytest_plugins = "pytester"
@@ -17,6 +18,32 @@ def pytest_configure() -> None:
     """Background jobs of a shell ignore Ctrl-C, and so would the processes that the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How processes are started."""
+    parser.addoption(
+        "--real-processes",
+        action="store_true",
+        help="start every process as a new interpreter, and not from one that has torch imported",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _preloaded_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have processes of this interpreter started with torch imported: `preloaded`."""
+    if preloaded.AVAILABLE and not request.config.getoption("--real-processes"):
+        with preloaded.installed():
+            yield
+    else:
+        yield
+
+
+@pytest.fixture
+def new_interpreters() -> Iterator[None]:
+    """Have processes started as usual, for tests of what they import and how they start."""
+    with preloaded.removed():
+        yield
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def test_the_names_are_resolved_when_they_are_used() -> None:
         _ = pytest_customop.nosuch
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("marked", [False, True])
 def test_a_suite_without_the_marker_imports_no_torch(
     pytester: pytest.Pytester, marked: bool

@@ -230,6 +230,7 @@ def test_every_worker_runs_on_its_own_device_and_ids_do_not_say_so(suite: Suite)
 # The compiler's cache
 
 
+@pytest.mark.slow
 def test_two_workers_that_compile_the_same_at_once_share_a_cache(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
