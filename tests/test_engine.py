@@ -12,6 +12,7 @@ import torch
 from pytest_customop import Case, Check, CheckResult, Sample, check_op, fail, skip, tensor
 from pytest_customop.declare.samples import MarkError
 from pytest_customop.hookspecs import hookimpl
+from pytest_customop.plan.place import Place
 
 
 @torch.library.custom_op("t_engine::scale", mutates_args=())
@@ -86,13 +87,7 @@ def test_one_result_a_check_and_case() -> None:
         )
     ]
     assert {one.op for one in results} == {"t_engine::scale"}
-    assert results[0].place == {
-        "device": "cpu",
-        "dtype": "float32",
-        "requires_grad": False,
-        "layout": "contiguous",
-        "sample": "0",
-    }
+    assert results[0].place == Place("cpu", "float32", False, "contiguous", "0")
     assert all(one.duration > 0 for one in results)
 
 
@@ -145,7 +140,7 @@ def test_an_op_that_raises_is_told_in_full_once_a_case_and_in_one_line_after() -
         assert "and a second line" in first.evidence
         assert "in refuses" in first.evidence
         for one in others:
-            assert str(one) == f"eager-raises: {one.message} (told in full above) [{one.check}]"
+            assert str(one) == f"eager-raises: {one.message} (reported in full above) [{one.check}]"
             assert one.message == first.message
             assert one.script() is None
 
@@ -184,7 +179,7 @@ def test_a_device_that_is_absent_is_one_skip() -> None:
     )
     assert [one.outcome for one in results] == ["passed", "passed", "skipped"]
     assert results[2].message == "device cuda is not available: no driver"
-    assert results[2].place["device"] == "cuda"
+    assert results[2].place == Place(device="cuda")
 
 
 def test_a_plugin_drops_and_replaces_planned_items() -> None:

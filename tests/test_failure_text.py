@@ -19,7 +19,9 @@ def failure(result: pytest.RunResult, nodeid: str) -> list[str]:
 
 def test_a_finding_in_full(suite: Suite) -> None:
     suite.test("""
-@customop_cases(scale, [Sample((tensor(3, low=0), 2), id="wide")], checks="own.fails")
+@customop_cases(
+    scale, [Sample((tensor(3, low=0), 2), id="wide")], checks="own.fails", requires_grad=True
+)
 def test_scale(): ...
 """)
     result = suite.run("--customop-seed=5", checks=None)
@@ -36,7 +38,7 @@ def test_scale(): ...
         "the evidence",
         "",
         "fix    change it",
-        f'rerun  pytest "test_it.py::{nodeid}" --customop-seed=5',
+        f"rerun  pytest 'test_it.py::{nodeid}' --customop-seed=5",
     ]
     assert_no_plugin_frames(result)
 
@@ -58,7 +60,7 @@ def test_the_command_reruns_exactly_that_item(suite: Suite) -> None:
 def test_scale(): ...
 """)
     result = suite.run("--customop-dtypes=float64", "--customop-seed=3", checks=None)
-    nodeid = "test_scale[cpu-float64-nograd-1-own.fails]"
+    nodeid = "test_scale[cpu-float64-nograd-0-own.fails]"
     again = suite.run("-v", *rerun_of(failure(result, nodeid)), checks=None)
     again.assert_outcomes(failed=1)
     again.stdout.fnmatch_lines(["customop: * dtypes=float64 * seed=3"])
@@ -137,7 +139,7 @@ def test_an_op_that_raises_is_told_in_full_once(suite: Suite) -> None:
     assert first[-1] == "also   own.skips, 1 more case"
     full = "test_it.py::test_raises[cpu-float32-nograd-0-own.passes]"
     for other in others:
-        assert other == [sentence, f"the same finding is told in full at {full}"]
+        assert other == [sentence, f"the same finding is reported in full at {full}"]
 
 
 def test_a_check_that_breaks_shows_where(suite: Suite) -> None:
@@ -157,7 +159,7 @@ def test_scale(): ...
 """)
     lines = failure(suite.run(checks=None), "test_scale[cpu-float32-nograd-0-own.fails]")
     (told,) = (line for line in lines if line.startswith("         x = "))
-    assert told.startswith("         x = float32[3, 2] strides (1, 3) digest ")
+    assert told.startswith("         x = float32[3, 2] strides (1, 3) values sha256:")
 
 
 def test_a_body_fails_like_any_test(suite: Suite) -> None:

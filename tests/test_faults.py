@@ -148,7 +148,7 @@ def test_after_a_deadly_plain_call_no_other_check_starts_a_child(suite: Suite) -
     }
     assert (suite.path / "starts").read_text() == "x"
     assert result.stdout.str().count("Fatal Python error") == 1
-    assert result.stdout.str().count("the same finding is told in full at") == len(failed) - 1
+    assert result.stdout.str().count("the same finding is reported in full at") == len(failed) - 1
 
 
 def test_a_backward_that_dies_fails_the_check_that_calls_it(suite: Suite) -> None:

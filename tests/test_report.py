@@ -126,7 +126,7 @@ def test_every_outcome(suite: Suite) -> None:
         "finding": "own-finding",
         "message": "output is wrong",
         "fix": "change it",
-        "repro": 'pytest "test_it.py::test_failed[cpu-float32-nograd-a-own.fails]"',
+        "repro": "pytest 'test_it.py::test_failed[cpu-float32-nograd-a-own.fails]'",
     }
     error = by_test["test_error[cpu-float32-nograd-a-own.breaks]"]
     assert "RuntimeError: a broken check" in error["message"]

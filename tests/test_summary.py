@@ -6,25 +6,21 @@ from typing import Any
 
 from kit import ABSENT, Suite
 
+from pytest_customop.plan.place import Place
 from pytest_customop.report.terminal import summary_lines
+from pytest_customop.run.record import FindingRecord, ResultRecord
 
 
-def record(nodeid: str, **given: Any) -> dict[str, Any]:
-    """A record of a report, passed unless given otherwise."""
-    return {
-        "nodeid": nodeid,
-        "op": "ns::op",
-        "check": "fake.forward",
-        "device": "cpu",
-        "dtype": "float32",
-        "requires_grad": False,
-        "layout": "contiguous",
-        "sample": "0",
-        "outcome": "passed",
-        "finding": None,
-        "message": "",
-        **given,
-    }
+def record(nodeid: str, **given: Any) -> ResultRecord:
+    """A record that is passed unless given otherwise; `sample` and `variant` are those of its place."""
+    names = [name for name in ("sample", "variant") if name in given]
+    place = Place(
+        "cpu", "float32", False, "contiguous", **{"sample": "0", **{n: given.pop(n) for n in names}}
+    )
+    known = {"op": "ns::op", "check": "fake.forward", "outcome": "passed"}
+    if "finding" in given:
+        given["finding"] = FindingRecord(given["finding"])
+    return ResultRecord(nodeid=nodeid, place=place, **{**known, **given})
 
 
 def test_a_row_an_op_and_a_column_a_family() -> None:
@@ -69,10 +65,11 @@ def test_findings_with_the_number_of_their_cases_most_frequent_first() -> None:
 
 def test_what_was_not_judged_is_listed_with_its_reason() -> None:
     skipped = {"outcome": "skipped", "check": "gradcheck.backward"}
+    internal = {"skip_code": "float32-internal", "message": "the op computes in it"}
     records = [
-        record("t[a]", unjudged=True, message="float32-internal: the op computes in it", **skipped),
-        record("t[b]", unjudged=True, message="float32-internal: the op computes in it", **skipped),
-        record("t[c]", unjudged=False, message="nothing-to-check: no outputs", **skipped),
+        record("t[a]", unjudged=True, **internal, **skipped),
+        record("t[b]", unjudged=True, **internal, **skipped),
+        record("t[c]", skip_code="nothing-to-check", message="no outputs", **skipped),
         record("t[d]", unjudged=True, outcome="skipped", check=None, message="no cuda here"),
         record("t[e]"),
     ]

@@ -10,24 +10,27 @@ from kit import Suite
 from test_failure_text import failure
 
 from pytest_customop.checks import catalogue
+from pytest_customop.findings import Finding
+from pytest_customop.plan.place import Place
 from pytest_customop.report.causes import causes
+from pytest_customop.run.finding_records import finding_record
+from pytest_customop.run.record import ResultRecord
 
 
-def record(check: str, finding: str | None, **changed: Any) -> dict[str, Any]:
+def record(check: str, code: str | None, **changed: Any) -> ResultRecord:
+    place = {"device": "cpu", "dtype": "float32", "requires_grad": False, "layout": "contiguous"}
+    place |= {name: changed.pop(name) for name in ("dtype", "sample", "variant") if name in changed}
+    found = finding_record(check, Finding(code, "output: wrong", fix="mend it")) if code else None
     made = {
         "nodeid": f"test_it.py::test_op[cpu-float32-nograd-0-{check}]",
         "op": "ns::op",
         "check": check,
-        "device": "cpu",
-        "dtype": "float32",
-        "requires_grad": False,
-        "layout": "contiguous",
-        "sample": "0",
-        "outcome": "failed" if finding else "passed",
-        "finding": finding,
+        "place": Place(**{"sample": "0", **place}),
+        "outcome": "failed" if found else "passed",
+        "finding": found,
         "message": "output: wrong",
     }
-    return {**made, **changed}
+    return ResultRecord(**{**made, **changed})
 
 
 def test_a_consequence_names_its_root_whatever_the_order() -> None:
@@ -61,15 +64,39 @@ def test_a_repetition_is_told_once_and_another_message_is_not() -> None:
     assert causes(records) == {1: 0, 3: 0}
 
 
-def test_unrelated_findings_passes_and_unknown_codes_are_left_alone() -> None:
+def test_unrelated_findings_and_passes_are_left_alone() -> None:
     records = [
         record("fake.forward", "fake-stride-mismatch"),
         record("gradcheck.backward", "gradient-mismatch"),
         record("own.check", "own-finding"),
-        record("own.other", "own-finding"),
         record("compile.static", None),
     ]
     assert causes(records) == {}
+
+
+def test_findings_of_an_author_s_own_checks_are_reported_once_too() -> None:
+    records = [
+        record("own.check", "own-finding"),
+        record("own.other", "own-finding"),
+        record("own.check", "own-finding", sample="1"),
+        record("own.check", "own-finding", sample="2", message="output: wrong elsewhere"),
+    ]
+    assert causes(records) == {1: 0, 2: 0}
+
+
+def test_of_variants_a_repetition_has_any_message() -> None:
+    records = [
+        record("fake.forward", "fake-stride-mismatch"),
+        record("fake.forward", "fake-stride-mismatch", sample="0~a", variant="a", message="one"),
+        record("fake.forward", "fake-stride-mismatch", sample="0~b", variant="b", message="two"),
+    ]
+    assert causes(records) == {2: 1}
+
+
+def test_a_tilde_in_the_id_of_a_sample_makes_no_variant() -> None:
+    tilde = record("fake.forward", "fake-stride-mismatch", sample="a~b", message="one")
+    other = record("fake.forward", "fake-stride-mismatch", sample="c~d", message="two")
+    assert causes([tilde, other]) == {}
 
 
 def test_what_follows_is_in_the_catalogue_and_goes_one_way() -> None:
@@ -109,7 +136,7 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     assert "> stride          (4, 1)   (1, 3)" in root
     assert root[-1].startswith("also   compile.static (compile-stride-assert), ")
     assert root[-1].endswith("opcheck.test_faketensor")
-    told = f"told in full at test_it.py::{base}fake.forward]"
+    told = f"reported in full at test_it.py::{base}fake.forward]"
     other = op_fingerprint("opcheck.test_faketensor")
     assert len(other) == 2
     assert other[1] == f"the same finding is {told}"

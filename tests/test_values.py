@@ -59,7 +59,7 @@ def test_a_quantised_tensor_is_copied_compared_and_described() -> None:
     other = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.quint8)
     assert difference(Copier()(tensor), tensor) is None
     assert difference(tensor, other) is not None
-    assert describe(tensor).startswith("quint8[3] digest ")
+    assert describe(tensor).startswith("quint8[3] values sha256:")
 
 
 def test_copies_share_memory_as_the_originals_do() -> None:
@@ -169,8 +169,8 @@ def test_descriptions_of_arguments() -> None:
     assert describe("mean") == "'mean'"
     assert describe([1, 2]) == "[1, 2]"
     text = describe(torch.arange(12.0).reshape(3, 4)[:, 1:].requires_grad_())
-    assert text.startswith("float32[3, 3] strides (4, 1) offset 1 requires_grad digest ")
-    assert describe([torch.ones(2), None]).startswith("[float32[2] digest ")
+    assert text.startswith("float32[3, 3] strides (4, 1) offset 1 requires_grad values sha256:")
+    assert describe([torch.ones(2), None]).startswith("[float32[2] values sha256:")
 
 
 def test_a_digest_tells_values_apart_and_not_layouts() -> None:

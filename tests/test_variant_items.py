@@ -117,7 +117,9 @@ def test_what_the_op_refuses_is_no_failure(suite: Suite) -> None:
     assert "ValueError: two dims, not 3" in batch["message"]
     assert batch["message"].endswith("; its fake kernel accepts it")
     result.stdout.fnmatch_lines(
-        [f"  {suite.ns}::square: * tried, 1 of them refused by the op (its fake kernel takes 1 *"]
+        [
+            f"  {suite.ns}::square: * tried, 1 of them rejected by the op (its fake kernel accepts 1 *"
+        ]
     )
     assert result.ret == 0
     assert "Not judged" not in result.stdout.str()

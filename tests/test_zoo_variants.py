@@ -13,7 +13,7 @@ from verdicts import assert_scripts_fail, codes
 
 from pytest_customop import CheckResult, check_op
 from pytest_customop.checks import builtin_checks
-from pytest_customop.declare.variant import KINDS, SEPARATOR, Variant
+from pytest_customop.declare.variant import KINDS, Variant
 from tests.zoo import Specimen, specimens
 
 ZOO = specimens()
@@ -28,9 +28,9 @@ FULL = [one.name for one in CHECKS if not one.name.startswith(SLOW)]
 
 def _of_variants(results: list[CheckResult]) -> list[CheckResult]:
     """The results of the variants; no result of a sample itself is a failure."""
-    own = [one for one in results if SEPARATOR not in one.place["sample"]]
+    own = [one for one in results if one.place.variant is None]
     assert codes(own, ("failed", "error")) == set()
-    return [one for one in results if SEPARATOR in one.place["sample"]]
+    return [one for one in results if one.place.variant is not None]
 
 
 def _failures(results: list[CheckResult]) -> str:
@@ -44,7 +44,7 @@ def test_only_a_variant_shows_what_is_wrong(specimen: Specimen, tmp_path: Path) 
     expected = {(check, code) for check, code in specimen.variants_show() if check in checks}
     assert codes(found, ("failed", "error")) == expected, _failures(found)
     failed = [one for one in found if one.outcome == "failed"]
-    steps = {one.place["sample"].partition(SEPARATOR)[2] for one in failed}
+    steps = {one.place.variant for one in failed}
     assert steps >= set(specimen.shown_by)
     assert_scripts_fail(found, tmp_path / "script.py")
 

@@ -84,6 +84,7 @@ class Case:
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives what the op should; None without one.
         base_case: the author's own case that this one is a variant of; None for an own one.
+        variant: the step that leads from there to this one, as in the id; None for an own one.
         change: what tells it from that one, in words.
     """
 
@@ -99,6 +100,7 @@ class Case:
     axes: Mapping[str, Any] | None = None
     reference: Callable[..., Any] | None = None
     base_case: Case | None = None
+    variant: str | None = None
     change: str = ""
 
     @property
@@ -118,6 +120,11 @@ class Case:
     def draw(self) -> None:
         """Draw the inputs now, and not when they are first asked for."""
         self._drawn  # noqa: B018 -- it is computed once
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the inputs have been drawn, and are kept."""
+        return "_drawn" in vars(self)
 
     def release(self) -> None:
         """Let go of every tensor that is kept; what is asked for again is computed again."""

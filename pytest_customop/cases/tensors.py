@@ -213,9 +213,9 @@ def _plain(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """One argument in words: a tensor by dtype, shape, strides and a digest, the rest by `repr`."""
+    """One argument in words: a tensor by dtype, shape, strides and a hash of its values; others by repr."""
     if isinstance(value, torch.Tensor):
-        return f"{summary(value)} digest {digest(value)}"
+        return f"{summary(value)} values sha256:{digest(value)}"
     if isinstance(value, (list, tuple)) and any(isinstance(e, torch.Tensor) for e in value):
         return f"[{', '.join(describe(element) for element in value)}]"
     return repr(value)

@@ -21,10 +21,9 @@ KINDS = (
 )
 # Between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
-# How the message of one begins that the op refuses, and ends if its fake kernel does not.
+# The skip code of one that the op rejects.
 REJECTED = "rejected"
-ACCEPTED_BY_FAKE = "; its fake kernel accepts it"
-# What would run one that could read out of bounds.
+# How to run those that could make a kernel read out of bounds.
 APART = "--customop-isolate runs them"
 
 

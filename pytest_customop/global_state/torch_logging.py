@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 
 from .. import compat
+from ..compat.pytest_private import is_log_handler
 
 
 class _NotOfTorch:
@@ -48,7 +49,7 @@ def untraced() -> Iterator[None]:
     guard. pytest 9.2 puts four there. Torch's own takes itself off, unless a trace was asked for.
     """
     logger = logging.getLogger(compat.TRACE_LOGGER)
-    taken = [one for one in logger.handlers if type(one).__module__.startswith("_pytest.")]
+    taken = [one for one in logger.handlers if is_log_handler(one)]
     for handler in taken:
         logger.removeHandler(handler)
     try:

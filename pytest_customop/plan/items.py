@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..cases.arguments import Placement
 from ..cases.case import Case, seed_of
@@ -14,6 +13,7 @@ from ..declare.mark import Declaration
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, skip_reason
+from .place import Place
 
 # The parts of an id, by which what is planned is sorted.
 Key = tuple[str, ...]
@@ -32,6 +32,8 @@ class PlannedItem:
         check: None for the body and for what does not run.
         skip: why nothing runs.
         missing_device: the device that is not there.
+        needs_child: whether it would run with `--customop-isolate`: a variant that could make a
+            kernel read out of bounds runs in a child process only.
     """
 
     id: str
@@ -40,6 +42,7 @@ class PlannedItem:
     check: Check | None = None
     skip: str | None = None
     missing_device: str | None = None
+    needs_child: bool = False
 
     @property
     def is_body(self) -> bool:
@@ -56,18 +59,23 @@ class PlannedItem:
         """The check's name in the report; empty where nothing runs."""
         return self.check.name if self.check else BODY if self.is_body else ""
 
-    def record(self) -> dict[str, Any]:
-        """The part of a result's record that is known before it runs."""
-        placement = self.case.placement if self.case else None
-        return {
-            "op": self.op,
-            "check": self.check_name or None,
-            "device": placement.device if placement else self.missing_device,
-            "dtype": dtype_name(placement.dtype) if placement else None,
-            "requires_grad": placement.requires_grad if placement else None,
-            "layout": placement.layout if placement else None,
-            "sample": self.case.sample_id if self.case else None,
-        }
+    @property
+    def place(self) -> Place:
+        """Where the item's case stands; of a device that is absent, the device alone."""
+        return place_of(self.case) if self.case else Place(device=self.missing_device)
+
+
+def place_of(case: Case) -> Place:
+    """Where a case stands in the matrix of its test."""
+    placement = case.placement
+    return Place(
+        device=placement.device,
+        dtype=dtype_name(placement.dtype),
+        requires_grad=placement.requires_grad,
+        layout=placement.layout,
+        sample=case.sample_id,
+        variant=case.variant,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +99,12 @@ class CaseCell:
         one = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
         return (*self.key, name), one
 
-    def skipped(self, reason: str) -> tuple[Key, PlannedItem]:
+    def skipped(self, reason: str, *, needs_child: bool = False) -> tuple[Key, PlannedItem]:
         """One item that stands for all of the case, and does not run."""
-        return self.key, PlannedItem(self.case.id, self.case.op.name, self.case, skip=reason)
+        item = PlannedItem(
+            self.case.id, self.case.op.name, self.case, skip=reason, needs_child=needs_child
+        )
+        return self.key, item
 
     def with_variant(self, variant: Variant, settings: Settings) -> CaseCell:
         """The same case, with a variant in place of its sample; it differs in nothing else."""
@@ -106,6 +117,7 @@ class CaseCell:
             seed=_seed(settings, self.case.op.name, key),
             sample_id=name,
             base_case=self.case,
+            variant=variant.step,
             change=variant.words,
         )
         return CaseCell(key, self.cell, case)

@@ -142,7 +142,7 @@ class _Plan:
             return
         risk = self._why_apart(base.cell.device) if variant.reads_beyond else None
         if risk and not self._settings.isolate:
-            yield here.skipped(f"{risk}: {APART}")
+            yield here.skipped(f"{risk}: {APART}", needs_child=True)
             return
         for check in checks:
             yield here.item(check)

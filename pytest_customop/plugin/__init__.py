@@ -1,6 +1,6 @@
 """pytest's hooks in every session, as few as can be; the fixtures are in `fixtures.py`.
 
-Those of a session that uses the plugin are in `in_use.py`. What only such a session needs is imported
+Those of a session that uses the plugin are in `runtime.py`. What only such a session needs is imported
 where it is used; loading this imports no torch.
 """
 

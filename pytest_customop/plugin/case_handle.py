@@ -1,13 +1,14 @@
-"""What the fixtures hand to a test."""
+"""The objects that the fixtures give to a test, and the error that they raise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..cases.case import Case, Run
 from ..core.wording import counted, dtype_name
 from ..global_state.preserve import preserved_state
+from ..report.causes import also_line, causes
 
 if TYPE_CHECKING:
     import torch
@@ -88,11 +89,27 @@ class CaseHandle:
 
 
 class ConformanceError(AssertionError):
-    """Raised by `customop_check`: every finding of the call, in one message."""
+    """Raised by `customop_check`: every finding of the call, in one message.
+
+    Each defect is shown in full once; findings that follow from it or repeat it are named below it.
+
+    Attributes:
+        results: of the checks that failed.
+    """
 
     def __init__(self, results: list[CheckResult]) -> None:
         self.results = results
         count = f"{counted(len(results), 'check')} failed"
         names = ", ".join(f"{one.check} ({one.finding or one.outcome})" for one in results)
-        texts = "\n\n".join(str(result) for result in results)
-        super().__init__(f"{count}: {names}\n\n{texts}")
+        super().__init__("\n\n".join([f"{count}: {names}", *_texts(results)]))
+
+
+def _texts(results: list[CheckResult]) -> Iterator[str]:
+    """The texts of the root causes, each with the names of its consequences."""
+    records = [one.record() for one in results]
+    roots = causes(records)
+    for at, result in enumerate(results):
+        if at in roots:
+            continue
+        others = [records[other] for other, root in roots.items() if root == at]
+        yield f"{result}\n{also_line(records[at], others)}" if others else str(result)

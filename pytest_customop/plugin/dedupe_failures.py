@@ -1,4 +1,4 @@
-"""The failures as the terminal prints them: a root finding in full, what follows from it in a line."""
+"""Shorten the failures that the terminal prints: a root cause in full, what follows from it in a line."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from typing import Any
 
 import pytest
 
-from ..core.wording import counted
-from ..report.causes import Record, case_of, causes
-from .session.state import ATTRIBUTE
+from ..report.causes import also_line, causes, one_line
+from ..run.record import ResultRecord
+from .session.rerun import id_from_start
 
 
-class Told:
-    """The text of a failed item; its first line stands for it in pytest's short summary."""
+class FailureText:
+    """The text of a failed item, in place of pytest's own; its first line is in the short summary.
 
-    def __init__(self, text: str) -> None:
+    Args:
+        text: the whole text.
+        location: file and line of the test.
+        brief: whether to print one line only, for `--tb=line`: the location and the first line.
+    """
+
+    def __init__(self, text: str, location: str, *, brief: bool) -> None:
         self.text = text
-        self.reprcrash = _FirstLine(text)
+        self.reprcrash = _Crash(text.partition("\n")[0], location)
+        self._brief = brief
 
     def toterminal(self, writer: Any) -> None:
         """Write the whole text, the first line as pytest writes errors."""
+        if self._brief:
+            return  # pytest writes `reprcrash`
         first, _, rest = self.text.partition("\n")
         writer.line(first, red=True, bold=True)
         writer.line(rest)
@@ -30,56 +39,48 @@ class Told:
         return self.text
 
 
-class _FirstLine:
-    def __init__(self, text: str) -> None:
-        self.message = text.partition("\n")[0]
+class _Crash:
+    """What failed, in one line: pytest writes `message` in the summary, the whole with `--tb=line`."""
+
+    def __init__(self, message: str, location: str) -> None:
+        self.message = message
+        self._location = location
 
     def __str__(self) -> str:
-        return self.message
+        return f"{self._location}: {self.message}"
 
 
-def dedupe_failures(reports: Iterable[pytest.TestReport], records: Sequence[Record]) -> None:
+def dedupe_failures(
+    reports: Iterable[pytest.TestReport], records: Sequence[ResultRecord], config: pytest.Config
+) -> None:
     """Shorten the texts of failures that follow from others, and name them in those.
 
     Args:
-        reports: the failed ones, as the terminal is about to print them.
+        reports: the failed ones, as the terminal is about to print them. Those of checks are changed.
         records: every record of the session.
+        config: says how the terminal prints.
     """
     roots = causes(records)
-    told = {
-        record["nodeid"]: at
+    positions = {
+        record.nodeid: at
         for at, record in enumerate(records)
-        if record["outcome"] in ("failed", "error") and record["check"] not in (None, "body")
+        if record.outcome in ("failed", "error")
+        and record.check not in (None, "body")
+        and not record.by_hand
     }
-    following: dict[int, list[int]] = defaultdict(list)
+    consequences: dict[int, list[ResultRecord]] = defaultdict(list)
     for at, root in roots.items():
-        following[root].append(at)
+        consequences[root].append(records[at])
     for report in reports:
-        at = told.get(report.nodeid, -1)
-        if at < 0 or report.when != "call" or len(getattr(report, ATTRIBUTE, ())) != 1:
-            continue  # not a check's own item
+        at = positions.get(report.nodeid, -1)
+        if at < 0 or report.when != "call":
+            continue
         text = str(report.longrepr).rstrip()
         if at in roots:
-            text = _one_line(records[at], records[roots[at]])
-        elif at in following:
-            text += _also(records[at], [records[other] for other in following[at]])
-        report.longrepr = Told(text)  # type: ignore[assignment]
-
-
-def _one_line(record: Record, root: Record) -> str:
-    head = f"{record['finding']}: {record['message']}"
-    same = record["finding"] == root["finding"]
-    why = "the same finding is" if same else f"it may follow from {root['finding']},"
-    return f"{head}\n{why} told in full at {root['nodeid']}"
-
-
-def _also(root: Record, others: Sequence[Record]) -> str:
-    """`also  compile.static: compile-stride-assert`, and in how many other cases."""
-    same_case = [one for one in others if case_of(one) == case_of(root)]
-    checks = [
-        one["check"] if one["finding"] == root["finding"] else f"{one['check']} ({one['finding']})"
-        for one in same_case
-    ]
-    elsewhere = len({case_of(one) for one in others} - {case_of(root)})
-    more = [counted(elsewhere, "more case")] * bool(elsewhere)
-    return f"\nalso   {', '.join([*sorted(checks), *more])}"
+            root_record = records[roots[at]]
+            text = one_line(records[at], root_record, id_from_start(config, root_record.nodeid))
+        elif at in consequences:
+            text += f"\n{also_line(records[at], consequences[at])}"
+        path, line, _ = report.location
+        location = f"{id_from_start(config, path)}:{(line or 0) + 1}"
+        report.longrepr = FailureText(text, location, brief=config.option.tbstyle == "line")  # type: ignore[assignment]

@@ -47,7 +47,9 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
+    from ..declare.inputs import Sample
     from ..declare.mark import declare_call
+    from ..declare.samples import MarkError
     from ..run.devices import own_devices
     from ..run.engine import run_declaration
     from .case_handle import ConformanceError
@@ -60,13 +62,15 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     results = item.stash.setdefault(RESULTS, [])
 
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
-        from ..declare.inputs import Sample
-
-        declaration = declare_call(
-            {"op": op, "samples": [Sample(args, kwargs)], "variants": False}, "customop_check"
-        )
-        with own_devices(session.settings.devices or (), session.worker):
-            found = run_declaration(declaration, session.settings, item.ihook)
+        __tracebackhide__ = True
+        given = {"op": op, "samples": [Sample(args, kwargs)], "variants": False}
+        try:
+            declaration = declare_call(given, "customop_check")
+            with own_devices(session.settings.devices or (), session.worker):
+                found = run_declaration(declaration, session.settings, item.ihook)
+        except MarkError as mistake:
+            # Without the frames below this one, which are the plugin's own.
+            raise mistake.with_traceback(None) from mistake.__cause__
         results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]
         for number, one in enumerate(bad):

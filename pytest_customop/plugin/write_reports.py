@@ -1,6 +1,8 @@
-"""The session's files, written at its end."""
+"""Write the session's reports at its end."""
 
 from __future__ import annotations
+
+import pytest
 
 from ..report import json_file
 from .session.state import Session
@@ -8,9 +10,11 @@ from .session.state import Session
 
 def write_reports(session: Session) -> None:
     """Write every report; what cannot be written is noted, and the others are written."""
+    torch = session.worker_versions or json_file.torch_versions()
     settings = {"seed": session.settings.seed, "backend": session.settings.backend}
+    environment = json_file.environment(torch, pytest.__version__, settings)
     for path in session.settings.reports:
         try:
-            json_file.write(path, json_file.environment(settings), session.records.values())
+            json_file.write(path, environment, session.records.values())
         except OSError as error:
             session.notes.unwritten[str(path)] = error.strerror or str(error)

@@ -1,1 +1,4 @@
-"""How results are shown: the text of a failure, the summary in the terminal, the JSON file."""
+"""How results are shown: the summary in the terminal, the JSON file, the root cause of each finding.
+
+All but `explain` are functions of `ResultRecord`s; they import neither torch nor pytest.
+"""

@@ -1,48 +1,44 @@
-"""What the summary says of the variants of samples, beside what it says of the samples themselves."""
+"""The part of the summary that is about variants of the samples."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from ..declare.variant import ACCEPTED_BY_FAKE, APART, REJECTED, SEPARATOR
+from ..declare.variant import APART, REJECTED
 from ..plan.omissions import OmittedVariants
-
-Record = Mapping[str, Any]
-
-
-def is_variant(record: Record) -> bool:
-    """Whether a record is of a variant and not of an author's own sample."""
-    return SEPARATOR in (record["sample"] or "")
+from ..plan.place import Place
+from ..run.record import ResultRecord
 
 
-def variant_lines(records: Iterable[Record], counts: Iterable[OmittedVariants]) -> list[str]:
+def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVariants]) -> list[str]:
     """One line an op, and one for each of its findings; none where no variant was planned."""
-    by_op: dict[str, list[Record]] = defaultdict(list)
-    for record in filter(is_variant, records):
-        by_op[record["op"]].append(record)
+    by_op: dict[str, list[ResultRecord]] = defaultdict(list)
+    for record in records:
+        if record.is_variant:
+            by_op[record.op].append(record)
     left: Counter[str] = Counter()
-    for count in counts:
-        left[count.op] += count.left
+    for one in omitted:
+        left[one.op] += one.left
     lines = []
-    for op, own in sorted(by_op.items()):
-        lines += [f"  {op}: {_told(own, left[op])}", *_findings(own)]
+    for op, of_op in sorted(by_op.items()):
+        lines += [f"  {op}: {_counts(of_op, left[op])}", *_findings(of_op)]
     return ["", "Variants of the samples:", *lines] if lines else []
 
 
-def _told(records: Sequence[Record], left: int) -> str:
-    """`14 tried, 3 of them refused by the op (...); 96 ok, 2 failed; 12 left out`."""
-    every = {_place(record) for record in records}
-    refused = {_place(record) for record in records if _says(record, f"{REJECTED}: ")}
-    lenient = {_place(record) for record in records if ACCEPTED_BY_FAKE in record["message"]}
-    apart = {_place(record) for record in records if APART in record["message"]}
-    parts = [f"{len(every - apart)} tried"]
-    if refused:
-        parts[0] += f", {len(refused)} of them refused by the op"
+def _counts(records: Sequence[ResultRecord], left: int) -> str:
+    """`14 tried, 3 of them rejected by the op (...); 96 ok, 2 failed; 12 left out`."""
+    every = {_variant(one) for one in records}
+    rejected = {_variant(one) for one in records if one.skip_code == REJECTED}
+    lenient = {_variant(one) for one in records if one.accepted_by_fake}
+    not_run = {_variant(one) for one in records if one.needs_child}
+    parts = [f"{len(every - not_run)} tried"]
+    if rejected:
+        parts[0] += f", {len(rejected)} of them rejected by the op"
     if lenient:
-        parts[0] += f" (its fake kernel takes {len(lenient)} of these)"
-    outcomes = Counter(record["outcome"] for record in records if _place(record) not in refused)
+        parts[0] += f" (its fake kernel accepts {len(lenient)} of these)"
+    outcomes = Counter(one.outcome for one in records if _variant(one) not in rejected)
     bad = [
         f"{outcomes[one]} {one}"
         for one in ("failed", "error", "xfailed", "xpassed")
@@ -50,29 +46,24 @@ def _told(records: Sequence[Record], left: int) -> str:
     ]
     if bad or outcomes["passed"]:
         parts.append(", ".join([*bad, f"{outcomes['passed']} ok"]))
-    if apart:
-        parts.append(f"{len(apart)} not run, they could read out of bounds ({APART})")
+    if not_run:
+        parts.append(f"{len(not_run)} not run, they could read out of bounds ({APART})")
     if left:
         parts.append(f"{left} left out (--customop-variants=full)")
     return "; ".join(parts)
 
 
-def _place(record: Record) -> tuple[Any, ...]:
-    names = ("device", "dtype", "layout", "sample")
-    return (record["nodeid"].partition("[")[0], *(record[name] for name in names))
+def _variant(record: ResultRecord) -> tuple[str, Place]:
+    """What tells variants apart. With gradients and without, it is one variant."""
+    return record.test, replace(record.place, requires_grad=None)
 
 
-def _says(record: Record, start: str) -> bool:
-    return str(record["message"]).startswith(start)
-
-
-def _findings(records: Iterable[Record]) -> list[str]:
-    steps: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for record in records:
-        if record["outcome"] in ("failed", "error", "xpassed"):
-            code = record["finding"] or record["outcome"]
-            steps[code, record["check"] or "-"][record["sample"]] = None
+def _findings(records: Iterable[ResultRecord]) -> list[str]:
+    samples: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for one in records:
+        if one.outcome in ("failed", "error", "xpassed"):
+            code = one.finding.code if one.finding else one.outcome
+            samples[code, one.check or "-"][one.place.sample or "-"] = None
     return [
-        f"    {code}  {check}: {', '.join(samples)}"
-        for (code, check), samples in sorted(steps.items())
+        f"    {code}  {check}: {', '.join(ids)}" for (code, check), ids in sorted(samples.items())
     ]

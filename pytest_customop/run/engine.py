@@ -13,23 +13,23 @@ import torch
 
 from .. import hookspecs
 from ..cases.case import Case
-from ..checks import Check, builtin_checks, fix_for
+from ..checks import Check, builtin_checks
 from ..core import rng
 from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
-from ..core.wording import dtype_name
 from ..declare.inputs import ErrorSample, GradOptions
 from ..declare.mark import Declaration, declare_call
 from ..declare.samples import MarkError
-from ..findings import CheckFailed, CheckSkipped, Finding
+from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import in_own_context, preserved_state
-from ..plan.items import PlannedItem
+from ..plan.items import PlannedItem, place_of
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
 from ..settings import Settings, read_amount
 from .devices import why_absent
-from .repro import CALL, reproduced_by
-from .results import TOLD_ABOVE, CheckResult
-from .variant_validity import skip_if_rejected
+from .finding_records import finding_record
+from .repro import CALL, Script, reproduced_by
+from .results import CheckResult
+from .variant_validity import VariantRejected, skip_if_rejected
 
 
 class BuiltinChecks:
@@ -65,45 +65,89 @@ def _no_op(phase: str) -> None:
 
 
 def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op) -> CheckResult:
-    """Run one check on one case; every global state is afterwards as it was before.
+    """Run one check on one case, and restore every global state afterwards.
 
-    A failing eager call is reported in place of the check. KeyboardInterrupt passes.
+    Where the op itself raises on the case, that is the finding, and the check does not run.
+    KeyboardInterrupt passes.
 
     Args:
         check, case: which check runs on what.
-        on_phase: is told what comes next: `draw`, `eager` or `check`.
+        on_phase: called before each phase with its name: `draw`, `eager` or `check`.
     """
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
-        warnings.simplefilter("ignore")
-        outcome = in_own_context(_outcome, check, case, on_phase)
-    return CheckResult(
+    passed = CheckResult(
         op=case.op.name,
         check=check.name,
         case=case.id,
+        outcome="passed",
         change=case.change,
-        arguments=tuple(case.describe()) if outcome["outcome"] in ("failed", "error") else (),
-        duration=time.perf_counter() - start,
-        place={
-            "device": case.placement.device,
-            "dtype": dtype_name(case.placement.dtype),
-            "requires_grad": case.requires_grad,
-            "layout": case.placement.layout,
-            "sample": case.sample_id,
-        },
-        **outcome,
+        place=place_of(case),
     )
+    with warnings.catch_warnings():
+        # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
+        warnings.simplefilter("ignore")
+        result = in_own_context(_in_preserved_state, check, case, on_phase, passed)
+    is_bad = result.outcome in ("failed", "error")
+    # Inputs that could not be drawn would raise again.
+    arguments = tuple(case.describe()) if is_bad and case.is_drawn else ()
+    return replace(result, arguments=arguments, duration=time.perf_counter() - start)
 
 
-def _outcome(check: Check, case: Case, on_phase: Callable[[str], None]) -> dict[str, Any]:
+def _in_preserved_state(
+    check: Check, case: Case, on_phase: Callable[[str], None], passed: CheckResult
+) -> CheckResult:
     with preserved_state() as restore:
-        return _found(check, case, on_phase, restore)
+        return _judge(check, case, on_phase, restore, passed)
 
 
-def _found(
-    check: Check, case: Case, on_phase: Callable[[str], None], restore: Callable[[], None]
-) -> dict[str, Any]:
+def _judge(
+    check: Check,
+    case: Case,
+    on_phase: Callable[[str], None],
+    restore: Callable[[], None],
+    passed: CheckResult,
+) -> CheckResult:
+    """The result of a check on a case, whatever the check raises.
+
+    Args:
+        check, case, on_phase: as in `run_check`.
+        restore: puts global state back to what it was before the case was drawn.
+        passed: the result if the check finds nothing.
+    """
+    try:
+        return _run(check, case, on_phase, restore, passed)
+    except CheckSkipped as skipped:
+        return replace(
+            passed,
+            outcome="skipped",
+            skip_code=skipped.code,
+            message=skipped.reason,
+            unjudged=skipped.unjudged,
+            accepted_by_fake=isinstance(skipped, VariantRejected) and skipped.accepted_by_fake,
+        )
+    except MarkError as mistake:
+        cause = mistake.__cause__
+        evidence = traceback_text(cause) if cause is not None else ""
+        return replace(passed, outcome="error", message=str(mistake), evidence=evidence)
+    except BaseException as error:
+        if not of_the_op(error):
+            raise
+        return replace(
+            passed,
+            outcome="error",
+            message=f"the check broke: {error_line(error)}",
+            evidence=traceback_text(error, whole=True),
+        )
+
+
+def _run(
+    check: Check,
+    case: Case,
+    on_phase: Callable[[str], None],
+    restore: Callable[[], None],
+    passed: CheckResult,
+) -> CheckResult:
+    """Call the op, then the check. A finding becomes a failed result; skips and errors are raised."""
     try:
         if case.refused is None:
             on_phase("draw")
@@ -113,7 +157,7 @@ def _found(
             if case.base_case is not None:
                 skip_if_rejected(case)
             elif case.eager.error is not None:
-                return _eager_failure(case, case.eager.error)
+                return _eager_failure(case, case.eager.error, passed)
             if not kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
@@ -121,77 +165,50 @@ def _found(
         check.run(case)
     except CheckFailed as failure:
         found = failure.finding
-        if case.base_case is not None and _fails_with(found.code, check, case.base_case):
-            return _as_sample(found, case.base_case)
+        if case.base_case is not None and _fails_alike(found.code, check, case.base_case):
+            sample = case.base_case.sample_id
+            message = f"{found.code}, as on sample {sample} itself, where it is reported"
+            raise skip("as-sample", message, unjudged=False) from None
         lines = check.repro if found.repro is None else found.repro
-        return _failed(found, reproduced_by(found, lines, found.case or case))
-    except CheckSkipped as skipped:
-        return {
-            "outcome": "skipped",
-            "skip_code": skipped.code,
-            "message": skipped.reason,
-            "unjudged": skipped.unjudged,
-        }
-    except MarkError as mistake:
-        cause = mistake.__cause__
-        evidence = traceback_text(cause) if cause is not None else ""
-        return {"outcome": "error", "message": str(mistake), "evidence": evidence}
-    except BaseException as error:
-        if not of_the_op(error):
-            raise
-        return {
-            "outcome": "error",
-            "message": f"the check broke: {error_line(error)}",
-            "evidence": traceback_text(error, whole=True),
-        }
-    return {"outcome": "passed"}
+        return _failed(passed, found, reproduced_by(found, lines, found.case or case))
+    return passed
 
 
-def _fails_with(code: str, check: Check, case: Case) -> bool:
-    """Whether a check fails on the author's own case as it does on a variant."""
+def _fails_alike(code: str, check: Check, case: Case) -> bool:
+    """Whether a check reports the same finding on the sample of a variant."""
     try:
         if case.eager.error is None:
             check.run(case)
     except CheckFailed as failure:
         return failure.finding.code == code
-    except Exception:  # the sample's own item tells
+    except CheckSkipped:
         return False
     finally:
         case.release()
     return False
 
 
-def _as_sample(found: Finding, own: Case) -> dict[str, Any]:
-    """A variant's failure that says nothing new; the sample's own says it."""
-    return {
-        "outcome": "skipped",
-        "skip_code": "as-sample",
-        "message": f"{found.code}, as on sample {own.sample_id} itself, where it is told",
-        "unjudged": False,
-    }
+def _failed(
+    passed: CheckResult, finding: Finding, reproduce: Callable[[str], Script] | None
+) -> CheckResult:
+    return replace(
+        passed,
+        outcome="failed",
+        found=finding_record(passed.check, finding),
+        message=finding.message,
+        evidence=finding.evidence,
+        reproduce=reproduce,
+    )
 
 
-def _failed(finding: Finding, reproduce: Any) -> dict[str, Any]:
-    return {
-        "reproduce": reproduce,
-        "outcome": "failed",
-        "finding": finding.code,
-        "message": finding.message,
-        "evidence": finding.evidence,
-        "fix": fix_for(finding),
-    }
-
-
-def _eager_failure(case: Case, error: BaseException) -> dict[str, Any]:
+def _eager_failure(case: Case, error: BaseException, passed: CheckResult) -> CheckResult:
+    """The result where the op itself raises on a sample."""
     if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
-        return {
-            "outcome": "skipped",
-            "skip_code": "inference-only",
-            "message": f"the op refuses inputs that require gradients ({message_line(error)})",
-        }
+        reason = f"the op refuses inputs that require gradients ({message_line(error)})"
+        raise skip("inference-only", reason, unjudged=False)
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
-    return _failed(found, reproduced_by(found, CALL, case))
+    return _failed(passed, found, reproduced_by(found, CALL, case))
 
 
 def _works_without_gradients(case: Case) -> bool:
@@ -265,7 +282,7 @@ def check_op(
     except ValueError as error:
         raise MarkError(f"check_op: amount is {amount!r}: {error}") from None
     settings = Settings(backend=backend, seed=seed, max_samples=max_samples, variants=wanted)
-    return run_declaration(declaration, settings, hook)
+    return _shorten_repeated_errors(run_declaration(declaration, settings, hook))
 
 
 def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> list[CheckResult]:
@@ -291,24 +308,22 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
             results.append(_not_run(one))
         elif one.check is not None and one.case is not None:
             results.append(run_check(one.check, one.case))
-    return _raises_once(results)
+    return results
 
 
-def _raises_once(results: Iterable[CheckResult]) -> list[CheckResult]:
+def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult]:
     """A failing eager call in full for the first check of a case, in one line for the others."""
-    told: dict[tuple[str, str], str] = {}
-    once = []
+    first: dict[tuple[str, str], str] = {}
+    shortened = []
     for one in results:
         if (
             one.finding == "eager-raises"
-            and told.setdefault((one.op, one.case), one.check) != one.check
+            and first.setdefault((one.op, one.case), one.check) != one.check
         ):
-            one = replace(one, evidence=TOLD_ABOVE, arguments=(), reproduce=None)
-        once.append(one)
-    return once
+            one = replace(one, reported_above=True, evidence="", arguments=(), reproduce=None)
+        shortened.append(one)
+    return shortened
 
 
 def _not_run(one: PlannedItem) -> CheckResult:
-    known = one.record()
-    place = {name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")}
-    return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=place)
+    return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=one.place)

@@ -1,4 +1,4 @@
-"""What came of a check on a case, and how it reads."""
+"""The result of a check on a case, and its text."""
 
 from __future__ import annotations
 
@@ -7,65 +7,77 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+from ..plan.place import Place
+from .record import FindingRecord, Outcome, ResultRecord
 from .repro import Script, registers
-
-TOLD_ABOVE = "(told in full above)"  # the evidence of a result that repeats another one
-OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check on one case; what `check_op` returns, and what the report holds.
+    """One check on one case: what `check_op` returns.
 
     Args:
         op: `namespace::name`.
-        check: `family.name`.
+        check: `family.name`; empty where nothing ran.
         case: the case's id.
-        change: what tells a variant from the sample that it stands beside; empty for an own case.
         outcome: `passed`, `failed`, `error` (the check itself broke) or `skipped`.
-        finding: the code of the finding, or None.
+        found: the finding of a failed check.
         message: the finding in one line, or why the check was skipped.
-        fix: what to change.
         evidence: the lines that show the finding.
         skip_code: the kind of a skip, `no-second-size`.
-        unjudged: a skip that leaves unjudged what the author may believe was judged.
-        arguments: the op's arguments, described; only for what failed.
+        unjudged: whether a skip leaves unjudged what the author may believe was judged.
+        accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
+        reported_above: whether an earlier result shows the same finding in full.
+        arguments: the op's arguments, described; only of what failed.
+        change: what tells a variant from its sample; empty for a sample itself.
         duration: seconds.
-        place: device, dtype, requires_grad, layout and sample.
+        place: device, dtype, requires_grad, layout, sample and variant.
         reproduce: makes the script of a failure, given the lines that register the op.
     """
 
     op: str
     check: str
     case: str
-    outcome: str
-    finding: str | None = None
+    outcome: Outcome
+    found: FindingRecord | None = None
     message: str = ""
-    fix: str | None = None
     evidence: str = ""
     skip_code: str | None = None
     unjudged: bool = False
+    accepted_by_fake: bool = False
+    reported_above: bool = False
     arguments: tuple[str, ...] = ()
     change: str = ""
     duration: float = 0.0
-    place: dict[str, Any] = field(default_factory=dict)
+    place: Place = Place()  # noqa: RUF009 -- frozen
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
 
-    def record(self) -> dict[str, Any]:
-        """The result as it stands in the report, less its node id and repro."""
-        message = f"{self.skip_code}: {self.message}" if self.skip_code else self.message
-        return {
-            "op": self.op,
-            "check": self.check,
-            **self.place,
-            "outcome": self.outcome,
-            "finding": self.finding,
-            "message": message,
-            "fix": self.fix,
-            "duration": self.duration,
-        }
+    @property
+    def finding(self) -> str | None:
+        """The code of the finding; None where there is none."""
+        return self.found.code if self.found else None
+
+    @property
+    def fix(self) -> str | None:
+        """What to change; None where there is no finding."""
+        return self.found.fix if self.found else None
+
+    def record(self, nodeid: str = "") -> ResultRecord:
+        """The result as a session keeps it."""
+        return ResultRecord(
+            nodeid=nodeid,
+            op=self.op,
+            check=self.check or None,
+            place=self.place,
+            outcome=self.outcome,
+            message=self.message,
+            finding=self.found,
+            skip_code=self.skip_code,
+            unjudged=self.unjudged,
+            accepted_by_fake=self.accepted_by_fake,
+            duration=self.duration,
+        )
 
     def script(self, module: ModuleType | None = None) -> Script | None:
         """The script that fails by plain torch calls; None where nothing failed, or none is known.
@@ -81,14 +93,14 @@ class CheckResult:
 
         Args:
             rerun: the command that runs this one item again.
-            script: shown where it is short; or where it was written to.
+            script: shown where it is short; or the path that it was written to.
         """
         if self.outcome in ("passed", "skipped"):
-            reason = f": {self.record()['message']}" if self.message else ""
+            reason = f": {self.record().reason}" if self.message else ""
             return f"{self.outcome} {self.op} {self.check} [{self.case}]{reason}"
-        if self.evidence == TOLD_ABOVE:
-            return f"{self.finding}: {self.message} {TOLD_ABOVE} [{self.check}]"
-        lines = [f"{self.finding or self.outcome}: {self.message}", "", *_place(self)]
+        if self.reported_above:
+            return f"{self.finding}: {self.message} (reported in full above) [{self.check}]"
+        lines = [f"{self.finding or self.outcome}: {self.message}", "", *_where(self)]
         if self.evidence:
             lines += ["", self.evidence]
         if self.fix:
@@ -111,7 +123,8 @@ class CheckResult:
 _INDENT = " " * 7
 
 
-def _place(result: CheckResult) -> list[str]:
+def _where(result: CheckResult) -> list[str]:
+    """The op, the check, the case and its arguments, a line each."""
     lines = [_labelled("op", result.op), _labelled("check", result.check)]
     lines.append(_labelled("case", result.case))
     if result.change:

@@ -1,4 +1,4 @@
-"""What an op says to a variant of a sample: it takes it, refuses it, or does not come back."""
+"""Run a variant once and classify it: accepted, rejected, hung or out of memory."""
 
 from __future__ import annotations
 
@@ -8,67 +8,87 @@ from weakref import WeakKeyDictionary
 from ..cases.case import Case
 from ..cases.fake_run import fake_run, shapes_of
 from ..core.tracebacks import error_line, traceback_text
-from ..declare.variant import ACCEPTED_BY_FAKE, REJECTED
-from ..findings import fail, skip
+from ..declare.variant import REJECTED
+from ..findings import CheckSkipped, fail
 from .repro import CALL
 from .watchdog import LimitExceeded, time_limited
 
 
+class VariantRejected(CheckSkipped):
+    """Raised for a variant that the op rejects.
+
+    Args:
+        reason: what the op or its backward raises.
+        accepted_by_fake: whether the op's fake kernel accepts it.
+    """
+
+    def __init__(self, reason: str, *, accepted_by_fake: bool) -> None:
+        text = f"{reason}; its fake kernel accepts it" if accepted_by_fake else reason
+        super().__init__(REJECTED, text, unjudged=False)
+        self.accepted_by_fake = accepted_by_fake
+
+
 @dataclass(frozen=True)
-class _Answer:
-    """Why a variant is not judged; or, with the code of a finding, how it went wrong."""
+class _Rejection:
+    """What the op, or its backward, raises."""
 
     text: str
-    code: str = ""
-    evidence: str = ""
+    accepted_by_fake: bool = False
 
 
-_answers: WeakKeyDictionary[Case, _Answer | None] = WeakKeyDictionary()
+@dataclass(frozen=True)
+class _Overrun:
+    """A limit that the op exceeds: the code of the finding, and its texts."""
+
+    code: str
+    text: str
+    evidence: str
+
+
+# None for a variant that the op accepts.
+_answers: WeakKeyDictionary[Case, _Rejection | _Overrun | None] = WeakKeyDictionary()
 
 
 def skip_if_rejected(case: Case) -> None:
-    """Let a variant pass that the op takes.
+    """Return if the op accepts a variant. The op is called once a case.
 
     Raises:
-        CheckSkipped: `rejected`, if the op or its backward raises: whether a variant is valid is
-            the op's word.
-        CheckFailed: `hang` or `crash`, if it does not come back.
+        VariantRejected: if the op or its backward raises: the op decides which arguments are valid.
+        CheckFailed: `hang` or `crash`, if the call exceeds a limit of time or memory.
     """
     if case not in _answers:
-        _answers[case] = _ask(case)
+        _answers[case] = _classify(case)
     answer = _answers[case]
-    if answer is None:
-        return
-    if answer.code:
+    if isinstance(answer, _Overrun):
         raise fail(answer.code, answer.text, answer.evidence, repro=CALL)
-    raise skip(REJECTED, answer.text, unjudged=False)
+    if isinstance(answer, _Rejection):
+        raise VariantRejected(answer.text, accepted_by_fake=answer.accepted_by_fake)
 
 
-def _ask(case: Case) -> _Answer | None:
+def _classify(case: Case) -> _Rejection | _Overrun | None:
     try:
         with time_limited():
             error = case.eager.error
             if error is None:
-                return _backward(case)
+                return _classify_backward(case)
     except LimitExceeded as overrun:
         text = f"{case.op.name} did not come back: {overrun} ({case.change})"
-        return _Answer(text, overrun.code, traceback_text(overrun))
-    text = f"{case.op.name} raises {error_line(error)}"
-    return _Answer(text + (ACCEPTED_BY_FAKE if _fake_accepts(case) else ""))
+        return _Overrun(overrun.code, text, traceback_text(overrun))
+    return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
 
 
-def _backward(case: Case) -> _Answer | None:
+def _classify_backward(case: Case) -> _Rejection | None:
     if not case.requires_grad:
         return None
     try:
         _ = case.eager_gradients
-    except Exception as error:
-        return _Answer(f"the backward of {case.op.name} raises {error_line(error)}")
+    except Exception as error:  # whatever the author's backward, or autograd for it, raises
+        return _Rejection(f"the backward of {case.op.name} raises {error_line(error)}")
     return None
 
 
 def _fake_accepts(case: Case) -> bool:
     try:
         return fake_run(shapes_of(case)).error is None
-    except Exception:  # arguments that cannot be faked
+    except CheckSkipped:  # torch has no fake tensors of this kind
         return False

@@ -1,4 +1,4 @@
-"""Items in a child process: a crash or a hang takes one item with it, and not the session."""
+"""Run items in a child process, so that a crash or a hang ends one item and not the session."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def is_child(config: pytest.Config) -> bool:
 
 
 def isolate(config: pytest.Config, session: Session) -> None:
-    """Have a child run this session's items, unless it is one itself.
+    """Have a child process run this session's items, unless this session is a child itself.
 
     Raises:
-        pytest.UsageError: where that cannot be.
+        pytest.UsageError: where that is not possible.
     """
     if is_child(config):
         return

@@ -1,6 +1,6 @@
-"""The session's side: marked items are run by the child, and what came of them is logged here.
+"""The plugin that has a child process run the marked items, and logs their reports in this process.
 
-Everything else of pytest goes on as always: the reports are pytest's own.
+Other items run as always.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
 from ..session.state import PLANNED, Session
 from . import is_isolated, protocol
-from .exit_causes import Died
-from .item_log import Log
-from .reusable import NotThere, WarmChild
+from .exit_causes import ProcessExit
+from .item_log import ItemLog
+from .reusable import NotCollected, ReusableChild
 from .xdist_emulation import measures_coverage
 
 if TYPE_CHECKING:
+    from ...cases.case import Case
     from ...plan.items import PlannedItem
     from ...run.results import CheckResult
 
@@ -28,8 +30,9 @@ class Isolation:
 
     def __init__(self, config: pytest.Config, session: Session) -> None:
         self._config = config
-        self._child = WarmChild(config, session.settings)
-        self._deadly: dict[int, Died] = {}  # the cases whose plain call ends the process
+        self._child = ReusableChild(config, session.settings)
+        # Cases whose plain call ends the process: every further check of them would end it too.
+        self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
@@ -49,33 +52,33 @@ class Isolation:
 
     def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         planned = item.stash[PLANNED]
-        log = Log(item)
-        # After a plain call that ends the process, every further check of the case would end it too.
-        known = self._deadly.get(id(planned.case)) if planned.check is not None else None
-        end = known or self._lost(item, nextitem, log)
-        if isinstance(end, Died):
-            if end.phase in (protocol.DRAW, protocol.EAGER):
-                self._deadly[id(planned.case)] = end
-            log.died(_result_of(planned, end))
-        elif end is not None:
-            log.failed(str(end))
-        log.torn_down(nextitem)
+        assert planned.case is not None
+        log = ItemLog(item)
+        known = self._fatal_cases.get(planned.case) if planned.check is not None else None
+        failure = known or self._run_in_child(item, nextitem, log)
+        if isinstance(failure, ProcessExit):
+            if failure.phase in (protocol.DRAW, protocol.EAGER):
+                self._fatal_cases[planned.case] = failure
+            log.fail_with(_result_of(planned, failure))
+        elif failure is not None:
+            log.fail(str(failure))
+        log.tear_down(nextitem)
 
-    def _lost(
-        self, item: pytest.Item, nextitem: pytest.Item | None, log: Log
-    ) -> Died | NotThere | None:
-        """Have an item run; the reason why that did not come to its end, if it did not."""
+    def _run_in_child(
+        self, item: pytest.Item, nextitem: pytest.Item | None, log: ItemLog
+    ) -> ProcessExit | NotCollected | None:
+        """Have an item run; returns why it did not come to its end, None if it did."""
         try:
             for message in self._child.run(item, nextitem):
-                self._take(message, log)
-        except (Died, NotThere) as end:
-            return end
+                self._handle(message, log)
+        except (ProcessExit, NotCollected) as failure:
+            return failure
         return None
 
-    def _take(self, message: Any, log: Log) -> None:
+    def _handle(self, message: Any, log: ItemLog) -> None:
         hook = self._config.hook
         if isinstance(message, protocol.Report):
-            log.take(hook.pytest_report_from_serializable(config=self._config, data=message.data))
+            log.log(hook.pytest_report_from_serializable(config=self._config, data=message.data))
         elif isinstance(message, protocol.Warned):
             self._warn(message)
         elif isinstance(message, protocol.Ended):
@@ -87,9 +90,9 @@ class Isolation:
         given = warnings.WarningMessage(
             warned.text, warned.category, warned.filename, warned.lineno
         )
-        told = {"when": warned.when, "nodeid": warned.nodeid, "location": warned.location}
+        where = {"when": warned.when, "nodeid": warned.nodeid, "location": warned.location}
         self._config.hook.pytest_warning_recorded.call_historic(
-            kwargs={"warning_message": given, **told}
+            kwargs={"warning_message": given, **where}
         )
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
@@ -99,7 +102,7 @@ class Isolation:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """What the child has measured is there before pytest-cov gathers it."""
+        """End the child before pytest-cov gathers what the child has measured."""
         result = yield
         if measures_coverage(self._config):
             self._child.finish()
@@ -112,11 +115,11 @@ class Isolation:
         self._child.finish()
 
     def pytest_unconfigure(self) -> None:
-        """However the session ended, no child outlives it."""
+        """End the child, however the session has ended."""
         self._child.end()
 
 
-def _result_of(planned: PlannedItem, death: Died) -> CheckResult:
+def _result_of(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
     from .crash_results import result_of
 
-    return result_of(planned, death)
+    return result_of(planned, ended)

@@ -1,15 +1,16 @@
-"""The death of a child as the result of the item that it ran."""
+"""The end of a child process as the result of the item that it ran."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...findings import Finding
 from ...global_state.preserve import preserved_state
+from ...run.finding_records import finding_record
 from ...run.repro import CALL, reproduced_by
 from ...run.results import CheckResult
 from . import protocol
-from .exit_causes import Died, shortened
+from .exit_causes import ProcessExit, shortened
 
 if TYPE_CHECKING:
     from ...cases.case import Case
@@ -26,51 +27,46 @@ _WHERE = {
 }
 
 
-def result_of(planned: PlannedItem, death: Died) -> CheckResult:
-    """What came of the item that a child ran when it died."""
-    phase = death.phase
-    if phase == protocol.START and death.exit_code is not None:
-        return _not_started(planned, death)
+def result_of(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
+    """The result of the item that a child ran when it ended."""
+    phase = ended.phase
+    if phase == protocol.START and ended.exit_code is not None:
+        return _not_started(planned, ended)
     where = _WHERE.get(phase, f"under {planned.check_name}")
     what = "the child process" if phase in (protocol.START, protocol.COLLECT) else planned.op
-    found = Finding(death.code, f"{what} {death.how} {where}", shortened(death.stderr), death.fix)
-    case = planned.case
+    found = Finding(ended.code, f"{what} {ended.how} {where}", shortened(ended.stderr), ended.fix)
     # What could not be drawn there is not drawn here.
-    drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
+    drawn = planned.case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
     lines = planned.check.repro if phase == protocol.CHECK and planned.check else CALL
     reproduce = reproduced_by(found, lines, drawn) if drawn and phase != protocol.BODY else None
     return CheckResult(
-        **_known(planned),
+        op=planned.op,
+        check=planned.check_name,
+        case=planned.case.id if planned.case else planned.id,
+        change=planned.case.change if planned.case else "",
+        place=planned.place,
         outcome="failed",
-        finding=found.code,
+        found=finding_record(planned.check_name, found),
         message=found.message,
-        fix=found.fix,
         evidence=found.evidence,
         arguments=_described(drawn) if drawn else (),
-        duration=death.seconds,
+        duration=ended.seconds,
         reproduce=reproduce,
     )
 
 
-def _not_started(planned: PlannedItem, death: Died) -> CheckResult:
+def _not_started(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
     """No finding: pytest ended the child's session before any op ran."""
-    message = f"the child process of --customop-isolate does not start: exit code {death.exit_code}"
-    evidence = shortened(death.stderr)
-    return CheckResult(**_known(planned), outcome="error", message=message, evidence=evidence)
-
-
-def _known(planned: PlannedItem) -> dict[str, Any]:
-    """What a result says of its item."""
-    case, known = planned.case, planned.record()
-    return {
-        "op": planned.op,
-        "check": planned.check_name,
-        "case": case.id if case else planned.id,
-        "change": case.change if case else "",
-        "place": {
-            name: known[name] for name in ("device", "dtype", "requires_grad", "layout", "sample")
-        },
-    }
+    return CheckResult(
+        op=planned.op,
+        check=planned.check_name,
+        case=planned.case.id if planned.case else planned.id,
+        change=planned.case.change if planned.case else "",
+        place=planned.place,
+        outcome="error",
+        message=f"the child process of --customop-isolate does not start: exit code {ended.exit_code}",
+        evidence=shortened(ended.stderr),
+    )
 
 
 def _described(case: Case) -> tuple[str, ...]:

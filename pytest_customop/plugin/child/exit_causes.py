@@ -1,4 +1,4 @@
-"""How a child process died: by a signal, by ending itself, or by a limit of ours."""
+"""Why a child process ended: a signal, an exit of its own, or a limit of time or memory."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ from collections.abc import Sequence
 
 from ...core.tracebacks import is_of_author
 
-_LINES = 20  # of standard error that a failure shows, beside the stacks
+_LINES = 20  # of standard error that a failure shows, apart from stacks
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
 _FRAME = re.compile(r'  File "(.*)", line \d+ in ')
-_RUNNER = re.compile(r"[/\\](pytest_customop|_pytest|pluggy)[/\\]")  # it calls the author's code
+_PACKAGE = re.compile(r"[/\\]pytest_customop[/\\]")
 
 
-class Died(Exception):
-    """The child is no more.
+class ProcessExit(Exception):
+    """The child process has ended, or was killed.
 
     Args:
         code: the finding: `crash` or `hang`.
         how: what follows the op's name: "dies of SIGSEGV".
         stderr: the end of what it wrote there.
         fix: what to look at; None: as the catalogue says.
+        exit_code: the one with which it ended itself, None where it did not.
 
-    `phase` is what it was doing, one of `messages`, and `seconds` how long the item took; `exit_code`
-    is the one with which it ended itself, None where it did not.
+    Attributes:
+        phase: what it was doing, one of `protocol`.
+        seconds: how long the item took.
     """
 
-    phase = ""
-    seconds = 0.0
-    exit_code: int | None = None
-
-    def __init__(self, code: str, how: str, stderr: str = "", fix: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        how: str,
+        stderr: str = "",
+        fix: str | None = None,
+        exit_code: int | None = None,
+    ) -> None:
         super().__init__(how)
         self.code = code
         self.how = how
         self.stderr = stderr
         self.fix = fix
+        self.exit_code = exit_code
+        self.phase = ""
+        self.seconds = 0.0
 
 
 _EXITS = (
@@ -53,27 +61,30 @@ _MEMORY = (
 )
 
 
-def of_itself(returncode: int, stderr: str) -> Died:
-    """The death of a child that nobody here has killed."""
+def ended_itself(returncode: int, stderr: str) -> ProcessExit:
+    """The exit of a child that this process has not killed.
+
+    Args:
+        returncode: as `subprocess` gives it: the exit code, or minus the number of the signal.
+    """
     if returncode >= 0:
-        ended = Died("crash", f"ends the process with exit code {returncode}", stderr, _EXITS)
-        ended.exit_code = returncode
-        return ended
+        how = f"ends the process with exit code {returncode}"
+        return ProcessExit("crash", how, stderr, _EXITS, exit_code=returncode)
     name = signal_name(-returncode)
     if name == "SIGKILL":
         how = "dies of SIGKILL (which the system sends where memory runs out)"
-        return Died("crash", how, stderr, _KILLED)
-    return Died("crash", f"dies of {name}", stderr)
+        return ProcessExit("crash", how, stderr, _KILLED)
+    return ProcessExit("crash", f"dies of {name}", stderr)
 
 
-def for_memory(limit: int, stderr: str) -> Died:
-    """The death of a child that held more memory than it may."""
-    return Died("crash", f"takes more than {limit / 1e9:.3g} GB of memory", stderr, _MEMORY)
+def out_of_memory(limit: int, stderr: str) -> ProcessExit:
+    """The exit of a child that held more than this many bytes."""
+    return ProcessExit("crash", f"takes more than {limit / 1e9:.3g} GB of memory", stderr, _MEMORY)
 
 
-def for_time(limit: float, stderr: str) -> Died:
-    """The death of a child that did not answer in time."""
-    return Died("hang", f"does not end within {limit:g} s", stderr)
+def timed_out(limit: float, stderr: str) -> ProcessExit:
+    """The exit of a child that did not answer within this many seconds."""
+    return ProcessExit("hang", f"does not end within {limit:g} s", stderr)
 
 
 def signal_name(number: int) -> str:
@@ -87,8 +98,8 @@ def signal_name(number: int) -> str:
 def shortened(text: str) -> str:
     """The end of a process's standard error, its Python stacks cut to the author's frames.
 
-    Of faulthandler's stacks the innermost frame stays too, whosever it is; threads in which no
-    author's frame runs are left out.
+    Of faulthandler's stacks, the innermost frame of the current thread stays too. Threads without a
+    frame of the author are left out.
     """
     other: list[str] = []
     stacks: list[str] = []
@@ -107,10 +118,17 @@ def shortened(text: str) -> str:
 
 def _stack(heading: str, frames: Sequence[str]) -> list[str]:
     files = [frame.split('"')[1] for frame in frames]
-    runner = next((at for at, file in enumerate(files) if _RUNNER.search(file)), len(files))
-    author = [frames[at] for at in range(runner) if is_of_author(files[at])]
+    caller = next((at for at, file in enumerate(files) if _calls_author(file)), len(files))
+    author = [frames[at] for at in range(caller) if is_of_author(files[at])]
     current = heading.startswith("Current")
     if not author and not current:
         return []
     top = [] if not frames or frames[0] in author else [frames[0]]
     return [heading, *top, *author]
+
+
+def _calls_author(file: str) -> bool:
+    """Whether a file is of this package or of pytest, which call the author's code."""
+    from ...compat.pytest_private import runs_tests
+
+    return _PACKAGE.search(file) is not None or runs_tests(file)

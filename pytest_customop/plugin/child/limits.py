@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.process_memory import available, resident
 
-SECONDS = 300.0  # that an item may take in a child process, where nobody says otherwise
+SECONDS = 300.0  # that an item may take in a child process by default
 STARTING = 600.0  # seconds until the child has started, or has collected a file
 _SHARE = 0.8  # of the memory that is free, for the child
 _GB = 1_000_000_000
@@ -16,10 +16,10 @@ def seconds(asked: float | None) -> float | None:
 
 
 def memory(pid: int, asked: float | None, workers: int) -> int | None:
-    """The bytes that a process may hold; None: any number, or the system does not tell.
+    """The bytes that a process may hold; None for any number, or where the system does not say.
 
     Args:
-        pid: of the child, which holds already what it needs to start.
+        pid: of the child; what it holds already is added to its share of what is free.
         asked: gigabytes; 0: any number.
         workers: how many processes share what is free.
     """

@@ -1,11 +1,11 @@
-"""What the session and its child say to each other. Imports neither torch nor pytest."""
+"""The messages between a session and its child process. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-# What the child is about to do; it says so before it does it, so that its death can be told.
+# The phases of an item. The child sends each before it begins, so that its end can be explained.
 START, COLLECT, SETUP, TEARDOWN = "start", "collect", "setup", "teardown"
 DRAW, EAGER, CHECK, BODY = "draw", "eager", "check", "body"
 
@@ -65,7 +65,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Phase:
-    """What the child does next."""
+    """The phase that the child begins."""
 
     name: str
 
@@ -84,7 +84,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Warned:
-    """The arguments of `pytest_warning_recorded`; a warning that cannot be sent as it is, as text."""
+    """The arguments of `pytest_warning_recorded`, the warning as its text and category."""
 
     text: str
     category: Any

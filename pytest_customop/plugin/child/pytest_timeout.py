@@ -1,11 +1,11 @@
-"""`--customop-timeout` without a child: pytest-timeout keeps the time, and what it ends is a finding."""
+"""`--customop-timeout` without a child process: pytest-timeout ends an item, which is a finding then."""
 
 from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -13,83 +13,87 @@ from ...core.tracebacks import is_of_author
 from ..session.state import Session
 
 if TYPE_CHECKING:
+    from ...cases.case import Case
     from ...plan.items import PlannedItem
     from ...run.results import CheckResult
-    from .exit_causes import Died
+    from .exit_causes import ProcessExit
 
 _NAMES = ("timeout", "pytest_timeout")  # under which pytest-timeout may be registered
-_WORDS = re.compile(r"Timeout \(?>([\d.]+)s\)? ?from pytest-timeout|Timeout >([\d.]+)s")
+_MESSAGE = re.compile(r"Timeout \(?>([\d.]+)s\)? ?from pytest-timeout|Timeout >([\d.]+)s")
+
+# Cases whose plain call did not end. Every other check of such a case begins with that call too.
+_timed_out: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
 
 
 def validate_timer(config: pytest.Config, session: Session) -> None:
     """Raise `pytest.UsageError` if a time is given and nothing here can keep it."""
-    if _here(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
+    if _is_used(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
         raise pytest.UsageError(
             "--customop-timeout: add --customop-isolate, which runs the items in a child process; "
             "or install pytest-timeout, which ends them in this one"
         )
 
 
-def _here(session: Session) -> bool:
+def _is_used(session: Session) -> bool:
     return bool(session.settings.timeout) and not session.settings.isolate
 
 
-def limit(item: pytest.Item, session: Session) -> None:
-    """Give a marked item its time; a `timeout` mark of the test's own is stronger."""
-    if _here(session):
+def add_time_limit(item: pytest.Item, session: Session) -> None:
+    """Limit the time of a marked item; a `timeout` mark of the test's own takes precedence."""
+    if _is_used(session):
         item.add_marker(pytest.mark.timeout(session.settings.timeout))
 
 
-def run_in_time(
-    planned: PlannedItem, on_phase: Callable[[str], None], hung: dict[int, Died]
-) -> CheckResult:
-    """The result of a check; where pytest-timeout ends it, the finding `hang`.
+def run_in_time(planned: PlannedItem, session: Session) -> CheckResult:
+    """The result of a check. Where pytest-timeout ends the check, that is the finding `hang`.
 
     Args:
         planned: the check and the case.
-        on_phase: as `engine.run_check` takes it.
-        hung: by the ids of cases, the plain calls that did not end. The other checks of such a case
-            begin with that call too, and are not run.
+        session: its `on_phase` is called before each phase.
     """
     from ...run.engine import run_check
     from .crash_results import result_of
-    from .protocol import DRAW, EAGER
+    from .protocol import DRAW, EAGER, SETUP
 
     assert planned.check is not None
     assert planned.case is not None
-    phases: list[str] = []
+    phase = SETUP  # the limit may be passed before the first phase
 
-    def enter(phase: str) -> None:
-        phases.append(phase)
-        on_phase(phase)
+    def enter(name: str) -> None:
+        nonlocal phase
+        phase = name
+        session.on_phase(name)
 
-    end = hung.get(id(planned.case))
-    if end is None:
+    ended = _timed_out.get(planned.case)
+    if ended is None:
         try:
             return run_check(planned.check, planned.case, enter)
         except pytest.fail.Exception as failure:
-            end = _of_time(failure)
-            if end is None:
+            ended = _as_exit(failure)
+            if ended is None:
                 raise
-        end.phase = phases[-1]
-        if end.phase in (DRAW, EAGER):
-            hung[id(planned.case)] = end
-    return result_of(planned, end)
+        ended.phase = phase
+        if phase in (DRAW, EAGER):
+            _timed_out[planned.case] = ended
+    return result_of(planned, ended)
 
 
-def _of_time(failure: BaseException) -> Died | None:
-    """What pytest-timeout has ended; None if this failure is not its."""
-    from .exit_causes import for_time
+def _as_exit(failure: BaseException) -> ProcessExit | None:
+    """The exit that a failure of pytest-timeout's stands for; None for another failure."""
+    from .exit_causes import timed_out
 
-    words = _WORDS.search(str(failure))
-    if words is None:
+    found = _MESSAGE.search(str(failure))
+    if found is None:
         return None
+    seconds = float(found[1] or found[2])
     frames = traceback.extract_tb(failure.__traceback__)
-    own = [one for one in frames if is_of_author(one.filename) and not _of_pytest(one.filename)]
-    ended = for_time(float(words[1] or words[2]), "".join(traceback.format_list(own)).rstrip())
-    ended.seconds = float(words[1] or words[2])
+    author = [one for one in frames if is_of_author(one.filename) and not _of_runner(one.filename)]
+    ended = timed_out(seconds, "".join(traceback.format_list(author)).rstrip())
+    ended.seconds = seconds
     return ended
 
 
-def _of_pytest(file: str) -> bool:
-    return re.search(r"[/\\](_pytest[/\\]|pluggy[/\\]|pytest_timeout\.py)", file) is not None
+def _of_runner(file: str) -> bool:
+    from ...compat.pytest_private import runs_tests
+
+    return runs_tests(file) or file.endswith("pytest_timeout.py")

@@ -1,50 +1,49 @@
-"""A child that is there when an item needs it: started once, used again, replaced when it dies."""
+"""One child process for many items: started when one needs it, replaced when it has ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ...settings import Settings
 from . import is_isolated, limits, names_of, protocol
-from .exit_causes import Died
+from .exit_causes import ProcessExit
 from .process import Child
 from .protocol import Collect, Collected, Phase, Run, Start
 from .xdist_emulation import workerinput
 
 
-class NotThere(Exception):
+class NotCollected(Exception):
     """The child does not collect an item that the session has collected."""
 
 
-class WarmChild:
-    """The child of a session, whichever it is at the moment."""
+class ReusableChild:
+    """The child process of a session, and its successors."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
         self._child: Child | None = None
         self._started = 0
-        self._collected: dict[str, Collected] = {}  # of this child
-        self._deadly: dict[str, Died] = {}  # the files at which a child died
-        self._never: Died | None = None  # why no child starts
+        self._collected: dict[str, Collected] = {}  # by the files that this child has collected
+        self._fatal_files: dict[str, ProcessExit] = {}  # whose import has ended a child
+        self._start_failure: ProcessExit | None = None  # why no child starts
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
-        """What the child tells of an item, up to `Done` or `Ended`.
+        """Have the child run an item; yields its messages, up to `Done` or `Ended`.
 
         Raises:
-            Died: if it dies of it. The next item gets another one.
-            NotThere: if it has no such item.
+            ProcessExit: if the child ends before the item does. The next item gets another child.
+            NotCollected: if it has no such item.
         """
         path = str(item.path)
         following = self._following(item, nextitem)
-        child, collected = self._with(path)
+        child, collected = self._child_for(path)
         if names_of(item) not in collected.names:
-            raise NotThere(_why_not_there(item, collected))
+            raise NotCollected(_why_not_collected(item, collected))
         if child.memory is None:
             workers = getattr(self._config, "workerinput", {}).get("workercount", 1)
             child.memory = limits.memory(child.pid, self._settings.memory, workers)
@@ -57,41 +56,41 @@ class WarmChild:
                 yield message
                 if isinstance(message, (protocol.Done, protocol.Ended)):
                     return
-        except Died as death:
-            death.seconds = time.perf_counter() - start
-            raise self._lost(death, phase) from None
+        except ProcessExit as ended:
+            ended.seconds = time.perf_counter() - start
+            raise self._drop_child(ended, phase) from None
 
     def _following(self, item: pytest.Item, nextitem: pytest.Item | None) -> tuple[Any, ...]:
-        """File and names of the next item, for which what it shares with this one stays set up."""
+        """File and names of the next item: the fixtures that it shares with this one stay set up."""
         if nextitem is None or (nextitem.path != item.path and not is_isolated(nextitem)):
             return ()
         try:
-            self._with(str(item.path))
-            _, collected = self._with(str(nextitem.path))
-        except Died:
-            return ()  # the item at hand has a child of its own coming
+            self._child_for(str(item.path))
+            _, collected = self._child_for(str(nextitem.path))
+        except ProcessExit:
+            return ()  # a new child will run the current item
         names = names_of(nextitem)
         return (str(nextitem.path), names) if names in collected.names else ()
 
-    def _with(self, path: str) -> tuple[Child, Collected]:
+    def _child_for(self, path: str) -> tuple[Child, Collected]:
         """A child that has collected this file."""
-        if path in self._deadly:
-            raise self._deadly[path]
+        if path in self._fatal_files:
+            raise self._fatal_files[path]
         child = self._child or self._start()
         if path not in self._collected:
             try:
                 child.send(Collect(path))
                 while not isinstance(message := child.receive(limits.STARTING), Collected):
                     pass
-            except Died as death:
-                self._deadly[path] = self._lost(death, protocol.COLLECT)
-                raise self._deadly[path] from None
+            except ProcessExit as ended:
+                self._fatal_files[path] = self._drop_child(ended, protocol.COLLECT)
+                raise ended from None
             self._collected[path] = message
         return child, self._collected[path]
 
     def _start(self) -> Child:
-        if self._never is not None:
-            raise self._never
+        if self._start_failure is not None:
+            raise self._start_failure
         self._started += 1
         config = self._config
         args = tuple(str(one) for one in config.invocation_params.args)
@@ -99,31 +98,32 @@ class WarmChild:
         quiet = config.getoption("capture") != "no"
         try:
             self._child = Child(start, str(config.invocation_params.dir), quiet)
-        except Died as death:
-            self._never = self._lost(death, protocol.START)
-            raise self._never from None
+        except ProcessExit as ended:
+            self._start_failure = self._drop_child(ended, protocol.START)
+            raise ended from None
         return self._child
 
     def _basetemp(self) -> str | None:
-        """A folder inside the session's own, which is not to be emptied under its feet."""
-        factory = getattr(self._config, "_tmp_path_factory", None)
-        if factory is None:
-            return None
-        return str(Path(factory.getbasetemp()) / f"customop-child-{self._started}")
+        """A new folder inside the session's own one, for the child; None: pytest chooses one."""
+        from ...compat.pytest_private import base_temp
 
-    def _lost(self, death: Died, phase: str) -> Died:
-        death.phase = phase
+        folder = base_temp(self._config)
+        return None if folder is None else str(folder / f"customop-child-{self._started}")
+
+    def _drop_child(self, ended: ProcessExit, phase: str) -> ProcessExit:
+        """Forget the child that has ended; the exit gets the phase that it was in."""
+        ended.phase = phase
         self._child = None
         self._collected = {}
-        return death
+        return ended
 
     def finish(self) -> None:
-        """Let the child tear down what is set up, and end; does not wait for it."""
+        """Let the child tear down what is set up, and end. This does not wait for it."""
         if self._child is not None:
             self._child.finish()
 
     def end(self) -> None:
-        """Wait for the end of a child that was told to; it is dead afterwards."""
+        """Wait until the child has ended after `finish`."""
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -135,7 +135,7 @@ class WarmChild:
             self._child = None
 
 
-def _why_not_there(item: pytest.Item, collected: Collected) -> str:
+def _why_not_collected(item: pytest.Item, collected: Collected) -> str:
     if collected.error:
         return f"the child process cannot collect {item.path}\n\n{collected.error}"
     return (

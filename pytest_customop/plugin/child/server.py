@@ -1,7 +1,7 @@
-"""The child's side: a pytest session that collects and runs what it is asked for, as it is asked.
+"""The child process itself: a pytest session that collects files and runs items when it is asked to.
 
-It looks like a worker of pytest-xdist to other plugins: they leave reports, caches and distribution
-to the session that started it.
+Other plugins take it for a worker of pytest-xdist: they leave reports, caches and distribution to the
+session that started it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def main(descriptor: int) -> None:
     stderr = os.fdopen(os.dup(2), "w")
     faulthandler.enable(stderr)
     faulthandler.register(signal.SIGUSR1, stderr)
-    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
-    sys.exit(pytest.main(list(start.args), plugins=[Serving(connection, start, stderr)]))
+    threading.Thread(target=_exit_with_session, args=(connection.fileno(),), daemon=True).start()
+    sys.exit(pytest.main(list(start.args), plugins=[ChildServer(connection, start, stderr)]))
 
 
-def _end_with(descriptor: int) -> None:
-    """End this process, and what it has started, when the session's end of the connection closes."""
+def _exit_with_session(descriptor: int) -> None:
+    """Kill this process, and those that it has started, when the session closes the connection."""
     poll = select.poll()
     poll.register(descriptor, 0)  # nothing but the hang-up
     poll.poll()
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def _warm_up() -> None:
-    """Load what the first item would load, in the time that is not counted as its own."""
+def _preload() -> None:
+    """Import what the first item would import, so that its time limit does not count it."""
     import torch
 
     from ...global_state.preserve import preserved_state
@@ -59,7 +59,7 @@ def _warm_up() -> None:
         pass
 
 
-class Serving:
+class ChildServer:
     """The plugin that makes a pytest session a child."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Serving:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: Any) -> None:
-        """Before any plugin is configured: what only the session's own process does is off."""
+        """Before any plugin is configured, switch off what only the session's own process does."""
         self._config = config
         config.workerinput = {**self._start.workerinput, CHILD: True}
         config.workeroutput = {}
@@ -97,18 +97,18 @@ class Serving:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Let the terminal's reporter say nothing; other plugins may rely on its being there."""
+        """Silence the terminal reporter; other plugins may rely on it, so it stays registered."""
         if config.pluginmanager.has_plugin("terminalreporter"):
             config.get_terminal_writer().write = lambda *_, **__: None  # type: ignore[method-assign]
         config.stash[SESSION].on_phase = self._enter
 
     def pytest_internalerror(self, excrepr: object) -> None:
-        """What is about to end this process, for its last words."""
+        """Write an internal error where the session finds it; it ends this process."""
         print(excrepr, file=self._stderr, flush=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Do what is asked, until nobody asks any more."""
+        """Answer the session's messages until it asks for the end, or closes the connection."""
         self._send(protocol.Ready())
         with contextlib.suppress(EOFError):
             while not isinstance(asked := self._connection.recv(), protocol.End):
@@ -120,7 +120,7 @@ class Serving:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Everything is torn down; what follows is the end of the process."""
+        """Report that everything is torn down; the process ends next."""
         with contextlib.suppress(OSError):
             self._send(protocol.Done())
 
@@ -134,11 +134,11 @@ class Serving:
         session.config.args = [path]
         try:
             session.config.hook.pytest_collection(session=session)
-        except Exception as error:
+        except pytest.UsageError as error:
             self._errors.append(str(error))
         self._items[path] = {names_of(item): item for item in self._collected}
         if any(is_isolated(item) for item in self._collected):
-            _warm_up()
+            _preload()
         names = frozenset(self._items[path])
         self._send(Collected(names, "\n".join(self._errors) or None))
 
@@ -158,14 +158,17 @@ class Serving:
     # Running
 
     def _run(self, session: pytest.Session, asked: Run) -> None:
-        item: Any = self._items[asked.path][asked.names]
-        item._nodeid = asked.nodeid  # where it depends on the command line, or xdist has changed it
+        from ...compat import pytest_private
+
+        item = self._items[asked.path][asked.names]
+        # It may depend on the command line, and xdist may have changed it.
+        pytest_private.set_nodeid(item, asked.nodeid)
         following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
         self._enter(protocol.SETUP)
         try:
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         except (KeyboardInterrupt, pytest.exit.Exception) as end:
-            session._setupstate.teardown_exact(None)
+            pytest_private.tear_down(session, None)
             interrupt = isinstance(end, KeyboardInterrupt)
             code = getattr(end, "returncode", None)
             self._send(protocol.Ended(interrupt, str(end), code))
@@ -177,7 +180,7 @@ class Serving:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        """Show the session the file that standard error is captured in; it may be the last trace."""
+        """Send the file that captures standard error; its end explains a crash."""
         if self._captured:
             return
         self._captured = True
@@ -189,7 +192,7 @@ class Serving:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
-        """Say that it begins."""
+        """Report that it begins."""
         self._enter(protocol.TEARDOWN)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -205,12 +208,21 @@ class Serving:
         nodeid: str,
         location: tuple[str, int, str] | None,
     ) -> None:
-        """Send it, if it is of a test: what the collection warns of, the session has seen itself."""
+        """Send a warning of a test. The session has seen those of the collection itself."""
         if when != "runtest":
             return
-        category: Any = warning_message.category
-        with contextlib.suppress(Exception):
-            pickle.dumps(category)
-            where = (warning_message.filename, warning_message.lineno)
-            text = str(warning_message.message)
-            self._send(protocol.Warned(text, category, *where, when, nodeid, location))
+        category = _sendable(warning_message.category)
+        where = (warning_message.filename, warning_message.lineno)
+        text = str(warning_message.message)
+        self._send(protocol.Warned(text, category, *where, when, nodeid, location))
+
+
+def _sendable(category: type[Warning]) -> type[Warning]:
+    """The category of a warning; of one that cannot be pickled, the nearest base that can be."""
+    for one in category.__mro__:
+        try:
+            pickle.dumps(one)
+        except (pickle.PicklingError, AttributeError):  # as of a class made in a function
+            continue
+        return one
+    return Warning

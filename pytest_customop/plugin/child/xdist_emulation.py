@@ -1,4 +1,4 @@
-"""What other plugins ask of a worker of pytest-xdist, which they take the child for."""
+"""Answer what other plugins ask a worker of pytest-xdist, which they take the child for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def workerinput(config: pytest.Config) -> dict[str, Any]:
-    """That of the xdist worker that this is; else what plugins ask workers for."""
+    """The `workerinput` of the child: this worker's own, or one with what plugins ask for."""
     if hasattr(config, "workerinput"):
         return dict(config.workerinput)
     given = {
@@ -26,7 +26,7 @@ def workerinput(config: pytest.Config) -> dict[str, Any]:
 
 
 def _coverage(config: pytest.Config) -> dict[str, Any]:
-    """As pytest-cov tells workers on the same machine: what they measure is written beside its own."""
+    """What pytest-cov gives workers on the same machine, so that they write their data next to its own."""
     controller = _coverage_controller(config)
     if controller is None:
         return {}

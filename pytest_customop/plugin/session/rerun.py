@@ -1,9 +1,10 @@
-"""How an item that failed is run again: by a command, and by a script without pytest."""
+"""How a failed item is run again: a command, and a script without pytest."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def failure_text(item: pytest.Item, result: CheckResult) -> str:
-    """The whole text of a failed check, its script written or shown."""
+    """The whole text of a failed check, with its script or the path that it was written to."""
     return result.text(rerun_command(item), script_of(item, result))
 
 
 def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script | Path | None:
-    """The script of a failed check; its path if the session writes scripts, and this one could be.
+    """The script of a failed check. It is written, and the path returned, if the session asks for it.
 
     Args:
         number: tells the scripts of one item apart, where it runs checks by hand.
@@ -32,9 +33,9 @@ def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script
     folder = session.settings.repro_dir
     if script is None or folder is None:
         return script
-    named = re.sub(r"[^\w.]+", "-", item.nodeid.replace(".py::", "-")).strip("-")
+    name = re.sub(r"[^\w.]+", "-", item.nodeid.replace(".py::", "-")).strip("-")
     try:
-        path = script.write(folder / f"repro-{named}{f'-{number}' if number else ''}.py")
+        path = script.write(folder / f"repro-{name}{f'-{number}' if number else ''}.py")
     except OSError as error:  # the finding counts, with or without its script
         session.notes.unwritten[str(folder)] = error.strerror or str(error)
         return script
@@ -42,14 +43,25 @@ def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script
 
 
 def rerun_command(item: pytest.Item) -> str:
-    """The command that runs one item again from the same folder, with what matters to it."""
+    """The command that runs one item again from the folder in which pytest was started.
+
+    It is quoted for a POSIX shell.
+    """
     settings = item.config.stash[SESSION].settings
-    path, separator, rest = item.nodeid.partition("::")
-    here = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
-    words = ["pytest", f'"{Path(here).as_posix()}{separator}{rest}"', *settings.flags()]
+    words = ["pytest", id_from_start(item.config, item.nodeid), *settings.flags()]
     planned = item.stash.get(PLANNED, None)
     if settings.checks and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
     if settings.variants != "quick" and planned is not None and planned.is_variant:
         words.append(f"--customop-variants={settings.variants}")
-    return " ".join(words)
+    return shlex.join(words)
+
+
+def id_from_start(config: pytest.Config, nodeid: str) -> str:
+    """A node id whose path is relative to the folder in which pytest was started, not to rootdir."""
+    path, separator, rest = nodeid.partition("::")
+    try:
+        path = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
+    except ValueError:  # the two are on different drives of Windows
+        path = str(config.rootpath / path)
+    return f"{Path(path).as_posix()}{separator}{rest}"

@@ -1,30 +1,28 @@
-"""What the plugin remembers in a session: settings, availability of devices, and the records.
-
-Records travel as an attribute of pytest's reports, so those of xdist's workers arrive by themselves.
-"""
+"""The state of a session: its settings, which devices are available, and the records of its items."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ...plan.omissions import Notes
 from ...settings import NUMBER, read_settings, validate
+from .carried import attached, error_of
 
 if TYPE_CHECKING:
     from ...checks import Registry
     from ...plan.items import PlannedItem
+    from ...run.record import ResultRecord
     from ...run.results import CheckResult
-    from ..child.exit_causes import Died
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[PlannedItem] = pytest.StashKey()
 RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
-ATTRIBUTE = "customop"
 
 
 def _no_op(phase: str) -> None:
@@ -32,19 +30,30 @@ def _no_op(phase: str) -> None:
 
 
 class Session:
-    """One pytest session; `config.stash[SESSION]`."""
+    """One pytest session; `config.stash[SESSION]`.
+
+    Attributes:
+        settings: what was asked for.
+        notes: what was left out, and which files could not be written.
+        records: the results by node id, op, check, and how often the item had run the check before.
+        unknown_checks: why each check name of the session is unknown; empty for one that is known.
+        workers: how many workers xdist's controller has started.
+        worker_errors: wrong check names that the workers have found.
+        worker_versions: of torch and CUDA in the workers; empty where there are none.
+        on_phase: called with the name of each phase of an item before the phase begins.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.settings = read_settings(config)  # what was asked for
-        self.notes = Notes()  # what there is to say beside the results
-        self.records: dict[tuple[str, str, str, int], dict[str, Any]] = {}
+        self.settings = read_settings(config)
+        self.notes = Notes()
+        self.records: dict[tuple[str, str, str, int], ResultRecord] = {}
         self.unknown_checks: dict[str, str] = {}
-        self.workers = 0  # that the controller has started
-        self.on_phase: Callable[[str], None] = _no_op  # is told what comes next of an item
-        self.hung: dict[int, Died] = {}  # by the ids of cases, plain calls that did not end
-        self.told_by_workers: set[str] = set()  # wrong check names, from those of xdist
-        self._begun: dict[str, list[dict[str, Any]]] = {}
+        self.workers = 0
+        self.worker_errors: set[str] = set()
+        self.worker_versions: dict[str, str | None] = {}
+        self.on_phase: Callable[[str], None] = _no_op
+        self._begun: dict[str, list[ResultRecord]] = {}
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
         self._ini_validated = False
@@ -114,22 +123,9 @@ class Session:
         """What is wrong with the session's check names, after the collection."""
         return [wrong for wrong in self.unknown_checks.values() if wrong]
 
-    def keep_shard(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Leave the items of the session's shard in the list; returns the others."""
-        shard = self.settings.shard
-        if shard is None:
-            return []
-        from ...plan.shards import split
-        from ..collection import case_of
-
-        items[:], others, self.notes.shard = split(
-            items, case_of, lambda item: item.nodeid, shard, self.settings.durations
-        )
-        return others
-
     def exit_status(self, status: int) -> int:
         """The status that the session ends with, of the one that pytest found."""
-        if self.told_by_workers:
+        if self.worker_errors:
             return pytest.ExitCode.USAGE_ERROR
         shard = self.notes.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
@@ -139,62 +135,57 @@ class Session:
         return status
 
     def record_report(self, report: pytest.TestReport) -> None:
-        """Take in what a report carries; a record stands for each check until its item ends."""
-        carried: list[dict[str, Any]] = getattr(report, ATTRIBUTE, [])
+        """Keep the records that a report carries.
+
+        Those of the setup are kept aside until the item ends, in case its process ends first.
+        """
+        carried = attached(report)
         if report.when == "setup" and carried:
             self._begun[report.nodeid] = carried
         elif report.when in ("call", "teardown"):
             self._finish(report, carried)
         else:
-            self._lost(report)
+            self._record_crash(report)
 
-    def _finish(self, report: pytest.TestReport, carried: list[dict[str, Any]]) -> None:
+    def _finish(self, report: pytest.TestReport, carried: list[ResultRecord]) -> None:
         begun = self._begun.get(report.nodeid, [])
         if report.when == "call":
             self._begun[report.nodeid] = []
             self._keep(report.nodeid, carried)
             return
         self._begun.pop(report.nodeid, None)
-        # The call never came: the item was skipped, or its setup failed.
-        self._keep(report.nodeid, [one for one in begun if one["outcome"] != "pending"])
+        # Without a call, the item was skipped, or its setup failed.
+        self._keep(report.nodeid, [one for one in begun if one.outcome != "pending"])
         if report.failed:
-            lost = [_ended(one, "error", report) for one in carried]
-            self._keep(report.nodeid, [one for one in lost if not self._has_failed(report, one)])
+            failed = [_as_error(one, report) for one in carried]
+            self._keep(report.nodeid, [one for one in failed if not self._has_failed(report, one)])
 
-    def _has_failed(self, report: pytest.TestReport, one: dict[str, Any]) -> bool:
+    def _has_failed(self, report: pytest.TestReport, one: ResultRecord) -> bool:
         """Whether there is a finding already, which a failing teardown must not hide."""
-        known = self.records.get((report.nodeid, one["op"], one["check"] or "", 0), {})
-        return known.get("outcome") in ("failed", "error")
+        known = self.records.get((report.nodeid, one.op, one.check or "", 0))
+        return known is not None and known.outcome in ("failed", "error")
 
-    def _lost(self, report: pytest.TestReport) -> None:
-        """A report without a phase: a worker died while it ran this item."""
+    def _record_crash(self, report: pytest.TestReport) -> None:
+        """Record a report without a phase: a worker died while it ran this item."""
         for one in self._begun.pop(report.nodeid, []):
-            self._keep(report.nodeid, [_ended(one, "error", report)])
+            self._keep(report.nodeid, [_as_error(one, report)])
 
-    def _keep(self, nodeid: str, records: list[dict[str, Any]]) -> None:
-        seen: Counter[tuple[str, str]] = Counter()
+    def _keep(self, nodeid: str, records: Iterable[ResultRecord]) -> None:
+        runs: Counter[tuple[str, str]] = Counter()
         for one in records:
-            op, check = one["op"], one["check"] or ""
-            self.records[nodeid, op, check, seen[op, check]] = {"nodeid": nodeid, **one}
-            seen[op, check] += 1  # a test that runs checks by hand may run one several times
+            op, check = one.op, one.check or ""
+            self.records[nodeid, op, check, runs[op, check]] = one
+            runs[op, check] += 1  # a test may run a check by hand several times
 
-    def unfinished(self) -> None:
-        """Turn what began and never ended into errors; at the end of the session."""
+    def record_unfinished(self) -> None:
+        """Turn items that began and never ended into errors; at the end of the session."""
         for nodeid, begun in self._begun.items():
             for one in begun:
-                lost = {**one, "outcome": "error", "message": "interrupted while it ran"}
-                self._keep(nodeid, [lost if one["outcome"] == "pending" else one])
+                lost = replace(one, outcome="error", message="interrupted while it ran")
+                self._keep(nodeid, [lost if one.outcome == "pending" else one])
         self._begun.clear()
 
 
-def _ended(record: Mapping[str, Any], outcome: str, report: pytest.TestReport) -> dict[str, Any]:
-    message = record["message"] if record["finding"] else last_words(report)
-    return {**record, "outcome": outcome, "message": message}
-
-
-def last_words(report: pytest.TestReport) -> str:
-    """One line on a failure: what was raised, or the end of a text that names no exception."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is not None:
-        return str(crash.message).strip().partition("\n")[0]
-    return (str(report.longreprtext).strip().splitlines() or [""])[-1]
+def _as_error(record: ResultRecord, report: pytest.TestReport) -> ResultRecord:
+    message = record.message if record.finding else error_of(report)
+    return replace(record, outcome="error", message=message)

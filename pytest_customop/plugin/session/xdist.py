@@ -1,10 +1,10 @@
-"""What xdist's controller and its workers tell each other, and what a worker may take."""
+"""What xdist's controller and its workers send each other, and a worker's share of the threads."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...settings import DURATIONS, NUMBER
@@ -25,25 +25,33 @@ def to_worker(node: Any, session: Session) -> None:
 
 
 def to_controller(session: Session) -> None:
-    """Leave what the controller needs of a worker beside its reports."""
+    """Leave what the controller needs of a worker, apart from the worker's reports."""
+    from ...report.json_file import torch_versions
+
     output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
-    output[_KEY] = {"wrong": session.wrong_checks(), **session.notes.plain()}
+    output[_KEY] = {
+        "errors": session.wrong_checks(),
+        "versions": torch_versions(),
+        "notes": session.notes.plain(),
+    }
 
 
 def from_worker(node: Any, session: Session) -> None:
-    """Take in what a worker left; nothing of one that died."""
-    told: dict[str, Any] = getattr(node, "workeroutput", {}).get(_KEY, {})
-    wrong: Iterable[str] = told.pop("wrong", ())
-    session.told_by_workers |= set(wrong)
-    session.notes.take(told)
+    """Take in what a worker left. One that died has left nothing."""
+    left: dict[str, Any] | None = getattr(node, "workeroutput", {}).get(_KEY)
+    if left is None:
+        return
+    session.worker_errors |= set(left["errors"])
+    session.worker_versions |= {name: one for name, one in left["versions"].items() if one}
+    session.notes.take(left["notes"])
 
 
 @contextlib.contextmanager
 def share_of_threads(config: pytest.Config) -> Iterator[None]:
-    """Let torch use this worker's share of the threads that it takes by itself; all outside of one.
+    """Let torch use this worker's share of its threads; outside of a worker, all of them.
 
-    Each worker has a thread a core else, and those that wait for work take the others' time. Where
-    OMP_NUM_THREADS is set, somebody has decided.
+    Otherwise each worker has a thread a core, and threads that wait for work take time from the others.
+    OMP_NUM_THREADS wins.
     """
     count = getattr(config, "workerinput", {}).get("workercount", 1)
     if count < 2 or "OMP_NUM_THREADS" in os.environ:

@@ -1,0 +1,35 @@
+"""Look up in the catalogue what a report needs of a finding, so that the report need not."""
+
+from __future__ import annotations
+
+import functools
+from graphlib import TopologicalSorter
+
+from ..checks import catalogue, fix_for, report_order
+from ..findings import Finding
+from .record import FindingRecord
+
+
+def finding_record(check: str, finding: Finding) -> FindingRecord:
+    """The record of a finding.
+
+    The codes of an author's own checks follow from nothing and come after those of the catalogue.
+
+    Args:
+        check: the name of the check that reports it.
+
+    Raises:
+        ValueError: for a code that is not in the catalogue and brings no fix of its own.
+    """
+    explanation = catalogue().get(finding.code)
+    follows = explanation.follows if explanation else ()
+    order = _causes_first()
+    rank = (order.get(finding.code, len(order)), *report_order(check, finding.code))
+    return FindingRecord(finding.code, fix_for(finding), follows, rank)
+
+
+@functools.cache
+def _causes_first() -> dict[str, int]:
+    """The position of each code in an order in which causes precede their consequences."""
+    order = TopologicalSorter({code: entry.follows for code, entry in catalogue().items()})
+    return {code: position for position, code in enumerate(order.static_order())}

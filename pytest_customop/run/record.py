@@ -1,0 +1,108 @@
+"""The typed record of one result: sessions keep it, processes send it, reports print it.
+
+Imports no torch, so that the controller of pytest-xdist can print a report without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ..plan.place import Place
+
+# `pending`: the item is set up and has not ended. No report holds this one.
+Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "pending"]
+
+
+@dataclass(frozen=True)
+class FindingRecord:
+    """The finding of a failed check, with what a report needs of its explanation.
+
+    Args:
+        code: its entry in the catalogue, or a code of an author's own check.
+        fix: what to change.
+        follows: the codes of findings that may have caused this one.
+        rank: sorts the findings of a case: causes come before their consequences, and of checks that
+            report the same code the most specific one comes first.
+    """
+
+    code: str
+    fix: str | None = None
+    follows: tuple[str, ...] = ()
+    rank: tuple[int | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResultRecord:
+    """The result of one item, or of one check that a test has run by hand.
+
+    Args:
+        nodeid: of the pytest item.
+        op: `namespace::name`.
+        check: `family.name`, or `body` for the test's own; None where nothing ran.
+        place: where in the matrix the case stands.
+        outcome: one of `Outcome`.
+        message: the finding, the error or the reason for a skip in one line.
+        finding: of a failed check.
+        skip_code: the kind of a skip, `no-second-size`.
+        unjudged: whether a skip leaves unjudged what the author may believe was judged.
+        accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
+        needs_child: whether a variant was not run because it needs `--customop-isolate`.
+        by_hand: whether the fixture `customop_check` ran the check.
+        repro: the command that runs the item again.
+        duration: seconds.
+    """
+
+    nodeid: str
+    op: str
+    check: str | None
+    place: Place
+    outcome: Outcome
+    message: str = ""
+    finding: FindingRecord | None = None
+    skip_code: str | None = None
+    unjudged: bool = False
+    accepted_by_fake: bool = False
+    needs_child: bool = False
+    by_hand: bool = False
+    repro: str | None = None
+    duration: float = 0.0
+
+    @property
+    def test(self) -> str:
+        """The node id without the parameters."""
+        return self.nodeid.partition("[")[0]
+
+    @property
+    def case(self) -> tuple[str, str, Place]:
+        """What tells cases apart: the test, the op, and the place in its matrix."""
+        return self.test, self.op, self.place
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether the case is a variant of a sample, not a sample itself."""
+        return self.place.variant is not None
+
+    @property
+    def reason(self) -> str:
+        """The message; that of a skip begins with its code."""
+        return f"{self.skip_code}: {self.message}" if self.skip_code else self.message
+
+
+def to_wire(record: ResultRecord) -> dict[str, Any]:
+    """The record as dicts, lists, strings and numbers, which JSON and execnet can carry."""
+    plain = asdict(record)
+    if record.finding is not None:
+        plain["finding"]["follows"] = list(record.finding.follows)
+        plain["finding"]["rank"] = list(record.finding.rank)
+    return plain
+
+
+def from_wire(plain: Mapping[str, Any]) -> ResultRecord:
+    """The record that `to_wire` has made plain."""
+    place, finding = Place(**plain["place"]), plain["finding"]
+    if finding is not None:
+        lists = {name: tuple(finding[name]) for name in ("follows", "rank")}
+        finding = FindingRecord(**{**finding, **lists})
+    return ResultRecord(**{**plain, "place": place, "finding": finding})
