@@ -1,11 +1,11 @@
-"""A check of one's own: what a project wants of all its ops, beside the checks that come along."""
+"""A check of your own: what a project requires of all its ops, in addition to the built-in checks."""
 
 import torch
 
 from pytest_customop import Case, Check, fail, skip
 
 
-def batches_independently(case: Case) -> None:
+def check_independent(case: Case) -> None:
     """The first half of a batch gives the first half of the result."""
     arguments = case.inputs()
     tensors = arguments.tensors()
@@ -14,8 +14,8 @@ def batches_independently(case: Case) -> None:
     half = tensors[0][1].shape[0] // 2
     whole = case.eager.outputs
     part = case.run(arguments.map(lambda tensor: tensor.detach()[:half])).outputs
-    for (name, expected), (_, got) in zip(whole, part, strict=True):
-        if not torch.allclose(got, expected[:half], equal_nan=True):
+    for (name, expected), (_, actual) in zip(whole, part, strict=True):
+        if not torch.allclose(actual, expected[:half], equal_nan=True):
             raise fail(
                 "batch-dependent",
                 f"{case.op.name} {name}: half a batch gives other values than the whole one",
@@ -28,7 +28,7 @@ def pytest_customop_register_checks() -> list[Check]:
         Check(
             "batch.independent",
             "half a batch gives half of the result",
-            batches_independently,
+            check_independent,
             gradients=False,
         )
     ]

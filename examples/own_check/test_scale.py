@@ -1,4 +1,4 @@
-"""`batch.independent` of the conftest beside this runs here like every other check.
+"""The check `batch.independent` of this folder's conftest runs here like every built-in one.
 
 pytest examples/own_check --customop-checks=batch
 """
