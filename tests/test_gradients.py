@@ -14,7 +14,7 @@ from verdicts import finding, skipped
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
-from pytest_customop.checks import builtin_checks
+from pytest_customop.checks import builtin_checks, fix_for
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import GradOptions, Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -282,7 +282,7 @@ def test_steps_are_named_and_their_grid_passes(spec: Any) -> None:
     unit = dataclasses.replace(spec, low=0.0, high=1.0)
     found = finding(backward, case(ROUND_8_BIT, unit))
     assert found.code == "gradient-of-a-step-function"
-    assert "eps=" in str(found.fix)
+    assert "eps=" in fix_for(found)
     pixels = (torch.randint(0, 256, spec.shape).double() / 255).requires_grad_()
     backward(case(ROUND_8_BIT, pixels, gradcheck=GradOptions(eps=8 / 255)))
 
