@@ -97,6 +97,16 @@ def test_inputs_are_made_again_exactly(size: int, layout: str, tmp_path: Path) -
     assert_same(case, tmp_path)
 
 
+def test_making_inputs_again_leaves_the_streams_of_cuda_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    source, files = inputs_source(case_of(many, tensor(100), []))
+    assert "make_tensor" in source
+    assert (files, seeds) == ({}, [])
+
+
 def test_real_tensors_that_share_memory_share_it_again(tmp_path: Path) -> None:
     base = torch.arange(12.0)
     case = case_of(many, base[2:6], [base[4:8], torch.tensor(float("nan"))])

@@ -10,6 +10,7 @@ from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS, Variant
+from pytest_customop.plan.variants import sample_view
 from pytest_customop.plan.variants.ranking import chosen, signature
 from pytest_customop.plan.variants.safety import why_apart
 
@@ -314,3 +315,30 @@ def test_a_kernel_in_python_runs_here() -> None:
 
 def test_a_kernel_in_compiled_code_runs_apart() -> None:
     assert "compiled code" in (why_apart(resolve("aten::mul.Tensor"), "cpu") or "")
+
+
+class OnDevice(torch.Tensor):
+    """A tensor as on an accelerator: it says what it is, and computes nothing until it is moved."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.cpu:
+            with torch._C.DisableTorchFunctionSubclass():
+                return args[0].as_subclass(torch.Tensor)
+        if func.__name__ in ("__get__", "detach", "data_ptr"):
+            return super().__torch_function__(func, types, args, kwargs or {})
+        raise RuntimeError(f"{func.__name__}: expected all tensors to be on the same device")
+
+
+@pytest.mark.parametrize(
+    ("values", "steps"),
+    [([0, 2, 1], set()), ([0, 3, 3], {"index.lowest", "index.highest"}), ([0, 1, 5], set())],
+)
+def test_positions_on_a_device_are_read_on_the_cpu(
+    values: list[int], steps: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_view, "is_plain", lambda tensor: True)
+    index = torch.tensor(values).as_subclass(OnDevice)
+    given = Sample(([tensor(5, 4)], index), id="a")
+    assert {*near(PICK, given, kinds=["positions"])} == steps
+    assert "index.odd0" not in near(PICK, given)

@@ -158,7 +158,7 @@ def _drawn(case: Case, tensors: Sequence[torch.Tensor]) -> _Made | None:
         return None
     each = []
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(case.seed)
+        torch.default_generator.manual_seed(case.seed)  # CUDA's streams stay where they are
         for spec, tensor in zip(specs, tensors, strict=True):
             if not isinstance(spec, TensorSpec) or not _redrawable(spec, tensor):
                 return None

@@ -58,21 +58,26 @@ class TensorArgument:
         return not self.floating and self.spec.values is not None
 
     @functools.cached_property
+    def listed(self) -> torch.Tensor:
+        """Its listed values, on the CPU whichever device they came from."""
+        return torch.as_tensor(self.spec.values).detach().cpu()
+
+    @functools.cached_property
     def counted(self) -> frozenset[int]:
         """The sizes that listed whole numbers may stand for: the end of offsets, the sum of lengths."""
         if not self.listed_whole or self.dtype == torch.bool:
             return frozenset()
-        listed = torch.as_tensor(self.spec.values)
-        if not listed.numel():
+        if not self.listed.numel():
             return frozenset()
-        return frozenset({int(listed.max()), int(listed.max()) + 1, int(listed.sum())})
+        most = int(self.listed.max())
+        return frozenset({most, most + 1, int(self.listed.sum())})
 
     @functools.cached_property
     def span(self) -> tuple[float, float] | None:
         """The smallest and the largest of its listed values; None where none are listed."""
         if self.spec.values is None or not self.dtype.is_floating_point:
             return None
-        listed = torch.as_tensor(self.spec.values).to(torch.float64)
+        listed = self.listed.to(torch.float64)
         finite = listed[listed.isfinite()]
         return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
 

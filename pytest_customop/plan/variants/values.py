@@ -83,24 +83,23 @@ def _counts(each: TensorArgument, given: Described) -> bool:
     """Whether the numbers seem to be offsets into another tensor, or lengths that add up to its size."""
     if not each.counted:
         return False
-    listed = torch.as_tensor(each.spec.values)
-    ends = {int(listed.max()), int(listed.sum())}
+    ends = {int(each.listed.max()), int(each.listed.sum())}
     return any(size in ends for other in given.tensors if other is not each for size in other.shape)
 
 
 def _is_permutation(each: TensorArgument) -> bool:
     if each.spec.values is None or each.dtype == torch.bool:
         return False
-    listed = torch.as_tensor(each.spec.values).flatten().sort().values
+    listed = each.listed.flatten().sort().values
     count = listed.numel()
-    return count > 1 and bool((listed == torch.arange(count) + listed[0].cpu()).all())
+    return count > 1 and bool((listed == torch.arange(count) + listed[0]).all())
 
 
 def _range(each: TensorArgument) -> tuple[int, int] | None:
     """The lowest and the highest value that the tensor may have in the sample."""
     spec = each.spec
     if spec.values is not None:
-        listed = torch.as_tensor(spec.values)
+        listed = each.listed
         return (int(listed.min()), int(listed.max())) if listed.numel() else None
     if spec.fill is not None:
         return None
