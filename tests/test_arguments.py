@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pytest_customop import Check, Sample, check_op, tensor
-from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.mistakes import MarkError
 from pytest_customop.hookspecs import hookimpl
 
 LIBRARY = torch.library.Library("t_arguments", "DEF")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pytest_customop import Case, Check, CheckResult, Sample, check_op, fail, skip, tensor
-from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.mistakes import MarkError
 from pytest_customop.hookspecs import hookimpl
 from pytest_customop.plan.place import Place
 

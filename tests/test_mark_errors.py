@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kit import Suite, assert_one_error
+from kit import Suite, assert_no_plugin_frames, assert_one_error, errors_of
 
 GOOD = "[(tensor(3), 2)]"
 MAKE = "def make(device, dtype, requires_grad):\n    "
@@ -208,7 +208,106 @@ WRONG = {
         f"customop_cases(scale, {GOOD}, skip_if='on cpu')",
         ("skip_if is 'on cpu': give a function of a cell",),
     ),
+    "axis-with-a-space": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'mode': ['plain', 'a b']})",
+        ("axes['mode'][1] in test ids is 'modea b': give a word without spaces", "by a name"),
+    ),
+    "axis-with-brackets": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'shape': [(3,), [3]]})",
+        ("axes['shape'][1] in test ids is 'shape[3]'",),
+    ),
+    "axis-with-the-separator-of-variants": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'mode': ['a~b']})",
+        ("axes['mode'][0] in test ids is 'modea~b': '~' stands between",),
+    ),
+    "axis-with-the-separator-of-ids": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'mode': ['a::b']})",
+        ("'::' separates the parts of a test id",),
+    ),
+    "axis-of-functions": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'act': torch.nn.functional.relu})",
+        ("axes['act'][0] in test ids is 'act<function relu at", "look up other values by a name"),
+    ),
+    "axis-with-values-that-read-the-same": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'n': [1, '1']})",
+        ("axes['n'] has two values that read '1' in test ids",),
+    ),
+    "axis-that-is-no-argument": (
+        f"{MAKE}...\n",
+        "customop_cases(scale, make, axes={'n m': [1]})",
+        ("axes has 'n m': give the name of an argument of the samples function",),
+    ),
     "tolerances": ("", f"customop_cases(scale, {GOOD}, tolerances=3)", ("give (rtol, atol)",)),
+    "tolerances-in-words": (
+        "",
+        f"customop_cases(scale, {GOOD}, tolerances=('a', 'b'))",
+        ("tolerances is ('a', 'b'): give (rtol, atol)", "numbers of at least 0"),
+    ),
+    "tolerances-that-are-no-numbers": (
+        "",
+        f"customop_cases(scale, {GOOD}, tolerances={{torch.float32: (0.1, float('nan'))}})",
+        ("tolerances is {torch.float32: (0.1, nan)}", "numbers of at least 0"),
+    ),
+    "gradcheck-in-words": (
+        "",
+        f"customop_cases(scale, {GOOD}, gradcheck=GradOptions(eps='small'))",
+        ("gradcheck is GradOptions(eps='small'", "give numbers of at least 0"),
+    ),
+    "range-that-the-dtype-does-not-have": (
+        "",
+        "customop_cases(scale, [(tensor(3, low=-5, high=-1, dtype=torch.uint8), 2)])",
+        (
+            "sample 0: x = tensor(3, dtype=torch.uint8, low=-5, high=-1) cannot be drawn in uint8: ",
+            "only supports [0, 256)",
+        ),
+    ),
+    "range-that-a-dtype-of-the-mark-does-not-have": (
+        "",
+        "customop_cases(scale, [Sample((tensor(3, low=-5, high=-1), 2), id='low')], "
+        "dtypes=[torch.float32, torch.uint8])",
+        ("sample low: x = tensor(3, low=-5, high=-1) cannot be drawn in uint8: ", "[0, 256)"),
+    ),
+    "range-with-one-end-beyond-the-default-of-the-other": (
+        "",
+        "customop_cases(scale, [(tensor(3, low=20), 2)])",
+        ("x = tensor(3, low=20) cannot be drawn in float32", "give both low= and high="),
+    ),
+    "fill-that-the-dtype-does-not-have": (
+        "",
+        "customop_cases(scale, [(tensor(3, fill=300), 2)], dtypes=torch.uint8)",
+        ("x = tensor(3, fill=300) cannot be drawn in uint8: ", "overflow"),
+    ),
+    "values-that-the-dtype-does-not-have": (
+        "",
+        "customop_cases(scale, [(tensor(values=[2**70], dtype=torch.int64), 2)])",
+        (
+            "x = tensor(values=[1180591620717411303424], dtype=torch.int64) cannot be drawn in int64",
+        ),
+    ),
+    "range-of-an-error-sample": (
+        IMPORT,
+        f"{ERRORS}[ErrorSample((tensor(3, low=-5, high=-1, dtype=torch.uint8), 2), "
+        "raises=ValueError)])",
+        ("sample error0: x = tensor(3, dtype=torch.uint8, low=-5, high=-1) cannot be drawn",),
+    ),
+    "description-in-a-samples-function": (
+        f"{MAKE}return [(tensor(3, fill='x'), 2)]\n",
+        "customop_cases(scale, make)",
+        ("raised TypeError: tensor(): fill is 'x': give one number", "test_it.py:31)"),
+    ),
+    "no-call": ("", "customop_cases", ("used without a call: write @customop_cases(op, samples=",)),
+    "no-call-of-the-marker": ("", "pytest.mark.customop_cases", ("op is missing",)),
+    "body-alone-of-an-empty-test": (
+        "",
+        f"customop_cases(scale, {GOOD}, checks='body')",
+        ("checks selects the body alone, and the body is empty", "request customop_case"),
+    ),
     "gradcheck": ("", f"customop_cases(scale, {GOOD}, gradcheck=3)", ("give GradOptions(eps=",)),
     "reference-is-no-function": (
         "",
@@ -360,3 +459,157 @@ def test_a_wrong_mark_leaves_other_files_alone(suite: Suite) -> None:
     suite.write("test_other.py", "def test_other(): ...\n")
     result = suite.run("--continue-on-collection-errors")
     result.assert_outcomes(errors=1, passed=1)
+
+
+DESCRIPTIONS = {
+    "tensor(3, layout='strided_')": "ValueError: tensor(): unknown layout 'strided_'; "
+    "did you mean 'strided'? (known: channels_last, ",
+    "tensor(values='abc')": "TypeError: tensor(): values= has 'abc': give nested lists of numbers",
+    "tensor(3, fill='x')": "TypeError: tensor(): fill is 'x': give one number",
+    "tensor(3, dtype='float32')": "TypeError: tensor(): dtype is 'float32': give torch.float32",
+    "tensor(3, dtype='flaot32')": "TypeError: tensor(): unknown dtype 'flaot32'; "
+    "did you mean 'float32'?; give a torch dtype, as torch.float32",
+    "tensor(3, dtype=float)": "TypeError: tensor(): dtype is <class 'float'>: give a torch dtype",
+    "tensor(3, low='a')": "TypeError: tensor(): low is 'a': give a number",
+    "tensor(3, requires_grad='yes')": "TypeError: tensor(): requires_grad is 'yes': give True or False",
+    "tensor(values=[1, None])": "TypeError: tensor(): values= has None: give nested lists of numbers",
+}
+
+
+@pytest.mark.parametrize("wrong", DESCRIPTIONS)
+def test_a_wrong_description_is_told_at_its_line(suite: Suite, wrong: str) -> None:
+    suite.test(f"@customop_cases(plain, [({wrong},)])\ndef test_op(): ...\n")
+    result = suite.run()
+    result.assert_outcomes(errors=1)
+    lines = [line for line in errors_of(result) if line.strip()]
+    assert f"test_it.py:{suite.line_of('@customop_cases')}: in <module>" in lines
+    (told,) = (line for line in lines if line.startswith("E "))
+    assert told.partition(" ")[2].strip().startswith(DESCRIPTIONS[wrong])
+    assert_no_plugin_frames(result)
+
+
+def test_a_dtype_that_the_op_does_not_support_needs_no_values(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(
+    scale, [(tensor(3, low=-5, high=-1), 2)], dtypes=[torch.float32, torch.uint8],
+    skip_if=lambda cell: "no uint8" if cell.dtype == torch.uint8 else None,
+)
+def test_op(): ...
+""")
+    suite.run().assert_outcomes(passed=2, skipped=1)
+
+
+def test_the_class_may_not_take_the_name_of_its_checks(suite: Suite) -> None:
+    path = suite.test(f"""
+class Base:
+    def test_customop(self): ...
+
+@customop_cases(scale, {GOOD})
+class TestOp(Base):
+    def test_other(self, customop_case): ...
+""")
+    place = f"{path}:{suite.line_of('@customop_cases')} (TestOp)"
+    told = "the class has a method test_customop of its own", "rename the method"
+    assert_one_error(suite.run(), place, *told)
+
+
+def test_a_subclass_of_a_marked_class_has_its_checks_too(suite: Suite) -> None:
+    suite.test(f"""
+@customop_cases(scale, {GOOD})
+class TestOp: ...
+
+class TestAgain(TestOp): ...
+""")
+    suite.run().assert_outcomes(passed=4)
+
+
+def test_a_mark_without_a_call_under_another_name(suite: Suite) -> None:
+    suite.write("pytest.ini", "[pytest]\npython_functions = check_*\n")
+    path = suite.test("@customop_cases\ndef check_op(): ...\n")
+    place = f"customop_cases at {path}:{suite.line_of('@customop')} (check_op): "
+    assert_one_error(suite.run(), place, "used without a call")
+
+
+def test_a_mark_that_is_kept_to_be_used_twice_is_no_test(suite: Suite) -> None:
+    suite.test(f"""
+cases = customop_cases(scale, {GOOD})
+
+@cases
+def test_one(): ...
+
+@cases
+def test_two(): ...
+""")
+    suite.run().assert_outcomes(passed=4)
+
+
+def test_a_class_without_a_body_for_its_mark_is_one_skip(suite: Suite) -> None:
+    suite.test(f"""
+@customop_cases(scale, {GOOD}, checks="body")
+class TestOp:
+    def test_other(self): ...
+""")
+    result = suite.run("-rs", checks=None)
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*no check of this selection applies*"])
+
+
+def test_a_class_with_a_body_for_its_mark_runs_it_alone(suite: Suite) -> None:
+    suite.test(f"""
+@customop_cases(scale, {GOOD}, checks="body", requires_grad=False)
+class TestOp:
+    def test_it(self, customop_case):
+        assert customop_case().shape == (3,)
+""")
+    suite.run(checks=None).assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_mark_without_a_check_that_applies_is_one_skip(suite: Suite) -> None:
+    suite.test(f"@customop_cases(scale, {GOOD}, checks='reference')\ndef test_op(): ...\n")
+    result = suite.run("-rs", checks=None)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*no check of this selection applies*"])
+
+
+@pytest.mark.parametrize("fixture", ["customop_dtype", "customop_device"])
+def test_a_body_takes_device_and_dtype_of_its_case(suite: Suite, fixture: str) -> None:
+    suite.test(f"""
+@customop_cases(scale, {GOOD})
+def test_op(customop_case, {fixture}):
+    assert customop_case() is not None
+""")
+    attribute = fixture.removeprefix("customop_")
+    told = f"the test requests {fixture}", f"use customop_case.{attribute}"
+    assert_one_error(suite.run(checks=None), *told)
+
+
+def test_wrong_arguments_of_check_op_show_the_call_alone(suite: Suite) -> None:
+    suite.test("""
+from pytest_customop import check_op
+
+def test_op():
+    check_op(plain, [(tensor(3, low=-5, high=-1, dtype=torch.uint8),)])
+
+def test_fixture(customop_check):
+    customop_check(plain, tensor(3, low=-5, high=-1, dtype=torch.uint8))
+""")
+    result = suite.run()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines_random(
+        ["E *MarkError: check_op: sample 0: *", "E *MarkError: customop_check: sample 0: *"]
+    )
+    for inside in ("matrix.py", "engine.py", "fixtures.py", "cells.py"):
+        assert inside not in result.stdout.str()
+
+
+def test_inputs_that_no_memory_holds_are_named(suite: Suite) -> None:
+    suite.test("""
+@customop_cases(plain, [(tensor(2**50),)], requires_grad=False)
+def test_op(customop_case):
+    assert customop_case() is not None
+""")
+    result = suite.run(checks="fake.forward,body")
+    result.assert_outcomes(failed=1, errors=1)
+    told = "*argument 'x' cannot be made of tensor(1125899906842624) on cpu: RuntimeError: *"
+    result.stdout.fnmatch_lines([told, f"error: {told}", "         x = tensor(1125899906842624)"])
+    assert_no_plugin_frames(result)

@@ -1,5 +1,6 @@
 """Only meaningful cells exist, with the dtypes and gradients that make sense for each sample."""
 
+import random
 from typing import Any, List, Optional
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from pytest_customop import Check, Sample, tensor
 from pytest_customop.declare.mark import declare_call
-from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.mistakes import MarkError
 from pytest_customop.plan.matrix import PlannedItem, plan
 from pytest_customop.settings import Settings
 
@@ -324,3 +325,67 @@ def test_an_indexed_device_belongs_to_its_type() -> None:
 def test_no_case_at_all_is_an_error() -> None:
     with pytest.raises(MarkError, match="leaves no case"):
         planned(scale, [(tensor(3, dtype=torch.int8), 2)], requires_grad=True)
+
+
+def test_a_samples_function_draws_by_the_session_s_seed_and_puts_every_stream_back() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def make(device: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+        drawn = [torch.rand(1).item(), random.random(), float(numpy.random.rand())]
+        yield (tensor(values=drawn, dtype=torch.float64), 2)
+
+    def values(seed: int) -> list[Any]:
+        return [one.case.sample.args[0].values for one in planned_by(seed) if one.case]
+
+    def planned_by(seed: int) -> list[PlannedItem]:
+        return planned(scale, make, settings=Settings(seed=seed))
+
+    def states() -> list[Any]:
+        kind, keys, *rest = numpy.random.get_state()
+        return [torch.get_rng_state().tolist(), random.getstate(), (kind, keys.tolist(), *rest)]
+
+    before = states()
+    first = values(0)
+    assert states() == before
+    torch.rand(1), random.random(), numpy.random.rand()
+    assert values(0) == first
+    assert first[0] == first[1]  # without gradients and with them
+    others = values(1)
+    assert all(one != other for one, other in zip(first[0], others[0], strict=True))
+
+
+def test_a_samples_function_for_cuda_draws_by_the_seed_from_its_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "init", lambda: calls.append("init"))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: "init" in calls)
+    monkeypatch.setattr(torch.cuda, "get_rng_state_all", lambda: ["the state before"])
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: calls.append("seed"))
+    monkeypatch.setattr(torch.cuda, "set_rng_state_all", calls.append)
+
+    def make(device: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+        calls.append("make")
+        return [(tensor(3), 2)]
+
+    planned(scale, make, devices="cuda", requires_grad=False)
+    assert calls == ["init", "seed", "make", ["the state before"]]
+
+
+@pytest.mark.parametrize(
+    ("mark", "session", "expected"),
+    [
+        ("cuda", "cuda", ["cuda"]),
+        ("cuda:0", "cuda", ["cuda:0"]),
+        ("cuda", "cuda:1", ["cuda:1"]),
+        ("cuda:0", "cuda:0", ["cuda:0"]),
+        ("cuda:0", "cuda:1", []),
+        (["cpu", "cuda:0", "cuda:1"], ["cuda", "cpu"], ["cpu", "cuda:0", "cuda:1"]),
+        (["cpu", "cuda"], ["cuda:1", "xpu"], ["cuda:1"]),
+    ],
+)
+def test_a_device_with_an_index_meets_one_without(mark: Any, session: Any, expected: Any) -> None:
+    settings = Settings(devices=(session,) if isinstance(session, str) else tuple(session))
+    found = planned(scale, X, settings=settings, devices=mark, requires_grad=False)
+    assert [one.case.placement.device for one in found if one.case] == expected

@@ -7,7 +7,7 @@ import torch
 from kit import Suite, summary_of
 
 from pytest_customop import ErrorSample, check_op, tensor
-from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.mistakes import MarkError
 
 LIST = """
 SAMPLES = [Sample((tensor(size), 2), id=f"n{size}") for size in range(1, 11)]

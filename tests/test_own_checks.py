@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from kit import HEAD, Suite, assert_one_error
 
+from pytest_customop import check_op, tensor
+from pytest_customop.core.hooks import HookError
+
 CONFTEST = """
 def fits(case):
     if case.eager.result.numel() > 3:
@@ -60,9 +63,10 @@ def test_it_runs_unasked_and_the_mark_can_remove_it(suite: Suite) -> None:
 )
 def test_a_wrong_registration_is_told_in_one_line(suite: Suite, returned: str, told: str) -> None:
     source = f"{CONFTEST.partition('def pytest')[0]}def pytest_customop_register_checks():\n"
-    suite.write("conftest.py", f"{source}    return {returned}\n", head=HEAD)
+    path = suite.write("conftest.py", f"{source}    return {returned}\n", head=HEAD)
     suite.test(SUITE)
-    assert_one_error(suite.run(checks=None), told)
+    place = f"pytest_customop_register_checks at {path}:"
+    assert_one_error(suite.run(checks=None), told, place)
 
 
 def test_a_wrong_registration_with_a_selection_is_a_usage_error(suite: Suite) -> None:
@@ -89,6 +93,36 @@ def pytest_customop_modify_cases(definition, planned):
     )
     suite.test(SUITE)
     suite.run("--customop-checks=team", checks=None).assert_outcomes(passed=2)
+
+
+HOOKS = {
+    "pytest_customop_modify_cases": "definition, planned",
+    "pytest_customop_register_checks": "",
+    "pytest_customop_device_available": "device",
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_an_error_in_a_hook_is_told_with_its_place(suite: Suite, hook: str) -> None:
+    source = (
+        f"def {hook}({HOOKS[hook]}):\n    return helper()\n\ndef helper():\n    return int('x')\n"
+    )
+    path = suite.write("conftest.py", source, head=HEAD)
+    suite.test(SUITE)
+    line = suite.line_of("int('x')", "conftest.py")
+    told = assert_one_error(suite.run("--customop-devices=cpu", checks=None))
+    assert told == (
+        f"{hook} at {path}:{line} raised ValueError: invalid literal for int() with base 10: 'x'"
+    )
+
+
+def test_an_error_in_a_hook_of_check_op_is_told_with_its_place() -> None:
+    class Plugin:
+        def pytest_customop_modify_cases(self, definition: object, planned: object) -> None:
+            raise KeyError("boom")
+
+    with pytest.raises(HookError, match=r"modify_cases at .*test_own_checks.py:\d+ raised KeyErr"):
+        check_op("aten::sin", [(tensor(3),)], checks="fake.forward", plugins=[Plugin()])
 
 
 def test_a_check_sees_the_case_and_nothing_of_pytest(suite: Suite) -> None:

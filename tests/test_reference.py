@@ -15,7 +15,7 @@ from pytest_customop.checks.reference.gradients import check_gradients as gradie
 from pytest_customop.checks.reference.values import check_values as values
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
-from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.mistakes import MarkError
 
 ONE = "(Tensor x) -> Tensor"
 _numbers = itertools.count()

@@ -342,3 +342,10 @@ def test_positions_on_a_device_are_read_on_the_cpu(
     given = Sample(([tensor(5, 4)], index), id="a")
     assert {*near(PICK, given, kinds=["positions"])} == steps
     assert "index.odd0" not in near(PICK, given)
+
+
+def test_another_dtype_that_the_values_do_not_fit_is_no_variant() -> None:
+    given = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=2**40, high=2**41)), id="a")
+    assert "index.int32" not in near(PICK, given)
+    fits = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=0, high=4)), id="a")
+    assert "index.int32" in near(PICK, fits)

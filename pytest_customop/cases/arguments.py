@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +11,16 @@ from typing import Any
 import torch
 from torch.testing import make_tensor
 
+from ..core.tracebacks import error_line, message_line
 from ..declare.inputs import SameAs, Sample, TensorSpec
 from ..declare.layouts import lay_out
+from ..declare.mistakes import MarkError
 from ..declare.ops import Op
+from ..declare.samples import shortened
 from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors
+
+# What torch raises for values and ranges that a dtype does not have, and where memory is short.
+_UNDRAWABLE = (RuntimeError, TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +102,9 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
 
     The values come from `torch.testing.make_tensor` on the CPU, so that a case has the same ones on
     every device; the random state of the session is left as it was.
+
+    Raises:
+        MarkError: if torch cannot make one of the tensors.
     """
     copier = Copier()
     made: dict[str, Any] = {}
@@ -115,7 +126,13 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
         torch.default_generator.manual_seed(seed)
         positional = [argument.name for argument in op.positional]
         for name, value in (*zip(positional, sample.args, strict=False), *sample.kwargs.items()):
-            made[name] = realise(value, name)
+            try:
+                made[name] = realise(value, name)
+            except _UNDRAWABLE as error:
+                raise MarkError(
+                    f"argument {name!r} cannot be made of {shortened(value)} on {where.device}: "
+                    f"{error_line(error)}"
+                ) from None
     args = tuple(made[name] for name in positional[: len(sample.args)])
     return Arguments(op, args, {name: made[name] for name in sample.kwargs})
 
@@ -125,9 +142,40 @@ def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
     if spec.dtype is not None:
         return spec.dtype
     if spec.values is not None:
-        own = torch.as_tensor(spec.values).dtype
-        return default if is_differentiable(own) else own
+        own = spec.values_dtype
+        return default if own is None or is_differentiable(own) else own
     return torch.bool if isinstance(spec.fill, bool) else default
+
+
+def why_undrawable(spec: TensorSpec, default: torch.dtype) -> str | None:
+    """Why no tensor fits a description in a case of dtype `default`; None if one does."""
+    dtype = dtype_of(spec, default)
+    if spec.values is None:
+        return _why_no_element(dtype, spec.low, spec.high, spec.fill)
+    return None if isinstance(spec.values, torch.Tensor) else _error_of_drawing(spec, dtype)
+
+
+def is_drawable(spec: TensorSpec) -> bool:
+    """Whether some tensor fits a description that has a dtype."""
+    assert spec.dtype is not None
+    return why_undrawable(spec, spec.dtype) is None
+
+
+@functools.lru_cache(maxsize=1024)
+def _why_no_element(dtype: torch.dtype, low: Any, high: Any, fill: Any) -> str | None:
+    """As `why_undrawable`, of a single element; the random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        return _error_of_drawing(TensorSpec((), dtype, low, high, fill=fill), dtype)
+
+
+def _error_of_drawing(spec: TensorSpec, dtype: torch.dtype) -> str | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of dtypes that are new to it
+        try:
+            _dense(spec, dtype)
+        except _UNDRAWABLE as error:
+            return message_line(error)
+    return None
 
 
 def wants_grad(spec: TensorSpec, dtype: torch.dtype, mutated: bool) -> bool:

@@ -16,6 +16,7 @@ import torch
 from ..core import rng
 from ..core.tracebacks import of_the_op
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
+from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from .arguments import Arguments, Placement, draw
 from .tensors import (
@@ -201,15 +202,21 @@ class Case:
         return replace(self, sample=Sample(tuple(values[:count]), kwargs, self.sample.id))
 
     def describe(self) -> list[str]:
-        """One line an argument: its name, its description, and what it became in this case."""
+        """One line an argument: its name, its description, and what it became in this case.
+
+        Of inputs that cannot be drawn, the first two.
+        """
         positional = [argument.name for argument in self.op.positional]
         named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
         drawn: dict[str, list[str]] = {}
-        for name, tensor in self._drawn.tensors():
-            drawn.setdefault(base_name(name), []).append(summary(tensor))
+        try:
+            for name, tensor in self._drawn.tensors():
+                drawn.setdefault(base_name(name), []).append(summary(tensor))
+        except MarkError:  # the inputs cannot be drawn; the result says so
+            drawn.clear()
         return [
             f"{name} = {describe(value)}"
-            + (f": {', '.join(drawn[name])}" if _is_described(value) else "")
+            + (f": {', '.join(drawn[name])}" if _is_described(value) and name in drawn else "")
             for name, value in named
         ]
 

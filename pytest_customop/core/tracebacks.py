@@ -65,8 +65,10 @@ def of_the_op(error: BaseException) -> bool:
 
 
 def raised_at(error: BaseException) -> str:
-    """File and line of the frame that raised."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    """File and line of the author's frame that raised, or called what raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    authors = [frame for frame in frames if not _hidden(frame.filename)]
+    frame = (authors or frames)[-1]
     return f"{frame.filename}:{frame.lineno}"
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number, Real
 from typing import TYPE_CHECKING, Any
+
+from ..core.suggest import unknown
+from .layouts import LAYOUTS
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +36,16 @@ class TensorSpec:
     fill: float | bool | complex | None = None
     requires_grad: bool | None = None
     layout: Layout | None = None
+
+    @functools.cached_property
+    def values_dtype(self) -> torch.dtype | None:
+        """The dtype that torch gives the listed values; None without any, and where it has none."""
+        import torch
+
+        try:
+            return None if self.values is None else torch.as_tensor(self.values).dtype
+        except (RuntimeError, TypeError, ValueError):  # a number too large for int64
+            return None
 
     @property
     def redrawable(self) -> bool:
@@ -73,21 +90,29 @@ def tensor(
         layout: the memory layout of this tensor alone, in place of the case's.
 
     Raises:
-        TypeError, ValueError: for a shape that is not one, and for values, fill and a range together.
+        TypeError: for a size, dtype or number that is none.
+        ValueError: for values of unequal rows, an empty range, an unknown layout, and for more than
+            one of values, fill and a range.
     """
+    __tracebackhide__ = True  # pytest then shows the author's line
     sizes = _sizes(shape)
     if values is not None:
         if shape:
             raise ValueError("tensor(): give a shape or values=, not both")
         values, dtype = _listed(values, dtype)
         sizes = _shape_of(values)
+    fill = getattr(fill, "item", lambda: fill)()  # of an array or a tensor without dims
+    _validate_dtype(dtype)
+    _validate_numbers(low, high, fill)
+    if requires_grad is not None and not isinstance(requires_grad, bool):
+        raise TypeError(f"tensor(): requires_grad is {requires_grad!r}: give True or False")
+    if layout is not None and layout not in LAYOUTS:
+        raise ValueError(f"tensor(): {unknown('layout', str(layout), LAYOUTS)}")
     given = [name for name, it in (("values", values), ("fill", fill)) if it is not None]
     if low is not None or high is not None:
         given.append("low/high")
     if len(given) > 1:
         raise ValueError(f"tensor(): {' and '.join(given)} exclude each other")
-    if low is not None and high is not None and not low < high:
-        raise ValueError(f"tensor(): low={low} is not below high={high}")
     return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout)
 
 
@@ -101,6 +126,7 @@ def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | 
 
 
 def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+    __tracebackhide__ = True
     flat: Any = shape
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         flat = shape[0]
@@ -112,12 +138,45 @@ def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
 
 
 def _shape_of(values: Any) -> tuple[int, ...]:
+    __tracebackhide__ = True
     if not isinstance(values, (list, tuple)):
+        if not isinstance(values, Number) and not hasattr(values, "item"):
+            raise TypeError(
+                f"tensor(): values= has {values!r}: give nested lists of numbers, a tensor or an array"
+            )
         return ()
-    shapes = {_shape_of(value) for value in values}
+    shapes = set(map(_shape_of, values))
     if len(shapes) > 1:
         raise ValueError("tensor(): values= has rows of different lengths")
     return (len(values), *(shapes.pop() if shapes else ()))
+
+
+def _validate_dtype(dtype: Any) -> None:
+    __tracebackhide__ = True
+    loaded: Any = sys.modules.get("torch")  # a dtype can only come from an imported torch
+    if dtype is None or (loaded is not None and isinstance(dtype, loaded.dtype)):
+        return
+    if not isinstance(dtype, str):
+        raise TypeError(f"tensor(): dtype is {dtype!r}: give a torch dtype, as torch.float32")
+    import torch
+
+    name = dtype.removeprefix("torch.")
+    known = [key for key, value in vars(torch).items() if isinstance(value, torch.dtype)]
+    if name in known:
+        raise TypeError(f"tensor(): dtype is {dtype!r}: give torch.{name}")
+    near = unknown("dtype", name, known).partition(" (known:")[0]
+    raise TypeError(f"tensor(): {near}; give a torch dtype, as torch.float32")
+
+
+def _validate_numbers(low: Any, high: Any, fill: Any) -> None:
+    __tracebackhide__ = True
+    for name, value in (("low", low), ("high", high)):
+        if value is not None and (not isinstance(value, Real) or math.isnan(value)):
+            raise TypeError(f"tensor(): {name} is {value!r}: give a number")
+    if fill is not None and not isinstance(fill, Number):
+        raise TypeError(f"tensor(): fill is {fill!r}: give one number for every element")
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"tensor(): low={low} is not below high={high}")
 
 
 @dataclass(frozen=True, eq=False)

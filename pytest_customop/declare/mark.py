@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
@@ -18,7 +20,8 @@ from ..core.suggest import unknown
 from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from .layouts import LAYOUTS
 from .marked import NAME
-from .samples import MarkError, read_errors, read_id, read_samples
+from .mistakes import MarkError
+from .samples import read_errors, read_id, read_samples
 from .variant import KINDS, Predicate
 
 if TYPE_CHECKING:
@@ -27,20 +30,33 @@ if TYPE_CHECKING:
     from .ops import Op
 
 P = ParamSpec("P")
+NOT_CALLED = "it is used without a call: write @customop_cases(op, samples=[(...), ...])"
 
 
 def _mistakes_at_collection(mark: Callable[P, pytest.MarkDecorator]) -> Callable[P, Any]:
-    """Let a call that does not fit the signature through: it is reported when it is collected."""
+    """Let a call that does not fit the signature through: it is reported when it is collected.
+
+    Without a call, `@customop_cases` gets the test itself. It is marked too, and reported.
+    """
 
     @functools.wraps(mark)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> pytest.MarkDecorator:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
+        marker: Any = getattr(pytest.mark, NAME)
+        if len(args) == 1 and not kwargs and _is_test(args[0]):
+            return marker(_not_called=True)(args[0])
         try:
             inspect.signature(mark).bind(*args, **kwargs)
         except TypeError:
-            return getattr(pytest.mark, NAME)(_positional=args, **kwargs)  # type: ignore[no-any-return]
+            return marker(_positional=args, **kwargs)
         return mark(*args, **kwargs)
 
     return wrapper
+
+
+def _is_test(given: Any) -> bool:
+    """Whether this is a test function or class by its name, and no function that returns an op."""
+    plain = isinstance(given, (types.FunctionType, type, staticmethod, classmethod))
+    return plain and given.__name__.lower().startswith("test")
 
 
 @_mistakes_at_collection
@@ -100,7 +116,9 @@ class Declaration:
     """A validated mark. The fields are those of `customop_cases`, lists made tuples.
 
     Args:
-        where: file and line of the marked function, for messages.
+        where: file, line and name of what is marked; the name of the function that was called, where
+            there is no mark.
+        is_mark: whether this is a mark, and not a call of `check_op` or `customop_check`.
     """
 
     op: Op
@@ -119,9 +137,18 @@ class Declaration:
     errors: tuple[ErrorSample, ...] = ()
     variants: tuple[str, ...] | Predicate = KINDS
     id: str | None = None
+    is_mark: bool = True
+
+    def mistake(self, message: str) -> MarkError:
+        """The error for a mistake in this mark or call, which says where it is."""
+        return MarkError(f"{_label(self.where, self.is_mark)}: {message}")
 
 
-KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name != "where")
+KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in ("where", "is_mark"))
+
+
+def _label(where: str, is_mark: bool) -> str:
+    return f"customop_cases at {where}" if is_mark else where
 
 
 def declare(mark: pytest.Mark, where: str) -> Declaration:
@@ -135,9 +162,9 @@ def declare(mark: pytest.Mark, where: str) -> Declaration:
         MarkError: for a mark that cannot be meant.
     """
     try:
-        return _declare(_keywords(mark), where)
+        return _declare(_keywords(mark), where, True)
     except MarkError as error:
-        raise MarkError(f"customop_cases at {where}: {error}") from error.__cause__
+        raise MarkError(f"{_label(where, True)}: {error}") from error.__cause__
 
 
 def declare_call(given: Mapping[str, Any], where: str) -> Declaration:
@@ -147,13 +174,15 @@ def declare_call(given: Mapping[str, Any], where: str) -> Declaration:
         MarkError: for arguments that cannot be meant.
     """
     try:
-        return _declare(given, where)
+        return _declare(given, where, False)
     except MarkError as error:
         raise MarkError(f"{where}: {error}") from error.__cause__
 
 
 def _keywords(mark: pytest.Mark) -> dict[str, Any]:
     given = dict(mark.kwargs)
+    if given.pop("_not_called", False):
+        raise MarkError(NOT_CALLED)
     positional = tuple(given.pop("_positional", ())) + tuple(mark.args)
     if len(positional) > 2:
         raise MarkError("takes op and samples by position, the rest by keyword")
@@ -170,7 +199,7 @@ def _keywords(mark: pytest.Mark) -> dict[str, Any]:
     return given
 
 
-def _declare(given: Mapping[str, Any], where: str) -> Declaration:
+def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration:
     from .ops import OpError, resolve
 
     try:
@@ -197,6 +226,7 @@ def _declare(given: Mapping[str, Any], where: str) -> Declaration:
         errors=errors,
         variants=_variants(given.get("variants")),
         id=read_id(given.get("id")),
+        is_mark=is_mark,
     )
 
 
@@ -272,9 +302,24 @@ def _axes(given: Any, samples: Any) -> dict[str, tuple[Any, ...]]:
         )
     axes = {name: _listed(values, (str,)) or () for name, values in given.items()}
     for name, values in axes.items():
-        if not values:
-            raise MarkError(f"axes[{name!r}] is empty")
+        _validate_axis(name, values)
     return axes
+
+
+def _validate_axis(name: str, values: tuple[Any, ...]) -> None:
+    """Values of an axis stand in test ids, after its name."""
+    if not name.isidentifier():
+        raise MarkError(f"axes has {name!r}: give the name of an argument of the samples function")
+    if not values:
+        raise MarkError(f"axes[{name!r}] is empty")
+    words = [str(value) for value in values]
+    for index, word in enumerate(words):
+        try:
+            read_id(f"{name}{word}", f"axes[{name!r}][{index}] in test ids")
+        except MarkError as error:
+            raise MarkError(f"{error}; look up other values by a name") from None
+        if word in words[:index]:
+            raise MarkError(f"axes[{name!r}] has two values that read {word!r} in test ids")
 
 
 def _callable(given: Any, keyword: str, wanted: str) -> Callable[..., Any] | None:
@@ -327,18 +372,27 @@ def _tolerances(given: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:
         complexes = (torch.complex32, torch.complex64, torch.complex128)
         pairs = dict.fromkeys((*floats, *complexes), given)
     for dtype, pair in pairs.items():
-        numbers = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not isinstance(dtype, torch.dtype) or not numbers or min(pair) < 0:
+        two = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not isinstance(dtype, torch.dtype) or not two or not all(map(_is_tolerance, pair)):
             raise MarkError(
-                f"tolerances is {given!r}: give (rtol, atol), or {{dtype: (rtol, atol)}}"
+                f"tolerances is {given!r}: give (rtol, atol), or {{dtype: (rtol, atol)}}, "
+                "numbers of at least 0"
             )
     return pairs
+
+
+def _is_tolerance(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
 
 
 def _gradcheck(given: Any) -> GradOptions | str:
     if given is None:
         return GradOptions()
-    if isinstance(given, GradOptions) or (isinstance(given, str) and given.strip()):
+    if isinstance(given, GradOptions):
+        if not all(map(_is_tolerance, (given.eps, given.atol, given.rtol))) or given.eps == 0:
+            raise MarkError(f"gradcheck is {given!r}: give numbers of at least 0, and eps above 0")
+        return given
+    if isinstance(given, str) and given.strip():
         return given
     raise MarkError(
         f"gradcheck is {given!r}: give GradOptions(eps=, atol=, rtol=), or the reason to leave it out"

@@ -35,6 +35,6 @@ def concerns(collector: Any, obj: object) -> bool:
     """Whether the mark is on an object that pytest collects, on something in it, or on its module."""
     if any(mark.name == NAME for mark in collector.own_markers):
         return True
-    if marks_of(obj):
+    if marks_of(obj) or (isinstance(obj, pytest.MarkDecorator) and obj.name == NAME):
         return True
     return isinstance(obj, type) and any(marks_of(one) for one in vars(obj).values())

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tracebacks import raised_at
 from .inputs import ErrorSample, Sample
+from .mistakes import MarkError
 
 if TYPE_CHECKING:
     from .ops import Op
-
-
-class MarkError(Exception):
-    """A mark that cannot be what its author meant."""
 
 
 def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple[Sample, ...]:
@@ -59,7 +56,7 @@ def read_errors(
     if isinstance(given, ErrorSample):
         raise MarkError("errors is one ErrorSample: give a list of them")
     if given is not None and (isinstance(given, str) or not isinstance(given, Iterable)):
-        raise MarkError(f"errors is {_short(given)}: give a list of ErrorSample(...)")
+        raise MarkError(f"errors is {shortened(given)}: give a list of ErrorSample(...)")
     listed = list(given or ())
     errors = [_error_sample(one, index) for index, one in enumerate(listed)]
     taken = {one.id: f"samples[{i}]" for i, one in enumerate(() if callable(samples) else samples)}
@@ -81,7 +78,9 @@ def read_errors(
 def _error_sample(given: Any, index: int) -> ErrorSample:
     place = f"errors[{index}]"
     if not isinstance(given, ErrorSample):
-        raise MarkError(f"{place} is {_short(given)}: give ErrorSample((...), raises=ValueError)")
+        raise MarkError(
+            f"{place} is {shortened(given)}: give ErrorSample((...), raises=ValueError)"
+        )
     types = given.raises if isinstance(given.raises, tuple) else (given.raises,)
     if not types or not all(isinstance(one, type) and issubclass(one, Exception) for one in types):
         raise MarkError(
@@ -109,8 +108,8 @@ def _sample(given: Any, index: int, origin: str) -> Sample:
     if isinstance(given, (tuple, list)):
         return Sample(tuple(given), {}, str(index))
     raise MarkError(
-        f"{origin}[{index}] is {_short(given)}, which is no tuple of arguments; for an op of one "
-        f"argument write ({_short(given)},)"
+        f"{origin}[{index}] is {shortened(given)}, which is no tuple of arguments; for an op of one "
+        f"argument write ({shortened(given)},)"
     )
 
 
@@ -139,7 +138,8 @@ def _identity(value: Any) -> str:
     return repr(value) if not hasattr(value, "untyped_storage") else f"tensor at {id(value)}"
 
 
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """A value as it was written, cut after 60 characters; a tensor by its shape."""
     if hasattr(value, "untyped_storage"):
         return f"a tensor of shape {tuple(value.shape)}"
     text = repr(value)

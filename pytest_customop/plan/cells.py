@@ -14,15 +14,18 @@ from typing import Any
 
 import torch
 
-from ..cases.arguments import wants_grad
+from ..cases.arguments import dtype_of, wants_grad, why_undrawable
 from ..cases.case import seed_of
-from ..cases.tensors import is_differentiable
+from ..cases.tensors import is_differentiable, leaves
+from ..core import rng
 from ..core.tracebacks import raised_at
+from ..core.wording import dtype_name
 from ..declare.inputs import Sample, TensorSpec
 from ..declare.layouts import layout_named
 from ..declare.mark import Declaration
+from ..declare.mistakes import MarkError
 from ..declare.ops import OpError
-from ..declare.samples import MarkError, read_samples
+from ..declare.samples import read_samples, shortened
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +41,17 @@ class Cell:
 
 
 def cells_of(
-    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype]
+    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype], seed: int
 ) -> Iterator[tuple[Cell, Sample]]:
-    """Every cell of one device, with its sample; a samples function is called here."""
+    """Every cell of one device, with its sample; a samples function is called here.
+
+    Args:
+        seed: the session's, for what a samples function draws.
+    """
     names = list(declaration.axes)
     for values in itertools.product(*declaration.axes.values()):
         axes = dict(zip(names, values, strict=True))
-        for dtype, requires_grad, sample in _samples(declaration, device, dtypes, axes):
+        for dtype, requires_grad, sample in _samples(declaration, device, dtypes, axes, seed):
             for layout in declaration.layouts:
                 if layout == "contiguous" or _looks_different(sample, layout):
                     yield Cell(device, dtype, requires_grad, layout, sample.id or "0", axes), sample
@@ -69,7 +76,11 @@ def error_cells(
 
 
 def _samples(
-    declaration: Declaration, device: str, dtypes: Sequence[torch.dtype], axes: Mapping[str, Any]
+    declaration: Declaration,
+    device: str,
+    dtypes: Sequence[torch.dtype],
+    axes: Mapping[str, Any],
+    seed: int,
 ) -> Iterator[tuple[torch.dtype, bool, Sample]]:
     """The samples of a declaration with the dtypes and gradients that make sense for each."""
     if not callable(declaration.samples):
@@ -83,7 +94,7 @@ def _samples(
         for flag in asked:
             if flag and not is_differentiable(dtype):
                 continue
-            for sample in _call(declaration, device, dtype, flag, axes):
+            for sample in _call(declaration, device, dtype, flag, axes, seed):
                 if flag in _flags_of(sample, declaration, dtype):
                     yield dtype, flag, sample
 
@@ -94,25 +105,33 @@ def _call(
     dtype: torch.dtype,
     requires_grad: bool,
     axes: Mapping[str, Any],
+    seed: int,
 ) -> tuple[Sample, ...]:
+    """What a samples function returns for one place of the matrix.
+
+    All random streams start from the session's seed, the op and the dtype, so that the values are the
+    same in every process, with gradients and without; afterwards they go on as before.
+    """
     make: Any = declaration.samples
     origin = f"samples function {getattr(make, '__qualname__', make)}"
     try:
-        _refuse_other_signature(make, origin, (device, dtype, requires_grad), axes)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(declaration.op.name, dtype))
+        _validate_signature(make, origin, (device, dtype, requires_grad), axes)
+        if torch.device(device).type == "cuda" and torch.cuda.is_available():
+            torch.cuda.init()  # type: ignore[no-untyped-call] # only then its streams can be kept
+        with rng.preserved():
+            rng.seed(seed_of("samples", seed, declaration.op.name, dtype))
             made = make(device, dtype, requires_grad, **axes)
             if isinstance(made, (Sample, TensorSpec)) or not isinstance(made, Iterable):
                 raise MarkError(f"{origin} returned {made!r}: return or yield tuples of arguments")
             return read_samples(made, declaration.op, origin)
     except (MarkError, OpError) as error:
-        raise MarkError(f"customop_cases at {declaration.where}: {error}") from error.__cause__
+        raise declaration.mistake(str(error)) from error.__cause__
     except Exception as error:
         what = f"{type(error).__name__}: {error} ({raised_at(error)})"
-        raise MarkError(f"customop_cases at {declaration.where}: {origin} raised {what}") from error
+        raise declaration.mistake(f"{origin} raised {what}") from error
 
 
-def _refuse_other_signature(
+def _validate_signature(
     make: Any, origin: str, place: tuple[Any, ...], axes: Mapping[str, Any]
 ) -> None:
     try:
@@ -133,13 +152,29 @@ def _real(sample: Sample) -> list[torch.Tensor]:
 def _follows_dtype(sample: Sample) -> bool:
     """Whether any described tensor takes the case's dtype."""
     return any(
-        spec.dtype is None and (spec.values is None or _has_fraction(spec.values))
+        spec.dtype is None and (spec.values_dtype is None or is_differentiable(spec.values_dtype))
         for spec in sample.specs()
     )
 
 
-def _has_fraction(values: Any) -> bool:
-    return is_differentiable(torch.tensor(values).dtype)
+def validate_drawable(declaration: Declaration, cell: Cell, sample: Sample) -> None:
+    """Hold the described tensors of a sample against the dtype of a cell.
+
+    Raises:
+        MarkError: for values or a range that the dtype does not have.
+    """
+    for argument, value in declaration.op.bind(sample):
+        for path, leaf in leaves(value, argument.name):
+            if not isinstance(leaf, TensorSpec):
+                continue
+            why = why_undrawable(leaf, cell.dtype)
+            if why:
+                half = (leaf.low is None) != (leaf.high is None)
+                dtype = dtype_name(dtype_of(leaf, cell.dtype))
+                raise declaration.mistake(
+                    f"sample {cell.sample_id}: {path} = {shortened(leaf)} cannot be drawn in {dtype}: "
+                    f"{why}{'; give both low= and high=' * half}"
+                )
 
 
 def _dtypes_of(
@@ -200,12 +235,11 @@ def reason_by(
     try:
         reason = predicate(asked)
     except Exception as error:
-        raise MarkError(
-            f"customop_cases at {declaration.where}: {keyword} raised {type(error).__name__}: {error}"
+        raise declaration.mistake(
+            f"{keyword} raised {type(error).__name__}: {error} ({raised_at(error)})"
         ) from error
     if reason is None or (isinstance(reason, str) and reason.strip()):
         return reason
-    raise MarkError(
-        f"customop_cases at {declaration.where}: {keyword} returned {reason!r}: "
-        "return the reason as a string, or None"
+    raise declaration.mistake(
+        f"{keyword} returned {reason!r}: return the reason as a string, or None"
     )

@@ -12,7 +12,7 @@ from ..declare.inputs import Sample
 from ..declare.mark import Declaration
 from ..declare.variant import Variant
 from ..settings import Settings
-from .cells import Cell, skip_reason
+from .cells import Cell, skip_reason, validate_drawable
 from .place import Place
 
 # The parts of an id, by which what is planned is sorted.
@@ -135,6 +135,9 @@ def placed(
 
     Args:
         prefix: what stands for the op in the ids, if anything does.
+
+    Raises:
+        MarkError: for a sample that cannot be drawn in the cell's dtype.
     """
     key: Key = (
         prefix,
@@ -166,7 +169,10 @@ def placed(
         axes=cell.axes,
         reference=declaration.reference,
     )
-    return CaseCell(key, cell, case, skip_reason(declaration, cell))
+    unsupported = skip_reason(declaration, cell)
+    if unsupported is None:
+        validate_drawable(declaration, cell, sample)
+    return CaseCell(key, cell, case, unsupported)
 
 
 def _seed(settings: Settings, op: str, key: Key) -> int:

@@ -15,7 +15,6 @@ from ..cases.case import Case
 from ..checks import Check, selects_body
 from ..core.wording import dtype_name
 from ..declare.mark import Declaration
-from ..declare.samples import MarkError
 from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, error_cells
 from .items import CaseCell, Key, PlannedItem, joined, placed
@@ -53,25 +52,23 @@ def plan(
         prefix = declaration.id or declaration.op.name.replace("::", ".")
         named = prefix if len(declarations) > 1 else ""
         if named in seen:
-            raise MarkError(
-                f"customop_cases at {declaration.where}: two marks are for {prefix}; "
+            raise declaration.mistake(
+                f"two marks are for {prefix}; "
                 "put their samples in one mark, or tell them apart with id="
             )
         seen[named] = declaration
         checks = list(select(declaration))
         for key, one in _plan_one(declaration, settings, checks, available, named, tell):
             planned[key] = one
-    _refuse_twin_ids(planned.values(), declarations[0].where)
+    _validate_ids(planned.values(), declarations[0])
     return [planned[key] for key in sorted(planned)]
 
 
-def _refuse_twin_ids(planned: Iterable[PlannedItem], where: str) -> None:
-    """Layouts, axes and samples are joined by dashes, so their names may run into each other."""
+def _validate_ids(planned: Iterable[PlannedItem], declaration: Declaration) -> None:
+    """Reject equal ids: layouts, axes and samples are joined by dashes, which names may have too."""
     for one, count in Counter(one.id for one in planned).items():
         if count > 1:
-            raise MarkError(
-                f"customop_cases at {where}: two cases have the id {one!r}; rename a sample"
-            )
+            raise declaration.mistake(f"two cases have the id {one!r}; rename a sample")
 
 
 Widths = dict[tuple[object, ...], tuple[int, str]]
@@ -107,10 +104,11 @@ def _plan_one(
         if absent:
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
-        cells = limit_samples(declaration, settings, cells_of(declaration, device, dtypes), tell)
+        every = cells_of(declaration, device, dtypes, settings.seed)
+        cells = limit_samples(declaration, settings, every, tell)
         cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
-            raise MarkError(f"customop_cases at {declaration.where}: {_why_empty(declaration)}")
+            raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
         for one in cases:
             yield from _items(declaration, settings, one, widths, checks)
@@ -198,11 +196,24 @@ def _devices(declaration: Declaration, settings: Settings) -> list[str]:
     try:
         validate_devices(for_mark or ())
     except ValueError as error:
-        raise MarkError(f"customop_cases at {declaration.where}: {error}") from None
+        raise declaration.mistake(str(error)) from None
     if for_mark is None or for_session is None:
         return sorted(for_mark or for_session or ("cpu",))
-    types = {*for_mark, *(device for device in for_mark)}
-    return sorted(d for d in for_session if d in types or d.partition(":")[0] in types)
+    both = {_common_device(one, other) for one in for_mark for other in for_session}
+    return sorted(device for device in both if device is not None)
+
+
+def _common_device(one: str, other: str) -> str | None:
+    """The device that two names both mean, or None: of `cuda` and `cuda:1` it is `cuda:1`."""
+    if one == other:
+        return one
+    (one_type, _, one_index), (other_type, _, other_index) = (
+        one.partition(":"),
+        other.partition(":"),
+    )
+    if one_type != other_type or (one_index and other_index):
+        return None
+    return one if one_index else other
 
 
 def _dtypes(declaration: Declaration, settings: Settings) -> list[torch.dtype]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..checks import Check, Registry
+from ..checks import BODY, Check, Registry
+from ..core.hooks import HookError, call_hook, implemented_at
 from ..declare.mark import Declaration
 from ..settings import Settings
 
@@ -14,18 +15,26 @@ def registry_from(hook: Any) -> Registry:
     """The checks of every plugin behind a hook caller (`config.hook`, or a node's `ihook`).
 
     Raises:
-        ValueError: for what is no check, and for a name that is given twice.
+        HookError: for what is no check, for a name that is given twice, and for what a hook raises.
     """
-    found = hook.pytest_customop_register_checks()
-    return Registry(check for checks in reversed(found) for check in _listed(checks))
+    caller = hook.pytest_customop_register_checks
+    found = call_hook(caller)
+    try:
+        return Registry(check for checks in reversed(found) for check in _listed(checks))
+    except ValueError as error:
+        raise HookError(f"{caller.name} at {implemented_at(caller)}: {error}") from None
 
 
 def _listed(checks: Any) -> Iterable[Any]:
     if isinstance(checks, Check):
-        raise ValueError(
-            f"pytest_customop_register_checks returned the check {checks.name}: return a list"
-        )
+        raise ValueError(f"it returned the check {checks.name}: return a list")
     return checks or ()
+
+
+def selects_only_body(selection: Iterable[str] | None) -> bool:
+    """Whether a selection names the tests' own bodies and no check."""
+    added = [name for name in selection or () if not name.startswith("-")]
+    return bool(added) and all(name == BODY for name in added)
 
 
 def select_checks(registry: Registry, declaration: Declaration, settings: Settings) -> list[Check]:

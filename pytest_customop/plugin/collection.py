@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..declare.mark import Declaration, declare
-from ..declare.marked import CELL, NAME, marks_of
-from ..declare.samples import MarkError
+from ..declare.mark import NOT_CALLED, Declaration, declare
+from ..declare.marked import CELL, DEVICE, DTYPE, NAME, marks_of
+from ..declare.mistakes import MarkError
 from ..settings import Settings
 from .gc_pause import gc_paused
 
@@ -50,6 +50,9 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
         MarkError: for a mark on what cannot carry it.
     """
     _refuse_module_mark(collector)
+    if isinstance(obj, pytest.MarkDecorator):
+        _validate_called(name, obj)
+        return None
     if isinstance(obj, type):
         _prepare_class(obj)
         return None
@@ -75,6 +78,13 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
             "customop_case to run it once a case, or leave the body empty (... or a docstring)"
         )
     return checks + bodies
+
+
+def _validate_called(name: str, mark: pytest.MarkDecorator) -> None:
+    """Reject `@customop_cases` without a call, which leaves the mark in the place of the function."""
+    (function, *others) = mark.kwargs.get("_positional", ()) or (None,)
+    if not others and getattr(function, "__name__", None) == name:
+        raise MarkError(f"customop_cases at {place_of(function)}: {NOT_CALLED}")
 
 
 def _refuse_module_mark(collector: pytest.Collector) -> None:
@@ -163,6 +173,12 @@ def is_empty(function: Any) -> bool:
 def _prepare_class(cls: type) -> None:
     """Give a marked class the method that carries its checks; refuse a unittest class."""
     own = marks_of(cls)
+    known = getattr(cls, CLASS_CHECKS, None)
+    if own and known is not None and not hasattr(known, _STANDS_FOR):
+        raise MarkError(
+            f"customop_cases at {place_of(cls)}: the class has a method {CLASS_CHECKS} of its own, "
+            "and its checks are collected under this name; rename the method"
+        )
     unittest_case = _is_unittest(cls)
     if unittest_case:
         marked = [cls] if own else [f for f in vars(cls).values() if marks_of(f)]
@@ -206,7 +222,7 @@ def plan_for(
     """
     from ..plan.items import PlannedItem
     from ..plan.matrix import plan
-    from ..plan.selection import select_checks
+    from ..plan.selection import select_checks, selects_only_body
 
     stands_for = getattr(metafunc.function, _STANDS_FOR, None)
     marked = stands_for if stands_for is not None else metafunc.function
@@ -219,21 +235,63 @@ def plan_for(
         raise MarkError(
             f"{place_of(metafunc.function)} requests customop_case and has no customop_cases mark"
         )
+    if stands_for is None:
+        _validate_fixtures(metafunc, declarations[0])
+    else:
+        _validate_selections(marked, declarations)
 
     def select(declaration: Declaration) -> list[Check]:
         try:
             return select_checks(registry, declaration, settings)
         except ValueError as error:
-            raise MarkError(f"customop_cases at {declaration.where}: {error}") from None
+            raise declaration.mistake(str(error)) from None
 
     planned = plan(declarations, settings, select, available, tell)
-    if not planned:
-        reason = "no check of this selection applies to this op and these samples"
-        planned = [PlannedItem("nothing-applies", declarations[0].op.name, skip=reason)]
     if stands_for is None:
         # What does not run is listed once, with the checks.
         return [one for one in planned if one.is_body]
-    return [one for one in planned if not one.is_body]
+    checks = [one for one in planned if not one.is_body]
+    runs_body = _has_body(marked) or selects_only_body(settings.checks)
+    if not checks and not (planned and runs_body):
+        reason = "no check of this selection applies to this op and these samples"
+        checks = [PlannedItem("nothing-applies", declarations[0].op.name, skip=reason)]
+    return checks
+
+
+def _has_body(marked: Any) -> bool:
+    """Whether a test has a body to run once a case; of a class, whether a method requests the case."""
+    if not isinstance(marked, type):
+        return not is_empty(marked)
+    members = [member for base in marked.__mro__ for member in vars(base).values()]
+    kinds = (types.FunctionType, staticmethod, classmethod)
+    methods: list[Any] = [member for member in members if isinstance(member, kinds)]
+    return any(
+        "customop_case" in inspect.signature(method).parameters
+        for method in map(inspect.unwrap, methods)
+    )
+
+
+def _validate_fixtures(metafunc: pytest.Metafunc, declaration: Declaration) -> None:
+    """Reject a body that would run each case once for each device or dtype of the session too."""
+    for fixture, attribute in ((DEVICE, "device"), (DTYPE, "dtype")):
+        if fixture in metafunc.fixturenames:
+            raise declaration.mistake(
+                f"the test requests {fixture}, which would run every case once for each {attribute} "
+                f"of the session, whatever its own: use customop_case.{attribute}"
+            )
+
+
+def _validate_selections(marked: Any, declarations: Sequence[Declaration]) -> None:
+    """Reject a mark that selects nothing but a body which is empty."""
+    from ..plan.selection import selects_only_body
+
+    for declaration in declarations:
+        empty = not isinstance(marked, type) and is_empty(marked)
+        if empty and selects_only_body(declaration.checks):
+            raise declaration.mistake(
+                "checks selects the body alone, and the body is empty: name other checks, or "
+                "request customop_case and write assertions"
+            )
 
 
 def case_of(item: pytest.Item) -> str | None:

@@ -35,10 +35,14 @@ def customop_case(_customop_cell: PlannedItem) -> CaseHandle:
     `.op`, `.args`, `.kwargs` (of the last call), `.inputs()` (fresh), `.device`, `.dtype`,
     `.requires_grad`, `.layout`, `.sample_id`.
     """
+    from ..declare.mistakes import MarkError
     from .case_handle import CaseHandle
 
     assert _customop_cell.case is not None  # only the body requests it
-    return CaseHandle(_customop_cell.case)
+    try:
+        return CaseHandle(_customop_cell.case)
+    except MarkError as error:  # its inputs cannot be drawn
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
     from ..declare.inputs import Sample
     from ..declare.mark import declare_call
-    from ..declare.samples import MarkError
+    from ..declare.mistakes import raised_at_call
     from ..run.devices import own_devices
     from ..run.engine import run_declaration
     from .case_handle import ConformanceError
@@ -61,16 +65,13 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     session = session_of(item.config)
     results = item.stash.setdefault(RESULTS, [])
 
+    @raised_at_call
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
         given = {"op": op, "samples": [Sample(args, kwargs)], "variants": False}
-        try:
-            declaration = declare_call(given, "customop_check")
-            with own_devices(session.settings.devices or (), session.worker):
-                found = run_declaration(declaration, session.settings, item.ihook)
-        except MarkError as mistake:
-            # Without the frames below this one, which are the plugin's own.
-            raise mistake.with_traceback(None) from mistake.__cause__
+        declaration = declare_call(given, "customop_check")
+        with own_devices(session.settings.devices or (), session.worker):
+            found = run_declaration(declaration, session.settings, item.ihook)
         results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]
         for number, one in enumerate(bad):

@@ -44,9 +44,11 @@ def _explain(code: str) -> int:
 @contextlib.contextmanager
 def _as_usage_error() -> Iterator[None]:
     """Tell a wrong registration of checks in one line, before anything is collected."""
+    from ..core.hooks import HookError
+
     try:
         yield
-    except ValueError as error:
+    except HookError as error:
         raise pytest.UsageError(f"customop: {error}") from None
 
 

@@ -32,18 +32,21 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def _cells(metafunc: pytest.Metafunc) -> None:
+    from ..core.hooks import call_hook
     from .collection import plan_for
 
     session = session_of(metafunc.config)
     hook = metafunc.definition.ihook
     with mistakes_told():
-        session.validate_ini()
+        _validate_ini(session)
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
         planned = plan_for(
             metafunc, session.settings, registry, session.why_absent, session.notes.mark
         )
-        hook.pytest_customop_modify_cases(definition=metafunc.definition, planned=planned)
+        call_hook(
+            hook.pytest_customop_modify_cases, definition=metafunc.definition, planned=planned
+        )
     params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
     # Not an empty set: what pytest makes of one is up to its configuration.
     metafunc.parametrize(
@@ -53,12 +56,20 @@ def _cells(metafunc: pytest.Metafunc) -> None:
 
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
-    """Tell an author's mistake as one collection error, without a traceback of the plugin."""
-    from ..declare.samples import MarkError
+    """Turn a mistake in a mark, a hook or an ini file into one collection error, one line long."""
+    from ..core.hooks import HookError
+    from ..declare.mistakes import MarkError
 
     try:
         yield
-    except (MarkError, ValueError) as error:
+    except (MarkError, HookError) as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _validate_ini(session: Session) -> None:
+    try:
+        session.validate_ini()
+    except ValueError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
@@ -70,11 +81,11 @@ def _marks(planned: PlannedItem, session: Session) -> tuple[pytest.MarkDecorator
 
 def _devices(metafunc: pytest.Metafunc) -> None:
     session = session_of(metafunc.config)
-    with mistakes_told():
-        session.validate_ini()
+    _validate_ini(session)
     params = []
     for device in session.settings.devices or ("cpu",):
-        absent = session.why_absent(device)
+        with mistakes_told():
+            absent = session.why_absent(device)
         skip = absent and not session.settings.require_devices
         marks = [pytest.mark.skip(reason=absent or "")] if skip else []
         params.append(pytest.param(device, id=device, marks=marks))
@@ -88,8 +99,7 @@ def _dtypes(metafunc: pytest.Metafunc) -> None:
     from ..settings import dtype_named
 
     session = session_of(metafunc.config)
-    with mistakes_told():
-        session.validate_ini()
+    _validate_ini(session)
     named = [dtype_named(name) for name in session.settings.dtypes or ()]
     dtypes = named or [torch.get_default_dtype()]
     params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]

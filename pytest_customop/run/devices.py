@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from ..core.hooks import call_hook
+
 
 def why_absent(device: str, hook: Any) -> str | None:
     """Why a device cannot be used here, or None if it can.
@@ -16,7 +18,7 @@ def why_absent(device: str, hook: Any) -> str | None:
         device: one that torch knows, `cuda` or `cuda:1`.
         hook: where `pytest_customop_device_available` is asked first.
     """
-    answer = hook.pytest_customop_device_available(device=device)
+    answer = call_hook(hook.pytest_customop_device_available, device=device)
     if answer is not None:
         if answer is True:
             return None

@@ -15,10 +15,11 @@ from .. import hookspecs
 from ..cases.case import Case
 from ..checks import Check, builtin_checks
 from ..core import rng
+from ..core.hooks import call_hook
 from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
 from ..declare.inputs import ErrorSample, GradOptions
 from ..declare.mark import Declaration, declare_call
-from ..declare.samples import MarkError
+from ..declare.mistakes import MarkError, raised_at_call
 from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import in_own_context, preserved_state
 from ..plan.items import PlannedItem, place_of
@@ -216,6 +217,7 @@ def _works_without_gradients(case: Case) -> bool:
     return case.run(arguments).error is None
 
 
+@raised_at_call
 def check_op(
     op: Any,
     samples: Iterable[Any] | Callable[..., Iterable[Any]],
@@ -254,6 +256,7 @@ def check_op(
 
     Raises:
         MarkError: for arguments that cannot be meant.
+        HookError: for what a hook of the plugins does wrong.
     """
     declaration = declare_call(
         {
@@ -293,11 +296,11 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
         try:
             return select_checks(registry, one, settings)
         except ValueError as error:
-            raise MarkError(f"{one.where}: {error}") from None
+            raise one.mistake(str(error)) from None
 
     every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
     planned = [one for one in every if not one.is_body]
-    hook.pytest_customop_modify_cases(definition=None, planned=planned)
+    call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
     results: list[CheckResult] = []
     last: Case | None = None
     for one in planned:

@@ -13,7 +13,7 @@ from ...cases.tensors import difference, output_leaves
 from ...core import rng
 from ...core.tracebacks import error_line, raised_at
 from ...core.wording import counted
-from ...declare.samples import MarkError
+from ...declare.mistakes import MarkError
 from ...findings import skip
 
 Named = dict[str, Any]

@@ -10,7 +10,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
 from ...cases.tensors import is_differentiable, is_plain, readable
 from ...core.tracebacks import error_line, raised_at, traceback_text
-from ...declare.samples import MarkError
+from ...declare.mistakes import MarkError
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .calls import Named, call_reference, detached, difference_from, reference_outputs

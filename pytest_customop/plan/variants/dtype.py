@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
 from ...declare.variant import Step
 from .sample_view import Described
@@ -36,6 +37,8 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
         for dtype, rank in ((_OTHER.get(floats[0].dtype), 2), (_HALF, 9)):
             if dtype is not None and any(each.dtype != dtype for each in floats):
                 changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
+                if not all(map(is_drawable, changes.values())):
+                    continue
                 name = dtype_name(dtype)
                 narrower = dtype.itemsize < floats[0].dtype.itemsize
                 yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=narrower)
@@ -43,13 +46,15 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
         return
     for each in given.tensors:
         wider = _OTHER.get(each.dtype)
-        if wider is not None:
-            changes = {each.path: replace(each.spec, dtype=wider)}
+        if wider is None:
+            continue
+        changed = replace(each.spec, dtype=wider)
+        if is_drawable(changed):
             name = dtype_name(wider)
             yield Step(
                 f"{each.path}.{name}",
                 f"{each.path} of {name}, the others of their own dtype",
-                changes,
+                {each.path: changed},
                 6 if each.floating else 13,
                 reads_beyond=True,
             )

@@ -1,0 +1,28 @@
+"""Mistakes in a mark, or in a call with the mark's arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class MarkError(Exception):
+    """A mark or a call that cannot be meant; the message says where it is and what is allowed."""
+
+
+def raised_at_call(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a `MarkError` leave the function without the frames inside, which are not its caller's."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except MarkError as mistake:
+            raise mistake.with_traceback(None) from mistake.__cause__
+
+    return wrapper
