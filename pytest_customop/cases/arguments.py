@@ -19,8 +19,9 @@ from ..declare.ops import Op
 from ..declare.samples import shortened
 from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors
 
-# What torch raises for values and ranges that a dtype does not have, and where memory is short.
-_UNDRAWABLE = (RuntimeError, TypeError, ValueError, OverflowError)
+# What torch raises for values that a dtype does not have, where memory is short, and for a device
+# that it is not built for.
+_UNDRAWABLE = (RuntimeError, TypeError, ValueError, OverflowError, AssertionError)
 
 
 @dataclass(frozen=True, eq=False)

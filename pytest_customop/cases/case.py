@@ -122,11 +122,6 @@ class Case:
         """Draw the inputs now, and not when they are first asked for."""
         self._drawn  # noqa: B018 -- it is computed once
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the inputs have been drawn, and are kept."""
-        return "_drawn" in vars(self)
-
     def release(self) -> None:
         """Let go of every tensor that is kept; what is asked for again is computed again."""
         for kept in ("_drawn", "eager", "eager_gradients"):

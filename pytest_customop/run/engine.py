@@ -89,8 +89,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         warnings.simplefilter("ignore")
         result = in_own_context(_in_preserved_state, check, case, on_phase, passed)
     is_bad = result.outcome in ("failed", "error")
-    # Inputs that could not be drawn would raise again.
-    arguments = tuple(case.describe()) if is_bad and case.is_drawn else ()
+    arguments = tuple(case.describe()) if is_bad else ()
     return replace(result, arguments=arguments, duration=time.perf_counter() - start)
 
 
