@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..core import rng
-from ..core.tracebacks import of_the_op
+from ..core.tracebacks import is_own_bug, of_the_op
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
@@ -140,7 +140,7 @@ class Case:
         try:
             return Run(arguments, arguments.call())
         except BaseException as error:  # whatever an op raises is a result here
-            if not of_the_op(error):
+            if not of_the_op(error) or is_own_bug(error):
                 raise
             return Run(arguments, error=error)
 
@@ -178,6 +178,7 @@ class Case:
         """The same case in float64 or complex128: every floating-point input cast up.
 
         The values are drawn in the case's own dtype and then cast, so they are the same numbers.
+        Drawing them raises a RuntimeError where the device has no such dtype.
         """
         return _WideCase(**{name: getattr(self, name) for name in self.__dataclass_fields__})
 
@@ -231,7 +232,11 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     wide = torch.complex128 if tensor.dtype.is_complex else torch.float64
     if tensor.dtype == wide:
         return tensor
-    return tensor.detach().to(wide).requires_grad_(tensor.requires_grad)
+    try:
+        value = tensor.detach().to(wide)
+    except TypeError as error:  # MPS tensors have no float64
+        raise NotImplementedError(str(error)) from error
+    return value.requires_grad_(tensor.requires_grad)
 
 
 def gradients(

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import compat
+from ..core.tracebacks import reraise_bug
 from ..declare.ops import is_authors
 from .arguments import Arguments
 from .tensors import is_plain, map_tensors, output_leaves
@@ -47,7 +48,8 @@ class FakeContract:
         name = compat.overload_name(overload)
         try:
             promised = _fake_result(overload, args, kwargs)
-        except Exception as error:
+        except Exception as error:  # whatever a fake kernel raises
+            reraise_bug(error)
             self.errors.setdefault(name, error)
             return
         wrong = _first_broken(output_leaves(promised), output_leaves(result))
@@ -59,7 +61,8 @@ def data_dependent(arguments: Arguments) -> frozenset[int]:
     """The positions of the returned tensors whose sizes are not known before the op has run."""
     try:
         promised = _fake_result(arguments.op.overload, arguments.args, dict(arguments.kwargs))
-    except Exception:  # the compiler will say so in its own words
+    except Exception as error:  # whatever a fake kernel raises: the compiler reports it
+        reraise_bug(error)
         return frozenset()
     tensors = [leaf for _, leaf in output_leaves(promised) if isinstance(leaf, torch.Tensor)]
     return frozenset(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import compat
-from ..core.tracebacks import error_line, message_line, traceback_text
+from ..core.tracebacks import error_line, message_line, reraise_bug, traceback_text
 from ..findings import CheckFailed, fail, skip
 from .arguments import Arguments
 from .case import Case, Run
@@ -78,6 +78,7 @@ def fake_run(
         with compat.enter_fake_mode(mode):
             run = Run(fakes, fakes.call())
     except Exception as error:  # whatever a fake kernel raises is a result here
+        reraise_bug(error)
         run = Run(fakes, error=error)
     return FakeRun(mode, run, origins)
 
@@ -95,7 +96,8 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
         name = next(names)
         try:
             return compat.to_fake(mode, tensor, name if symbolic else None)
-        except Exception as error:  # of many types
+        except Exception as error:  # torch raises many types for tensors that have no fake
+            reraise_bug(error)
             reason = f"torch makes no fake tensor of argument {name}: {message_line(error)}"
             raise skip("checker-limit", reason) from error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..core.tracebacks import error_line
+from ..core.tracebacks import error_line, reraise_bug
 from ..declare.inputs import Sample
 from ..findings import skip
 from .case import Case
@@ -182,7 +182,8 @@ def _works(case: Case) -> bool:
 def _works_backward(case: Case) -> bool:
     try:
         return _works(case) and case.eager_gradients is not None
-    except Exception:  # whatever a backward raises
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         return False
 
 

@@ -14,6 +14,7 @@ from .paths import PACKAGE_PREFIX
 from .wording import first_line
 
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 @functools.cache
@@ -44,7 +45,7 @@ def message_of(error: BaseException) -> str:
     """The exception's text, also of one that cannot tell it."""
     try:
         return str(error)
-    except Exception as broken:
+    except Exception as broken:  # the author's own __str__
         return f"<its __str__ raises {type(broken).__name__}>"
 
 
@@ -80,22 +81,50 @@ def raised_by_author(error: BaseException) -> bool:
     return bool(frames) and not _hidden(frames[-1].filename)
 
 
-def root_cause(error: BaseException) -> BaseException:
-    """The first exception of a chain of `raise ... from ...` and `inner_exception`s."""
-    for cause in _causes(error):
-        error = cause
-    return error
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and those that it was raised from, outermost first.
 
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen = {id(error)}
+    It follows `raise ... from ...` and the `inner_exception` that torch keeps.
+    """
+    seen: set[int] = set()
     current: BaseException | None = error
-    while current is not None:
-        current = getattr(current, "inner_exception", None) or current.__cause__
-        if current is None or id(current) in seen:
-            return
+    while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
+        current = getattr(current, "inner_exception", None) or current.__cause__
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The last exception of the chain: the one that was raised first."""
+    return list(chain(error))[-1]
+
+
+def is_own_bug(error: BaseException) -> bool:
+    """Whether code of this package raised by mistake.
+
+    It did if the last frame, those of Python's own library left out, is one of the package. Exceptions of
+    the package's own types are raised on purpose. A RuntimeError comes from torch, whose functions in
+    C++ have no frame: it is what they raise for a dtype or device without a kernel.
+    """
+    if isinstance(error, RuntimeError) or type(error).__module__.startswith(_PACKAGE):
+        return False
+    where = ""
+    frames = error.__traceback__
+    while frames is not None:
+        filename = frames.tb_frame.f_code.co_filename
+        where = where if _in_python(filename) else filename
+        frames = frames.tb_next
+    return where.startswith(PACKAGE_PREFIX)
+
+
+def reraise_bug(error: BaseException) -> None:
+    """Raise an exception again that `is_own_bug`.
+
+    Handlers that take whatever an op, a backward or torch raises call this first, so that a mistake
+    in this package is reported as an error of the check, and not as something about the op.
+    """
+    if is_own_bug(error):
+        raise error
 
 
 def is_of_author(filename: str) -> bool:
@@ -104,6 +133,11 @@ def is_of_author(filename: str) -> bool:
 
 
 def _hidden(filename: str) -> bool:
-    in_python = filename.startswith(_PYTHON) and "site-packages" not in filename
     generated = filename.startswith("<") or "torchinductor" in filename
-    return in_python or generated or filename.startswith((PACKAGE_PREFIX, _torch()))
+    ours_or_torchs = filename.startswith((PACKAGE_PREFIX, _torch()))
+    return _in_python(filename) or generated or ours_or_torchs
+
+
+def _in_python(filename: str) -> bool:
+    """Whether a file belongs to Python's own library."""
+    return filename.startswith(_PYTHON) and "site-packages" not in filename

@@ -146,7 +146,7 @@ _ALLOWED = (
 def _returned(make: Any) -> Op:
     try:
         made = make()
-    except Exception as error:
+    except Exception as error:  # whatever the author's function raises
         name = getattr(make, "__qualname__", repr(make))
         raise OpError(
             f"op is {name}, which was called for the op it returns and raised "

@@ -24,7 +24,7 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
     """
     try:
         listed = list(given)
-    except Exception as error:
+    except Exception as error:  # whatever the author's generator raises
         what = f"{type(error).__name__}: {error} ({raised_at(error)})"
         raise MarkError(f"{origin} raised {what}") from error
     if not listed:

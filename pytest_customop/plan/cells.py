@@ -126,7 +126,7 @@ def _call(
             return read_samples(made, declaration.op, origin)
     except (MarkError, OpError) as error:
         raise declaration.mistake(str(error)) from error.__cause__
-    except Exception as error:
+    except Exception as error:  # whatever the author's function raises
         what = f"{type(error).__name__}: {error} ({raised_at(error)})"
         raise declaration.mistake(f"{origin} raised {what}") from error
 
@@ -234,7 +234,7 @@ def reason_by(
         return None
     try:
         reason = predicate(asked)
-    except Exception as error:
+    except Exception as error:  # whatever the author's function raises
         raise declaration.mistake(
             f"{keyword} raised {type(error).__name__}: {error} ({raised_at(error)})"
         ) from error

@@ -129,7 +129,7 @@ def _judge(
         cause = mistake.__cause__
         evidence = traceback_text(cause) if cause is not None else ""
         return replace(passed, outcome="error", message=str(mistake), evidence=evidence)
-    except BaseException as error:
+    except BaseException as error:  # a mistake in the check, or in this package
         if not of_the_op(error):
             raise
         return replace(

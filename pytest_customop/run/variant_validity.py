@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from ..cases.case import Case
 from ..cases.fake_run import fake_run, shapes_of
-from ..core.tracebacks import error_line, traceback_text
+from ..core.tracebacks import error_line, reraise_bug, traceback_text
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .repro import CALL
@@ -83,6 +83,7 @@ def _classify_backward(case: Case) -> _Rejection | None:
     try:
         _ = case.eager_gradients
     except Exception as error:  # whatever the author's backward, or autograd for it, raises
+        reraise_bug(error)
         return _Rejection(f"the backward of {case.op.name} raises {error_line(error)}")
     return None
 

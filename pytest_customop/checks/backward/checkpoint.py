@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from ...cases.case import Case, Run, gradients
 from ...cases.tensors import Copier, in_double, largest_magnitude
 from ...core import rng
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from .scripts import GRAPH, filled
@@ -55,7 +55,8 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
             given = [one for _, one in arguments.tensors()]
             run = Run(arguments, checkpoint(called, *given, use_reentrant=False))
             got = _gradients(case, run, reference)
-    except Exception as error:
+    except Exception as error:  # whatever the op raises, or torch for it
+        reraise_bug(error)
         raise fail(
             "checkpoint-mismatch",
             f"under torch.utils.checkpoint the op raises {error_line(error)}",

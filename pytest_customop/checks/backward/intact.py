@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.tensors import Copier, difference, in_double, is_plain
-from ...core.tracebacks import error_line, message_of
+from ...core.tracebacks import error_line, message_of, reraise_bug
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .scripts import GRAPH
@@ -108,7 +108,8 @@ def _run_again(reference: Reference, graph: Graph, first: dict[str, Tensor]) -> 
 def _again(graph: Graph, weights: list[Tensor]) -> Gradients:
     try:
         return graph.vjp(graph.given(weights))
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         if _WRITTEN in message_of(error):
             raise fail(
                 "backward-mutates",

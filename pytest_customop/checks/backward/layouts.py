@@ -11,7 +11,7 @@ from torch import Tensor
 from ...cases.case import Case
 from ...cases.guarded import LAY_OUT, guarded, guarded_place
 from ...cases.tensors import is_plain
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...declare.layouts import (
     CHANNELS_LAST,
     CONJUGATED,
@@ -139,13 +139,15 @@ class _Trial:
             dense = [one.clone(memory_format=torch.contiguous_format) for one in laid_out]
             try:
                 expected = self._gradients(dense)
-            except Exception:
-                return []  # it is the values that the backward refuses
+            except Exception as error:  # whatever a backward raises for these values
+                reraise_bug(error)
+                return []
         try:
             got = self._gradients(laid_out)
         except CheckSkipped:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             raise self._refused(layout, chosen, error) from error
         return self.reference.rows(f"{layout.name} ({layout.source})", got, expected)
 

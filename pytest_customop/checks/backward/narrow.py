@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.tensors import Copier, in_double, is_plain, largest_magnitude
+from ...core.tracebacks import reraise_bug
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from .scripts import GRAPH, filled
@@ -59,7 +60,8 @@ def _judged_in_float64(case: Case) -> bool:
         arguments = wide.inputs().map(_moved_slightly)
         graph = Graph(wide, arguments)
         graph.vjp(graph.given(graph.random(0)))
-    except Exception:
+    except Exception as error:  # whatever the op raises for float64
+        reraise_bug(error)
         return False
     return not all(_holds_float32(one) for _, one in graph.outputs)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.tensors import Copier, is_differentiable, is_plain
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
 from .scripts import GRAPH, filled
@@ -69,8 +69,9 @@ def _changed(
         with torch.no_grad():
             tensor.copy_(_other_values(tensor))
         got = graph.vjp(given)
-    except Exception:
-        return  # noticed
+    except Exception as error:  # whatever autograd or the backward raises: the write is noticed
+        reraise_bug(error)
+        return
     what = f"{name} is written to between forward and backward"
     script = _stale_script(expression)
     _judge(reference, got, "saved-tensor-stale", what, f"{name} written to", script)
@@ -93,7 +94,8 @@ def _between_calls(reference: Reference) -> None:
     what = "the op is called again, with other values, between forward and backward"
     try:
         got = graph.vjp(graph.given(reference.weights))
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         raise fail(
             "backward-state-shared",
             f"{what}, and the backward raises {error_line(error)}",

@@ -8,6 +8,7 @@ from torch import Tensor
 from ...cases.case import Case
 from ...cases.tensors import in_double
 from ...core import rng
+from ...core.tracebacks import reraise_bug
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from .scripts import GRAPH
@@ -31,8 +32,9 @@ def check_second_order(case: Case) -> None:
             create_graph=True,
             allow_unused=True,
         )
-    except Exception:
-        return  # refused
+    except Exception as error:  # whatever a backward raises: nothing is lost without a word
+        reraise_bug(error)
+        return
     named = zip([name for name, _ in graph.inputs], found, strict=True)
     cut = [name for name, one in named if one is not None and _is_cut(one)]
     if not cut:
@@ -40,7 +42,8 @@ def check_second_order(case: Case) -> None:
     other = Graph(case)
     try:
         doubled = other.vjp(other.given([2 * one for one in reference.weights]))
-    except Exception:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         return
     base = reference.gradients
     for name in cut:

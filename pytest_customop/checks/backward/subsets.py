@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...cases.case import Case, gradients
 from ...cases.tensors import in_double
 from ...core import rng
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from .scripts import GRAPH, filled
@@ -58,7 +58,8 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
             found = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
         except NotImplementedError:
             return  # refused
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             what = f"the backward raises {error_line(error)}"
             raise _finding(wanted, what, traceback_text(error), script) from error
         got = {name: in_double(one) for name, one in found.items() if one is not None}

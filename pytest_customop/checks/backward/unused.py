@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...cases.case import Case
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .scripts import GRAPH, filled
@@ -39,14 +39,16 @@ def _compare(reference: Reference, used: list[int]) -> None:
     zeros = [one if at in used else torch.zeros_like(one) for at, one in enumerate(weights)]
     try:
         expected = graph.vjp(zeros)
-    except Exception:
-        return  # it is zeros that the backward refuses
+    except Exception as error:  # whatever a backward raises for zeros
+        reraise_bug(error)
+        return
     graph = Graph(reference.case)
     try:
         got = graph.vjp([weights[at] for at in used], used)
     except NotImplementedError:
         return  # refused
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         raise _finding(
             graph, used, f"the backward raises {error_line(error)}", traceback_text(error)
         ) from error

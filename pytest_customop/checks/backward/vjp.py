@@ -18,7 +18,7 @@ from ...cases.case import Case, Run, gradients, random_like
 from ...cases.tensors import in_double, is_differentiable, largest_magnitude
 from ...core import rng
 from ...core.tables import aligned
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckSkipped, fail, skip
 
 Gradients = dict[str, Tensor]
@@ -99,7 +99,8 @@ def call(case: Case, arguments: Arguments, *, unjudged: bool = False) -> Run:
     rng.seed(case.seed)
     try:
         return Run(arguments, arguments.call())
-    except Exception as error:
+    except Exception as error:  # whatever an op raises
+        reraise_bug(error)
         raise skip(
             "nondeterministic",
             f"the op raises {error_line(error)} only on some calls with such inputs",
@@ -130,13 +131,15 @@ class Backward:
         if not self.fresh:
             try:
                 return self._differentiate(self.graph, weights)
-            except Exception:  # a second backward on one graph is not what is checked here
+            except Exception as error:  # whatever a second backward on one graph raises
+                reraise_bug(error)
                 self.fresh = True
         try:
             return self._differentiate(Graph(self.case, unjudged=True), weights)
         except CheckSkipped:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             raise fail(
                 "backward-raises",
                 f"for {words} the backward raises {error_line(error)}",
@@ -230,7 +233,8 @@ class Reference:
             again = second.vjp(second.given(weights))
         except CheckSkipped:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             raise skip(
                 "no-first-order", f"the backward raises {error_line(error)}", unjudged=False
             ) from error

@@ -17,7 +17,7 @@ from ...cases.case import Case, Run, gradients, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run, skip_if_unfakeable
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
-from ...core.tracebacks import error_line
+from ...core.tracebacks import error_line, reraise_bug
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -78,7 +78,8 @@ def _unchanged(case: Case, run: Run, device: str) -> bool:
             case.grad_outputs(run.differentiable_outputs),
         )
         before = case.eager_gradients
-    except Exception:  # the backward's own, autocast or not: see backward.linear
+    except Exception as error:  # whatever a backward raises: backward.linear reports it
+        reraise_bug(error)
         return True
     return not any(_differ(case, one, before[name]) for name, one in after.items())
 
@@ -148,7 +149,8 @@ def _failure(surrounded: OpHarness, case: Case) -> CheckFailed | CheckSkipped | 
     """What is wrong with the compiled function; None if it agrees with eager mode."""
     try:
         expected = _reference(surrounded, case)
-    except Exception as error:  # the op runs under autocast, so it is the backward
+    except Exception as error:  # whatever a backward raises; the op itself runs under autocast
+        reraise_bug(error)
         return skip("nothing-to-check", f"the backward raises {error_line(error)}", unjudged=False)
     try:
         function = surrounded.compiled(compat.counting_backend(case.backend), dynamic=False)

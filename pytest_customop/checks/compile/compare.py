@@ -13,7 +13,7 @@ from ...cases.case import Case, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.rounding import within_rounding
 from ...cases.tensors import base_name, difference, is_plain
-from ...core.tracebacks import error_line, message_of, traceback_text
+from ...core.tracebacks import error_line, message_of, reraise_bug, traceback_text
 from ...findings import CheckFailed, Finding, fail, skip
 from .harness import OP_ONLY, CallRecord, OpHarness
 
@@ -47,13 +47,16 @@ class Reference:
         case = self.case.widened()
         surrounded = OpHarness(case, self.surrounded.form)
         try:
+            if case.eager.error is not None:
+                return None
             seen = surrounded.run(surrounded.function, case.inputs())
-            grads = {
-                name: grad.to(seen.differentiable[name].dtype)
-                for name, grad in self.grad_outputs.items()
-            }
+            outputs = seen.differentiable
+            if not outputs.keys() >= self.grad_outputs.keys():
+                return None
+            grads = {name: grad.to(outputs[name].dtype) for name, grad in self.grad_outputs.items()}
             return seen, seen.backward(grads) if grads else {}
-        except Exception:  # an op that refuses float64, in words of its own
+        except Exception as error:  # whatever an op or its backward raises for float64
+            reraise_bug(error)
             return None
 
 
@@ -72,7 +75,8 @@ def reference(surrounded: OpHarness, case: Case) -> Reference:
         with promises.watching():
             watched = surrounded.run(surrounded.function, case.inputs())
         seen = surrounded.run(surrounded.function, case.inputs())
-    except Exception:
+    except Exception as error:  # whatever the op raises
+        reraise_bug(error)
         if surrounded.form == OP_ONLY:
             raise
         return reference(OpHarness(surrounded.case, OP_ONLY), case)
@@ -88,7 +92,8 @@ def reference(surrounded: OpHarness, case: Case) -> Reference:
         gradients = seen.backward(grads) if grads else {}
         if grads:  # a backward that writes to an output must not be taken for a compiler's mistake
             seen = surrounded.run(surrounded.function, case.inputs())
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         message = f"the backward raises {error_line(error)}"
         raise fail("backward-raises", message, traceback_text(error)) from error
     return Reference(surrounded, case, seen, grads, gradients, promises)
@@ -127,7 +132,8 @@ def agree(expected: Reference, run: Callable[[], CallRecord], where: str = "") -
 def _calling(run: Callable[[], _T]) -> _T:
     try:
         return run()
-    except Exception as error:
+    except Exception as error:  # whatever a compiler, compiled code or a backward raises
+        reraise_bug(error)
         raise CompiledRaises(error) from error
 
 

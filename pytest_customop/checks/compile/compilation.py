@@ -8,11 +8,11 @@ from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import is_plain
+from ...core.tracebacks import chain
 from ...findings import fail, skip
 from .compare import CompiledRaises, NoneDiffers, Reference, agree, reference
 from .errors import (
     certain_verdict,
-    chain,
     compiles,
     skip_without_compiler,
     verdict,

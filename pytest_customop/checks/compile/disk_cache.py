@@ -18,6 +18,7 @@ import torch
 from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_arguments, shapes_of
+from ...core.tracebacks import reraise_bug
 from ...declare.ops import is_authors
 from .harness import OpHarness
 
@@ -57,7 +58,8 @@ def tag_of(surrounded: OpHarness, case: Case) -> str | None:
                 calls.read(list(outputs.values()))
                 grads = {name: one.detach().clone() for name, one in outputs.items()}
                 calls.read(list(seen.backward(grads).values()))
-    except Exception:  # whatever it is, compiling without a key will tell
+    except Exception as error:  # of every kind: compiling without a key shows what it is worth
+        reraise_bug(error)
         return None
     return calls.digest()
 

@@ -16,7 +16,14 @@ from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run
 from ...cases.tensors import is_plain, kind_of
 from ...core.paths import PACKAGE_PREFIX
-from ...core.tracebacks import error_line, message_of, traceback_text
+from ...core.tracebacks import (
+    chain,
+    error_line,
+    message_of,
+    reraise_bug,
+    root_cause,
+    traceback_text,
+)
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ...global_state import torch_logging
 
@@ -79,16 +86,6 @@ def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int
     return None
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and what it was raised from, outermost first."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        current = getattr(current, "inner_exception", None) or current.__cause__
-
-
 def _kinds(error: BaseException) -> set[str]:
     return {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
 
@@ -97,7 +94,7 @@ def skip_without_compiler(error: Exception) -> None:
     """Skip if there is no C++ compiler, or it fails: that is not the op's fault."""
     kinds = _kinds(error)
     if "CppCompileError" in kinds:
-        last = str(list(chain(error))[-1]).strip().partition("\n")[0]
+        last = str(root_cause(error)).strip().partition("\n")[0]
         reason = f"the C++ compiler fails on the code that the backend generated: {last}"
         raise skip("checker-limit", reason)
     if "InvalidCxxCompiler" in kinds:
@@ -207,7 +204,8 @@ def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
     """Whether a function of tensors, without the op in it, compiles on the backend of the case."""
     try:
         compat.compile_whole(function, compat.counting_backend(case.backend))(tensors)
-    except Exception:
+    except Exception as error:  # compilers raise many types
+        reraise_bug(error)
         return False
     return True
 
@@ -267,7 +265,7 @@ def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> Chec
 
 
 def _anything(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
-    root = list(chain(error))[-1]
+    root = root_cause(error)
     kind, text = type(root).__name__, _trimmed(str(root)).strip()
     inner = re.search(r"got (\w+)\(['\"](.*)['\"]\)", text)
     if type(root).__name__ == "TorchRuntimeError":
@@ -303,7 +301,7 @@ def _user_line(error: Exception) -> str | None:
 
 
 def _evidence(error: Exception) -> str:
-    root = list(chain(error))[-1]
+    root = root_cause(error)
     return _cut(traceback_text(root))
 
 

@@ -17,6 +17,7 @@ import torch
 from ... import compat
 from ...cases.case import Case
 from ...cases.tensors import is_plain
+from ...core.tracebacks import reraise_bug
 from .harness import Function, OpHarness
 
 _LIMIT = 8  # graphs that are kept: samples that share one come one after the other
@@ -136,6 +137,7 @@ def unchanged(graph: Graph, call: Callable[[], None]) -> bool:
     try:
         with compat.refusing_recompiles():
             call()
-    except Exception:  # of every kind: a graph of the case's own will tell
+    except Exception as error:  # of every kind: a graph of the case's own shows what it is worth
+        reraise_bug(error)
         return False
     return bool(graph.backend.graphs == before)

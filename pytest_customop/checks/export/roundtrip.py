@@ -12,7 +12,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.fake_contract import data_dependent
 from ...cases.tensors import difference, is_plain, output_leaves
-from ...core.tracebacks import error_line, raised_by_author, root_cause, traceback_text
+from ...core.tracebacks import error_line, raised_by_author, reraise_bug, root_cause, traceback_text
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..compile.errors import compiler_session
@@ -87,7 +87,8 @@ def _made(case: Case, words: str, make: Callable[[], _T]) -> _T:
     """What `make` makes; its exception is a finding only if the author's code raised it."""
     try:
         return make()
-    except Exception as error:
+    except Exception as error:  # torch.export raises many types, and hands on what the op raises
+        reraise_bug(error)
         root = root_cause(error)
         if raised_by_author(root) and not isinstance(root, NotImplementedError):
             raise fail(
@@ -121,7 +122,8 @@ def _compare_promises(case: Case, program: Any) -> None:
 def _compare(case: Case, words: str, program: Any) -> None:
     try:
         got = program.module()(*_tensors(case))
-    except Exception as error:
+    except Exception as error:  # whatever the exported program raises is a finding
+        reraise_bug(error)
         raise fail(
             "export-mismatch",
             f"{case.op.name}: {words} raises {error_line(error)}",

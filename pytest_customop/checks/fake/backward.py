@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...cases.case import Case, gradients
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...compat import enter_fake_mode, to_fake
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from .backward_calls import Call, backward_calls
@@ -22,6 +22,7 @@ def check_backward(case: Case) -> None:
     try:
         calls = backward_calls(case)
     except Exception as error:  # whatever a backward raises is a finding
+        reraise_bug(error)
         text = f"the backward of {case.op.name} raises {error_line(error)}"
         raise fail("backward-raises", text, traceback_text(error)) from None
     _compare_calls(calls, f"the backward of {case.op.name}")
@@ -62,6 +63,7 @@ def _fake_backward(case: Case) -> None:
         with enter_fake_mode(fake.mode):
             gradients(fake.run.arguments, fake.run.differentiable_outputs, grad_outputs)
     except Exception as error:  # whatever a backward raises is a finding
+        reraise_bug(error)
         raise _backward_failure(case, error) from None
 
 

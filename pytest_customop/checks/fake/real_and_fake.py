@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...cases.case import Case
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped
 from .backward_calls import Call, backward_calls
 from .metadata import Compared, Reading, compare, table, worst
@@ -50,7 +50,8 @@ class RealAndFake:
     def _calls(self) -> list[Call] | None:
         try:
             return backward_calls(self.case) if self.backward else []
-        except Exception:  # the backward's own: it does not work at these sizes
+        except Exception as error:  # whatever a backward raises: it does not work at these sizes
+            reraise_bug(error)
             return None
 
     @property

@@ -10,6 +10,7 @@ from ... import compat
 from ...cases.case import Case, gradients
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...cases.resize import Place, places
+from ...core.tracebacks import reraise_bug
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def fake_gradients(fake: FakeRun) -> Exception | None:
             grad_outputs = [tensor.detach().clone() for _, tensor in outputs]
             gradients(fake.run.arguments, outputs, grad_outputs)
     except Exception as error:  # whatever a backward raises is a result here
+        reraise_bug(error)
         return error
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...cases.case import Case
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
 from .finite_differences.vectors import BackwardError
@@ -37,8 +37,8 @@ def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSki
     if own - {torch.float64, torch.complex128}:
         try:
             case.eager_gradients  # noqa: B018 -- whether it raises is the question
-        except Exception:
-            pass
+        except Exception as raised:  # whatever a backward raises
+            reraise_bug(raised)
         else:
             return no_float64(f"the backward raises {error_line(error)}")
     return fail(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...cases.case import Case, random_like
-from ...core.tracebacks import error_line
+from ...core.tracebacks import error_line, reraise_bug
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip
 from ..check import Check
 from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
@@ -70,7 +70,8 @@ def _second_order(op: Float64Op, seed: int) -> VectorFunction:
         results = [one for one in op.outputs(tensors[: len(inputs)]) if one[0] in names]
         try:
             return _gradients(given, results, tensors[len(inputs) :], create_graph=True)
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             raise CallError(error) from error
 
     return VectorFunction([*inputs, *grad_outputs], call)
@@ -94,11 +95,13 @@ def _refuse_without_graph(inputs: Named, outputs: Named, grad_outputs: Named) ->
     weights = [tensor for _, tensor in grad_outputs]
     try:
         _gradients(inputs, outputs, weights, retain_graph=True)
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         raise skip("no-first-order", f"the backward itself raises {error_line(error)}") from error
     try:
         found = _gradients(inputs, outputs, weights, create_graph=True)
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         raise _no_second_order(f"with create_graph=True it raises {error_line(error)}") from error
     if not any(gradient.any() or gradient.requires_grad for _, gradient in found):
         raise skip("nothing-to-check", "the first-order gradients are zero", unjudged=False)
@@ -113,7 +116,8 @@ def _reaches(gradient: Tensor, weights: list[Tensor]) -> bool:
     ones = torch.ones_like(gradient)
     try:
         found = torch.autograd.grad(gradient, weights, ones, retain_graph=True, allow_unused=True)
-    except Exception as error:
+    except Exception as error:  # whatever the backward of a backward raises
+        reraise_bug(error)
         raise _no_second_order(error_line(error)) from error
     return any(one is not None for one in found)
 

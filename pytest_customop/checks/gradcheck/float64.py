@@ -9,6 +9,7 @@ from torch import Tensor
 from ...cases.case import Case, Run
 from ...cases.tensors import Copier, is_differentiable, is_plain
 from ...core import rng
+from ...core.tracebacks import reraise_bug
 from ...core.wording import first_line
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, skip
@@ -44,7 +45,7 @@ class Float64Op:
         self.case = case.widened()
         try:
             self._template = self.case.inputs()
-        except (RuntimeError, TypeError) as error:
+        except RuntimeError as error:
             raise no_float64(f"its inputs cannot be made: {error}") from error
         self.inputs = self._template.differentiable()
         if not self.inputs:
@@ -75,7 +76,8 @@ class Float64Op:
         rng.seed(self.case.seed)
         try:
             run = Run(arguments, arguments.call())
-        except Exception as error:
+        except Exception as error:  # whatever an op raises
+            reraise_bug(error)
             raise CallError(error) from error
         for name, tensor in run.outputs:
             if not is_plain(tensor):

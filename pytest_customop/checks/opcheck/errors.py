@@ -14,10 +14,10 @@ from ...cases.case import Case, gradients
 from ...cases.fake_run import fake_run, kernel_failure
 from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
 from ...core.paths import PACKAGE_PREFIX
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import chain, error_line, reraise_bug, traceback_text
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TOLD, chain, quiet
+from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TOLD, quiet
 from ..compile.harness import opaque_ops
 
 # What torch's utilities say of the op -> the code of the finding, and the message in our words.
@@ -274,7 +274,8 @@ def _passes(name: str, overload: Any, args: Any, kwargs: Any) -> bool:
     try:
         with quiet():
             torch.library.opcheck(overload, args, dict(kwargs), test_utils=(name,))
-    except Exception:
+    except Exception as error:  # torch's checkers raise many types, and hand on what the op raises
+        reraise_bug(error)
         return False
     return True
 
@@ -308,7 +309,8 @@ def _backward(case: Case) -> CheckFailed | None:
         return None
     try:
         _gradients_of_sums(case)
-    except Exception as error:
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
         text = f"the backward raises {error_line(error)}"
         return fail("backward-raises", text, traceback_text(error))
     return None

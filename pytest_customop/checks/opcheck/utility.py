@@ -9,6 +9,7 @@ import torch
 from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_run, kernel_failure
+from ...core.tracebacks import reraise_bug
 from ...findings import skip
 from ..compile.errors import compiler_session
 from .errors import read_failure
@@ -25,7 +26,8 @@ def run_utility(case: Case, name: str) -> None:
             torch.library.opcheck(
                 case.op.overload, arguments.args, dict(arguments.kwargs), test_utils=(name,)
             )
-    except Exception as error:  # OpCheckError is public nowhere
+    except Exception as error:  # OpCheckError is private, and torch hands on what the op raises
+        reraise_bug(error)
         raise read_failure(case, name, error) from error
     if name == "test_faketensor":
         _refuse_unseen_fake(case)

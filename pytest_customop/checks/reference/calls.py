@@ -29,7 +29,7 @@ def call_reference(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
     rng.seed(case.seed)
     try:
         return arguments, case.reference(*arguments.args, **arguments.kwargs)
-    except Exception as error:
+    except Exception as error:  # whatever the author's function raises, which may be written in C
         what = f"{error_line(error)} ({raised_at(error)})"
         raise MarkError(f"the reference of the mark raised {what}") from error
 

@@ -9,9 +9,9 @@ import torch
 from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
 from ...cases.tensors import is_differentiable, is_plain, readable
-from ...core.tracebacks import error_line, raised_at, traceback_text
+from ...core.tracebacks import error_line, raised_at, reraise_bug, traceback_text
 from ...declare.mistakes import MarkError
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from .calls import Named, call_reference, detached, difference_from, reference_outputs
 from .scripts import assertion
@@ -26,6 +26,7 @@ def check_gradients(case: Case) -> None:
     try:
         own = case.eager_gradients
     except Exception as error:  # whatever a backward raises is a finding
+        reraise_bug(error)
         text = f"the backward of {case.op.name} raises {error_line(error)}"
         raise fail("backward-raises", text, traceback_text(error), repro=_ANY_GRADIENT) from None
     exact: list[Named | None] = []
@@ -73,7 +74,8 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
     grads = [weights[name].to(one.dtype) for name, one in both.items()]
     try:
         return gradients(arguments, list(both.items()), grads)
-    except Exception as error:
+    except Exception as error:  # whatever a backward of the author raises
+        reraise_bug(error)
         what = f"{error_line(error)} ({raised_at(error)})"
         raise MarkError(f"the backward of the mark's reference raised {what}") from error
 
@@ -117,7 +119,7 @@ def _wrong_gradient(
         if not exact:
             try:
                 exact.append(dict(_reference_gradients(case, case.widened())))
-            except Exception:  # it does not take float64: then nobody can tell
+            except (MarkError, CheckSkipped, RuntimeError):  # the reference takes no float64
                 exact.append(None)
         return (exact[0] or {}).get(name)
 

@@ -13,9 +13,9 @@ from ...cases.arguments import Arguments, draw
 from ...cases.case import Case, random_like
 from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves
-from ...core.tracebacks import error_line, traceback_text
+from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 
 Tensors = list[torch.Tensor]
@@ -195,7 +195,8 @@ def _vmapped(case: Case, batch: _Batch, dims: Dims, given: Tensors, where: str) 
         return list(torch.vmap(function, in_dims=dims)(*given))
     except NotImplementedError:
         raise  # an honest refusal
-    except Exception as error:
+    except Exception as error:  # whatever a vmap rule raises is a finding
+        reraise_bug(error)
         raise fail(
             "vmap-raises",
             f"{case.op.name} under torch.vmap with {where} raises {error_line(error)}",
@@ -216,7 +217,10 @@ def _wrong(
 
 
 def _exact(batch: _Batch, dims: Dims, at: int) -> torch.Tensor | None:
-    """An output of the loop in double precision; None if the op does not take that."""
+    """An output of the loop in double precision; None if the op does not take that.
+
+    It does not if it raises, or if its outputs then differ in shape from call to call.
+    """
 
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_complex():
@@ -226,7 +230,10 @@ def _exact(batch: _Batch, dims: Dims, at: int) -> torch.Tensor | None:
     try:
         calls = [one.map(wide) for one in batch.calls]
         return _stacked(_loop(replace(batch, calls=calls), dims))[at]
-    except Exception:
+    except CheckSkipped:
+        return None
+    except Exception as error:  # whatever an op raises for float64
+        reraise_bug(error)
         return None
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ....cases.tensors import Copier
+from ....core.tracebacks import reraise_bug
 
 Named = list[tuple[str, Tensor]]
 ROUNDING = 2.0**-52
@@ -245,11 +246,13 @@ class VectorFunction:
         """
         try:
             return self._differentiate(weights)
-        except Exception:  # perhaps it cannot run twice on one graph
+        except Exception as error:  # whatever a backward raises; perhaps it runs once on a graph
+            reraise_bug(error)
             self._start(self.point)
         try:
             return self._differentiate(weights)
-        except Exception as error:
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
             raise BackwardError(error) from error
 
     def _differentiate(self, weights: Mapping[int, Tensor]) -> list[Tensor | None]:

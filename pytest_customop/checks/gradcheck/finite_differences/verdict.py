@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ....core.tables import aligned
-from ....core.tracebacks import error_line
+from ....core.tracebacks import error_line, reraise_bug
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from .jacobian import RIGHT, WRONG, Pair, compare
@@ -111,7 +111,8 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
             return []
     except (CallError, OutputsChanged):
         raise
-    except Exception as error:  # the op's backward, or torch's own limits: the next call tells
+    except Exception as error:  # whatever a backward raises, or torch for its own limits
+        reraise_bug(error)
         trouble = error_line(error)
     pairs = compare(function, draw, options)
     if any(pair.verdict != RIGHT for pair in pairs):

@@ -10,6 +10,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case, Run
 from ....cases.tensors import difference, is_plain, output_leaves
 from ....core import rng
+from ....core.tracebacks import reraise_bug
 from ....findings import skip
 
 Leaves = list[tuple[str, Any]]
@@ -42,6 +43,7 @@ class Caller:
         try:
             return Run(arguments, arguments.call())
         except Exception as error:  # whatever an op raises is a result here
+            reraise_bug(error)
             return Run(arguments, error=error)
 
 
