@@ -240,6 +240,7 @@ def test_handlers_of_everything_say_why_and_let_mistakes_out() -> None:
 # be written in C, without a frame, so that what it raises looks like a mistake of the package.
 CALLERS_OF_FOREIGN_CODE = {
     "checks/reference/calls.py",
+    "core/hooks.py",
     "core/tracebacks.py",
     "declare/ops.py",
     "declare/samples.py",

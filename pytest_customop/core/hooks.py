@@ -23,7 +23,7 @@ def call_hook(caller: Any, **arguments: Any) -> Any:
     """
     try:
         return caller(**arguments)
-    except Exception as error:
+    except Exception as error:  # whatever a plugin or a conftest raises
         files = {code.co_filename for code in _codes(caller)}
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
         if not frames or not is_of_author(frames[-1].filename):
