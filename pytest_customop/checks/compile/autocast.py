@@ -21,7 +21,7 @@ from ...core.tracebacks import error_line, reraise_bug
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from ..fake.metadata import Reading, compare, table, worst
+from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
 from .compare import CompiledRaises, Reference, agree
 from .errors import certain_verdict, compiler_session, skip_without_compiler, verdict
 from .harness import OP_ONLY, CallRecord, Function, OpHarness
@@ -99,12 +99,14 @@ def _compare_fake(case: Case, run: Run, device: str) -> None:
     if fake.error is not None:
         reason = f"the fake kernel raises {error_line(fake.error)}: see fake.forward"
         raise skip("nothing-to-check", reason, unjudged=False)
-    outputs = compare(fake.run, run, Reading(fake.mode))
-    found = worst(outputs)
+    outputs = compare_outputs(fake.run, run, SizeReader(fake.mode))
+    found = worst_mismatch(outputs)
     if found is None:
         return
     plain = fake_run(case.inputs())
-    if plain.error is None and worst(compare(plain.run, case.eager, Reading(plain.mode))):
+    if plain.error is None and worst_mismatch(
+        compare_outputs(plain.run, case.eager, SizeReader(plain.mode))
+    ):
         reason = "fake and real kernel disagree without autocast too: see fake.forward"
         raise skip("nothing-to-check", reason, unjudged=False)
     raise fail(

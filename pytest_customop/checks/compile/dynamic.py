@@ -13,7 +13,7 @@ from ...cases.case import Case
 from ...cases.resize import second_case, whole_numbers
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from ..fake.scripts import traced
+from ..fake.scripts import trace_script
 from .compare import CompiledRaises
 from .compilation import Compilation, skip_if_meta
 from .errors import (
@@ -114,7 +114,7 @@ def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> No
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "
         f"{case.op.name} itself works at the other size",
         _NUMBER.sub("- ", str(error).strip()),
-        repro=traced([(_index(case, name), dim)], insist=True),
+        repro=trace_script([(_index(case, name), dim)], insist=True),
     )
 
 

@@ -11,12 +11,12 @@ from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check
 from .backward_calls import Call, backward_calls
-from .metadata import Compared, table, worst
-from .scripts import COMPARE, traced
+from .metadata import OutputComparison, table, worst_mismatch
+from .scripts import COMPARE, trace_script
 
 
 def check_backward(case: Case) -> None:
-    """Compare the same for every custom op that the backward calls; then fake the backward."""
+    """Compare every custom op that the backward calls, then run the backward on fake tensors."""
     if not case.eager.differentiable_outputs:
         raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
     try:
@@ -32,20 +32,22 @@ def check_backward(case: Case) -> None:
 
 
 def _compare_calls(calls: Sequence[Call], caller: str) -> None:
-    compared: list[tuple[Call, list[Compared]]] = []
+    comparisons: list[tuple[Call, list[OutputComparison]]] = []
     limit: CheckSkipped | None = None
     for call in calls:
         try:
-            compared.append((call, call.compared(caller)))
+            comparisons.append((call, call.compare(caller)))
         except CheckSkipped as skipped:
             limit = skipped
-    wrong = [(call, outputs) for call, outputs in compared if worst(outputs)]
+    wrong = [(call, outputs) for call, outputs in comparisons if worst_mismatch(outputs)]
     if wrong:
         call, outputs = wrong[0]
-        code, text = worst(outputs) or ("", "")
+        code, text = worst_mismatch(outputs) or ("", "")
         tables = [table(outputs, f"{call.op} ") for call, outputs in wrong]
         right = [
-            f"{call.op}: fake and real agree" for call, outputs in compared if not worst(outputs)
+            f"{call.op}: fake and real agree"
+            for call, outputs in comparisons
+            if not worst_mismatch(outputs)
         ]
         raise fail(code, f"{call.op}, called by {caller}: {text}", "\n".join([*tables, *right]))
     if limit is not None:
@@ -56,7 +58,7 @@ def _fake_backward(case: Case) -> None:
     """Run forward and backward on fake tensors; only what the backward raises is a finding."""
     fake = fake_run(shapes_of(case), scalar_outputs=False)
     if fake.error is not None or not _same_outputs(fake, case):
-        return  # fake.forward says why
+        return  # fake.forward reports that
     reals = case.eager.differentiable_outputs
     grad_outputs = [to_fake(fake.mode, tensor) for tensor in case.grad_outputs(reals)]
     try:
@@ -75,19 +77,19 @@ def _backward_failure(case: Case, error: Exception) -> CheckFailed:
         traceback_text(error),
         "Build the backward from torch ops and custom ops with fake kernels. torch.compile traces "
         "it: no .item(), no numpy, no branch on values; what needs them goes into a custom op.",
-        repro=traced((), insist=False),
+        repro=trace_script((), insist=False),
     )
 
 
 def _same_outputs(fake: FakeRun, case: Case) -> bool:
-    """Whether real grad_outputs fit the fake outputs."""
-    mine, theirs = fake.run.differentiable_outputs, case.eager.differentiable_outputs
-    return len(mine) == len(theirs) and all(
+    """Whether grad_outputs of the real outputs fit the fake ones."""
+    fakes, reals = fake.run.differentiable_outputs, case.eager.differentiable_outputs
+    return len(fakes) == len(reals) and all(
         left.dtype == right.dtype
         and left.dim() == right.dim()
         and all(isinstance(size, int) for size in left.shape)
         and tuple(left.shape) == tuple(right.shape)
-        for (_, left), (_, right) in zip(mine, theirs, strict=True)
+        for (_, left), (_, right) in zip(fakes, reals, strict=True)
     )
 
 

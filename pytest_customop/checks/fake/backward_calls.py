@@ -1,4 +1,4 @@
-"""The custom ops that a backward calls, with the arguments that they really get."""
+"""Record the calls of custom ops that a backward makes, with their real arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients
 from ...cases.fake_run import fake_run, kernel_failure, skip_if_unfakeable
 from ...declare.ops import Op, is_authors
-from .metadata import Compared, Reading, compare
+from .metadata import OutputComparison, SizeReader, compare_outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Call:
     """One call of a custom op, made by a backward.
 
     Args:
-        before: copies of its arguments from before the call, with their strides and offsets.
+        before: copies of its arguments from before the call, with the same strides and offsets.
         real: the call itself.
     """
 
@@ -32,25 +32,28 @@ class Call:
         """The name of the op that was called."""
         return self.real.arguments.op.name
 
-    def compared(self, caller: str) -> list[Compared]:
-        """The call repeated on fake tensors: its outputs, fake beside real.
+    def compare(self, caller: str) -> list[OutputComparison]:
+        """Repeat the call on fake tensors and compare its outputs.
+
+        Args:
+            caller: who made the call, for the message: `the backward of ns::op`.
 
         Raises:
             CheckFailed: if it raises on fake tensors.
-            CheckSkipped: if torch has no fake twin of an argument or of an output.
+            CheckSkipped: if torch cannot make a fake tensor of an argument or an output.
         """
         skip_if_unfakeable(self.real)
         with torch.no_grad():
             fake = fake_run(self.before)
         if fake.error is not None:
             raise kernel_failure(self.op, fake.error, caller)
-        return compare(fake.run, self.real, Reading(fake.mode), gradients=False)
+        return compare_outputs(fake.run, self.real, SizeReader(fake.mode), gradients=False)
 
 
 def backward_calls(case: Case) -> list[Call]:
-    """Run the op and its backward, and return what custom ops the backward called, in order.
+    """Run the op and its backward, and return the calls of custom ops that the backward made, in order.
 
-    Calls that differ in values only are returned once.
+    Of calls that differ only in values, the first is returned.
 
     Raises:
         Exception: what the backward raises.
@@ -77,7 +80,7 @@ def backward_calls(case: Case) -> list[Call]:
 
 
 def _signature(arguments: Arguments) -> str:
-    """What decides the metadata of a call's results."""
+    """Everything of a call that may decide the metadata of its results."""
     parts = [arguments.op.name]
     for name, value in arguments.named():
         if isinstance(value, torch.Tensor):

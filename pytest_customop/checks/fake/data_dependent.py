@@ -1,6 +1,6 @@
 """`fake.data_dependent`: output sizes at other values of the inputs: no hits, one, all of them.
 
-An op whose output sizes come out of the data is seen by `fake.forward` at the sample's values only.
+`fake.forward` sees an op whose output sizes depend on values at the sample's values only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
 from ...cases.tensors import is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from .metadata import Compared, Reading, Row, compare, table
+from .metadata import OutputComparison, Row, SizeReader, compare_outputs, table
 
 _SIZES = ("shape", "kind", "value")
 
@@ -28,19 +28,20 @@ def check_data_dependent(case: Case) -> None:
     fake = fake_run(shapes_of(case))
     if fake.error is not None:
         raise skip("nothing-to-check", "the fake kernel raises: see fake.forward", unjudged=False)
-    if _wrong(compare(fake.run, case.eager, Reading(fake.mode))):
+    if _wrong_sizes(compare_outputs(fake.run, case.eager, SizeReader(fake.mode))):
         raise skip("nothing-to-check", "fake and real disagree: see fake.forward", unjudged=False)
-    for other in _other_values(case, _ranged(fake)):
-        if _sizes(other.run) != _sizes(case.eager):
-            _judge(case, fake, other)
+    declared = _declares_data_dependence(fake)
+    for changed in _changed_runs(case, declared):
+        if _sizes(changed.run) != _sizes(case.eager):
+            _fail_if_sizes_differ(case, fake, changed)
 
 
 @dataclass(frozen=True)
-class _Other:
-    """The op at other values of some arguments.
+class _ChangedRun:
+    """A call of the op with other values of some arguments.
 
     Args:
-        case: whose arguments they were before the change.
+        case: the case whose arguments were changed.
         names: of the arguments that were changed.
         change: how their values were changed.
         run: the call.
@@ -52,33 +53,34 @@ class _Other:
     run: Run
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (", ".join(self.names), self.change.words)))
+        return " ".join(filter(None, (", ".join(self.names), self.change.description)))
 
 
-def _ranged(fake: FakeRun) -> bool:
-    """Whether the fake kernel says of any size that it depends on data."""
+def _declares_data_dependence(fake: FakeRun) -> bool:
+    """Whether the fake kernel declares any output size as dependent on data."""
     return any(isinstance(size, torch.SymInt) for _, one in fake.run.outputs for size in one.shape)
 
 
-def _judge(case: Case, fake: FakeRun, other: _Other) -> None:
-    """Compare the sizes of one run, which differ from those at the sample's values."""
-    outputs = compare(fake.run, other.run, Reading(fake.mode))
-    wrong = _wrong(outputs)
+def _fail_if_sizes_differ(case: Case, fake: FakeRun, changed: _ChangedRun) -> None:
+    """Fail if the sizes of a run are not ones that the fake kernel allows."""
+    outputs = compare_outputs(fake.run, changed.run, SizeReader(fake.mode))
+    wrong = _wrong_sizes(outputs)
     if not wrong:
         return
     name, row = wrong[0]
-    code, says = ("fake-size-range", "") if _ranged(fake) else ("fake-size-ignores-data", "always ")
+    declared = _declares_data_dependence(fake)
+    always = "" if declared else "always "
     raise fail(
-        code,
-        f"{case.op.name} {name}: with {other} the real {row.field} is {row.real}, the fake one "
-        f"{says}{row.fake}",
+        "fake-size-range" if declared else "fake-size-ignores-data",
+        f"{case.op.name} {name}: with {changed} the real {row.field} is {row.real}, the fake one "
+        f"{always}{row.fake}",
         table(outputs),
-        repro=_script(case, other),
-        case=other.case,
+        repro=_script(case, changed),
+        case=changed.case,
     )
 
 
-def _wrong(outputs: list[Compared]) -> list[tuple[str, Row]]:
+def _wrong_sizes(outputs: list[OutputComparison]) -> list[tuple[str, Row]]:
     return [(output.name, row) for output in outputs for row in output.wrong if row.field in _SIZES]
 
 
@@ -88,9 +90,15 @@ def _sizes(run: Run) -> list[tuple[str, object]]:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is done to the values of one tensor, in words and in Python."""
+    """Other values for one tensor.
 
-    words: str
+    Args:
+        description: for a message: `all zeros`.
+        source: the Python statement for a script, on `tensor`.
+        apply: the same as a function.
+    """
+
+    description: str
     source: str
     apply: Callable[[torch.Tensor], object]
 
@@ -113,34 +121,38 @@ _ONE_HOT = _Change(
 )
 
 
-_NOTHING = _Change("other values", "pass", lambda tensor: None)
+_REDRAWN = _Change("other values", "pass", lambda tensor: None)
 
 
-def _other_values(case: Case, ranged: bool) -> Iterator[_Other]:
-    """The op at other values of its arguments, where it takes them.
+def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
+    """Calls with other values of the arguments, where the op works on these.
 
-    Described tensors are drawn again. Floating-point and boolean ones are filled with zeros, ones, and
-    a single one. Integers may be indices or divisors that a kernel does not check: they are filled
-    only if the fake kernel says that sizes depend on data.
+    Described tensors are drawn again. Floating-point and boolean tensors are filled with zeros, ones,
+    and a single one.
+
+    Args:
+        case: the case.
+        fill_integers: whether integers are filled too. They may be indices or divisors that a kernel
+            does not check, so it is done only if the fake kernel declares that sizes depend on data.
     """
     if any(spec.values is None and spec.fill is None for spec in case.sample.specs()):
         for step in (1, 2):
             again = replace(case, seed=case.seed + step)
             if again.eager.error is None:
-                yield _Other(again, [], _NOTHING, again.eager)
+                yield _ChangedRun(again, [], _REDRAWN, again.eager)
     tensors = dict(case.eager.arguments.tensors())
     names = [name for name, tensor in tensors.items() if _fillable(tensor)]
-    safe = [name for name in names if ranged or not _integral(tensors[name])]
+    safe = [name for name in names if fill_integers or not _is_integral(tensors[name])]
     for change in (_ZEROS, _ONES, _ONE_HOT) if safe else ():
-        together = list(_tried(case, safe, change))
+        together = list(_changed_run(case, safe, change))
         yield from together
-        if len(safe) > 1 and (ranged or not together):
+        if len(safe) > 1 and (fill_integers or not together):
             for name in safe:
-                yield from _tried(case, [name], change)
+                yield from _changed_run(case, [name], change)
 
 
-def _tried(case: Case, names: list[str], change: _Change) -> Iterator[_Other]:
-    """The call with these arguments changed; nothing if that cannot be, or the op refuses."""
+def _changed_run(case: Case, names: list[str], change: _Change) -> Iterator[_ChangedRun]:
+    """The call with these arguments changed; nothing if that is impossible or the op raises."""
     arguments = case.inputs()
     try:
         with torch.no_grad():
@@ -151,14 +163,14 @@ def _tried(case: Case, names: list[str], change: _Change) -> Iterator[_Other]:
         return
     run = case.run(arguments)
     if run.error is None:
-        yield _Other(case, names, change, run)
+        yield _ChangedRun(case, names, change, run)
 
 
 def _fillable(tensor: torch.Tensor) -> bool:
     return is_plain(tensor) and tensor.numel() > 0
 
 
-def _integral(tensor: torch.Tensor) -> bool:
+def _is_integral(tensor: torch.Tensor) -> bool:
     floating = tensor.is_floating_point() or tensor.is_complex()
     return not floating and tensor.dtype != torch.bool
 
@@ -191,10 +203,10 @@ for fake, real in zip(fakes, reals):
 """
 
 
-def _script(case: Case, other: _Other) -> str:
+def _script(case: Case, changed: _ChangedRun) -> str:
     names = [name for name, _ in case.eager.arguments.tensors()]
-    places = [names.index(name) for name in other.names]
-    return _SCRIPT.replace("PLACES", repr(places)).replace("CHANGE", other.change.source)
+    places = [names.index(name) for name in changed.names]
+    return _SCRIPT.replace("PLACES", repr(places)).replace("CHANGE", changed.change.source)
 
 
 FINDINGS = {

@@ -7,7 +7,7 @@ from ...cases.fake_run import fake_run, kernel_failure, shapes_of, skip_if_unfak
 from ...declare.variant import KINDS
 from ...findings import fail
 from ..check import Check
-from .metadata import Reading, compare, table, worst
+from .metadata import SizeReader, compare_outputs, table, worst_mismatch
 from .scripts import FORWARD
 
 
@@ -17,8 +17,8 @@ def check_forward(case: Case) -> None:
     fake = fake_run(shapes_of(case))
     if fake.error is not None:
         raise kernel_failure(case.op.name, fake.error)
-    outputs = compare(fake.run, case.eager, Reading(fake.mode))
-    found = worst(outputs)
+    outputs = compare_outputs(fake.run, case.eager, SizeReader(fake.mode))
+    found = worst_mismatch(outputs)
     if found:
         code, text = found
         raise fail(code, f"{case.op.name} {text}", table(outputs))

@@ -1,4 +1,4 @@
-"""What is known of a tensor without its values: fake beside real, field by field, as a table."""
+"""Compare the metadata of fake and real outputs, field by field, and show them as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...cases.tensors import output_leaves
 from ...core.tables import aligned
 from ...core.wording import dtype_name, layout_name
 
-# The codes of findings, the one to report first in front.
+# Codes of findings; the first of these that applies is reported.
 _SEVERITY = (
     "fake-shape-mismatch",
     "fake-dtype-mismatch",
@@ -32,8 +32,8 @@ class Row:
 
     Args:
         field: its name.
-        fake, real: its value on either side, in words.
-        code: of the finding that the two make; None if they agree.
+        fake, real: the two values as text.
+        code: of the finding if they differ; None if they agree.
     """
 
     field: str
@@ -43,8 +43,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One output, fake beside real."""
+class OutputComparison:
+    """One output: its fields, fake and real.
+
+    Args:
+        name: of the output.
+        rows: its fields.
+    """
 
     name: str
     rows: Sequence[Row]
@@ -62,12 +67,12 @@ class Compared:
         return aligned([("", "fake", "real"), *cells])
 
 
-class Reading:
+class SizeReader:
     """Reads the sizes of fake tensors as numbers.
 
     Args:
-        mode: the fake mode they belong to.
-        bindings: the numbers that symbols stand for. Those of data-dependent sizes are learnt from
+        mode: the fake mode that they belong to.
+        bindings: the numbers that symbols stand for. Those of data-dependent sizes are learned from
             the real outputs.
     """
 
@@ -76,12 +81,12 @@ class Reading:
         self._bindings = dict(bindings or {})
 
     def number(self, size: Any) -> Any:
-        """The size as a number; None if it depends on data that nothing is known of."""
+        """The size as a number; None if it depends on data and was not learned."""
         found = compat.substitute(compat.expression(size), self._bindings)
         return found if isinstance(found, (int, float)) else None
 
     def learn(self, size: Any, real: Any) -> None:
-        """Take the real size for that of a data-dependent one, unless it is out of its range."""
+        """Bind a data-dependent fake size to the real one, if that is within its range."""
         symbol = compat.expression(size)
         if not getattr(symbol, "is_Symbol", False) or symbol in self._bindings:
             return
@@ -95,10 +100,10 @@ class Reading:
         if number is not None:
             return bool(number == real or (number != number and real != real))
         symbol = compat.expression(size)
-        return not symbol.is_Symbol  # a bare one was learnt, or is out of its range
+        return not symbol.is_Symbol  # a plain symbol that was not learned is out of its range
 
     def text(self, size: Any) -> str:
-        """The size in words."""
+        """The size as text: a number, or the symbol with its range."""
         number = self.number(size)
         if number is not None:
             return str(number)
@@ -115,33 +120,35 @@ class Reading:
         return f"({inside},)" if len(sizes) == 1 else f"({inside})"
 
 
-def compare(fake: Run, real: Run, reading: Reading, *, gradients: bool = True) -> list[Compared]:
-    """Compare what a fake kernel returned with what the real one did.
+def compare_outputs(
+    fake: Run, real: Run, reader: SizeReader, *, gradients: bool = True
+) -> list[OutputComparison]:
+    """Compare the outputs of a fake and a real call.
 
     Args:
-        fake, real: the two calls, with the arguments they were given.
-        reading: how to read the sizes of the fake one.
+        fake, real: the two calls, with their arguments.
+        reader: reads the sizes of the fake call.
         gradients: whether requires_grad is compared.
     """
     fakes, reals = dict(output_leaves(fake.result)), dict(output_leaves(real.result))
     names = list({**reals, **fakes})
     both = [(name, fakes[name], reals[name]) for name in names if name in fakes and name in reals]
-    for mine, theirs in _sizes([(left, right) for _, left, right in both]):
-        reading.learn(mine, theirs)
+    for fake_size, real_size in _sizes([(one, other) for _, one, other in both]):
+        reader.learn(fake_size, real_size)
     fakes_share, reals_share = _sharing(fake), _sharing(real)
-    compared = []
+    comparisons = []
     for name in names:
-        rows = list(_rows(fakes.get(name, _ABSENT), reals.get(name, _ABSENT), reading, gradients))
+        rows = list(_rows(fakes.get(name, _ABSENT), reals.get(name, _ABSENT), reader, gradients))
         if _has_memory(fakes.get(name)) and _has_memory(reals.get(name)):
             memory = fakes_share[name], reals_share[name]
             rows.append(_row("memory", memory[0], memory[1], "fake-alias-mismatch"))
-        compared.append(Compared(name, rows))
-    return compared
+        comparisons.append(OutputComparison(name, rows))
+    return comparisons
 
 
-def worst(compared: Sequence[Compared]) -> tuple[str, str] | None:
-    """The mismatch to report: its code, and one line that names the output; None without any."""
-    wrong = [(output.name, row) for output in compared for row in output.wrong]
+def worst_mismatch(comparisons: Sequence[OutputComparison]) -> tuple[str, str] | None:
+    """The mismatch to report: its code, and one line that names the output; None if all agree."""
+    wrong = [(output.name, row) for output in comparisons for row in output.wrong]
     if not wrong:
         return None
     name, row = min(wrong, key=lambda one: _SEVERITY.index(one[1].code or ""))
@@ -150,9 +157,9 @@ def worst(compared: Sequence[Compared]) -> tuple[str, str] | None:
     return row.code or "", f"{name}: fake {field} {row.fake}, real {row.real}{more}"
 
 
-def table(compared: Sequence[Compared], title: str = "") -> str:
-    """The tables of all outputs, those that disagree first; beyond eight, a line an output."""
-    ordered = sorted(compared, key=lambda output: not output.wrong)
+def table(comparisons: Sequence[OutputComparison], title: str = "") -> str:
+    """The tables of all outputs, mismatched ones first; after eight tables, one line per output."""
+    ordered = sorted(comparisons, key=lambda output: not output.wrong)
     lines = []
     for output in ordered[:_IN_FULL]:
         lines += [f"{title}{output.name}", *output.lines()]
@@ -166,7 +173,7 @@ _ABSENT = object()
 
 
 def _sizes(pairs: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Pairs of (fake, real) of every size that could be one that depends on data."""
+    """(fake, real) for every size or number that may depend on data."""
     for fake, real in pairs:
         if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor):
             if fake.dim() == real.dim():
@@ -175,64 +182,66 @@ def _sizes(pairs: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
             yield fake, real
 
 
-def _rows(fake: Any, real: Any, reading: Reading, gradients: bool) -> Iterator[Row]:
+def _rows(fake: Any, real: Any, reader: SizeReader, gradients: bool) -> Iterator[Row]:
     if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor):
-        yield from _tensor_rows(fake, real, reading, gradients)
+        yield from _tensor_rows(fake, real, reader, gradients)
     elif _is_number(fake) and _is_number(real):
-        code = None if reading.agrees(fake, real) else "fake-metadata-mismatch"
-        yield Row("value", reading.text(fake), str(real), code)
+        code = None if reader.agrees(fake, real) else "fake-metadata-mismatch"
+        yield Row("value", reader.text(fake), str(real), code)
     else:
         code = None if fake is real or _equal(fake, real) else "fake-shape-mismatch"
         yield Row("kind", _kind(fake), _kind(real), code)
 
 
 def _tensor_rows(
-    fake: torch.Tensor, real: torch.Tensor, reading: Reading, gradients: bool
+    fake: torch.Tensor, real: torch.Tensor, reader: SizeReader, gradients: bool
 ) -> Iterator[Row]:
     metadata = "fake-metadata-mismatch"
     if not compat.is_fake(fake):
         yield Row("kind", "a real tensor", "a tensor", metadata)
-    same_shape = _same_sizes(fake.shape, real.shape, reading)
+    same_shape = _same_sizes(fake.shape, real.shape, reader)
     yield Row(
         "shape",
-        reading.texts(fake.shape),
+        reader.texts(fake.shape),
         str(tuple(real.shape)),
         None if same_shape else "fake-shape-mismatch",
     )
     strided = fake.layout == torch.strided and real.layout == torch.strided
     if strided:
-        same = not same_shape or _same_strides(fake, real, reading)
+        same = not same_shape or _same_strides(fake, real, reader)
         code = None if same else "fake-stride-mismatch"
-        yield Row("stride", reading.texts(fake.stride()), str(tuple(real.stride())), code)
+        yield Row("stride", reader.texts(fake.stride()), str(tuple(real.stride())), code)
     yield _row("dtype", dtype_name(fake.dtype), dtype_name(real.dtype), "fake-dtype-mismatch")
     yield _row("device", str(fake.device), str(real.device), "fake-device-mismatch")
     yield _row("layout", layout_name(fake.layout), layout_name(real.layout), metadata)
     if strided:
-        mine, theirs = fake.storage_offset(), real.storage_offset()
-        same = real.numel() == 0 or reading.agrees(mine, theirs)
+        fake_offset, real_offset = fake.storage_offset(), real.storage_offset()
+        same = real.numel() == 0 or reader.agrees(fake_offset, real_offset)
         code = None if same else metadata
-        yield Row("storage_offset", reading.text(mine), str(theirs), code)
+        yield Row("storage_offset", reader.text(fake_offset), str(real_offset), code)
     if gradients:
         yield _row("requires_grad", str(fake.requires_grad), str(real.requires_grad), metadata)
     for field in ("is_conj", "is_neg"):
-        mine, theirs = getattr(fake, field)(), getattr(real, field)()
-        if mine or theirs:
-            yield _row(field, str(mine), str(theirs), metadata)
+        fake_bit, real_bit = getattr(fake, field)(), getattr(real, field)()
+        if fake_bit or real_bit:
+            yield _row(field, str(fake_bit), str(real_bit), metadata)
 
 
 def _row(field: str, fake: str, real: str, code: str) -> Row:
     return Row(field, fake, real, None if fake == real else code)
 
 
-def _same_sizes(fake: Sequence[Any], real: Sequence[int], reading: Reading) -> bool:
-    return len(fake) == len(real) and all(map(reading.agrees, fake, real))
+def _same_sizes(fake: Sequence[Any], real: Sequence[int], reader: SizeReader) -> bool:
+    return len(fake) == len(real) and all(map(reader.agrees, fake, real))
 
 
-def _same_strides(fake: torch.Tensor, real: torch.Tensor, reading: Reading) -> bool:
-    """As torch sees it: strides of dims of size 0 and 1, and of empty tensors, mean nothing."""
+def _same_strides(fake: torch.Tensor, real: torch.Tensor, reader: SizeReader) -> bool:
+    """Whether the strides agree; as in torch, those of dims of size 0 and 1 do not count."""
     return real.numel() == 0 or all(
-        size <= 1 or reading.agrees(mine, theirs)
-        for size, mine, theirs in zip(real.shape, fake.stride(), real.stride(), strict=True)
+        size <= 1 or reader.agrees(fake_stride, real_stride)
+        for size, fake_stride, real_stride in zip(
+            real.shape, fake.stride(), real.stride(), strict=True
+        )
     )
 
 
@@ -262,13 +271,13 @@ def _has_memory(value: Any) -> bool:
 
 
 def _sharing(run: Run) -> dict[str, str]:
-    """Of each output, what it shares memory with, in words."""
+    """For each output, text that names what it shares memory with."""
     arguments = [(f"argument {name}", tensor) for name, tensor in run.arguments.tensors()]
     spans = [
         (name, _span(tensor)) for name, tensor in [*arguments, *run.outputs] if _has_memory(tensor)
     ]
     return {
-        name: _share_text([other for other, its in spans if other != name and _meet(span, its)])
+        name: _share_text([other for other, its in spans if other != name and _overlap(span, its)])
         for name, span in spans
     }
 
@@ -278,9 +287,9 @@ def _share_text(others: Sequence[str]) -> str:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
-    """Where a tensor's storage lies: what identifies it, and for a real one its first and last byte.
+    """A tensor's storage: its identity and, for a real tensor, the addresses where it starts and ends.
 
-    The addresses are needed because one memory may have several storages: `from_numpy(x.numpy())`.
+    The addresses are needed because several storages may share one memory: `from_numpy(x.numpy())`.
     """
     identity = compat.storage_id(tensor)
     if compat.is_fake(tensor):
@@ -290,5 +299,5 @@ def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     return identity, start, start + storage.nbytes()
 
 
-def _meet(one: tuple[int | None, int, int], other: tuple[int | None, int, int]) -> bool:
+def _overlap(one: tuple[int | None, int, int], other: tuple[int | None, int, int]) -> bool:
     return one[0] == other[0] or max(one[1], other[1]) < min(one[2], other[2])

@@ -11,17 +11,17 @@ from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped
 from .backward_calls import Call, backward_calls
-from .metadata import Compared, Reading, compare, table, worst
+from .metadata import OutputComparison, SizeReader, compare_outputs, table, worst_mismatch
 
 SHAPE, RAISES = "fake-shape-mismatch", "fake-raises"
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Something that fake and real disagree on.
+    """One difference between fake and real.
 
     Args:
-        key: what it is about, whatever the sizes.
+        key: which output and which field; independent of the sizes.
         code, text, evidence: for the finding.
     """
 
@@ -32,10 +32,11 @@ class Disagreement:
 
 
 class RealAndFake:
-    """A case run for real and on fake tensors of plain sizes.
+    """A case run on real tensors, and on fake ones of plain sizes.
 
     Args:
-        backward: whether its backward is part of that.
+        case: the case.
+        backward: whether its backward runs too.
     """
 
     def __init__(self, case: Case, backward: bool) -> None:
@@ -56,20 +57,20 @@ class RealAndFake:
 
     @property
     def works(self) -> bool:
-        """Whether the real op works, and its backward."""
+        """Whether the real op and its backward work."""
         return self.case.eager.error is None and self._calls is not None
 
     def disagreements(self) -> list[Disagreement]:
-        """Where fake and real disagree, in the op and in the ops that its backward calls."""
+        """The differences in the op, and in the custom ops that its backward calls."""
         name = self.case.op.name
         if self.fake.error is not None:
             return [raised(name, self.fake.error)]
-        outputs = compare(self.fake.run, self.case.eager, Reading(self.fake.mode))
+        outputs = compare_outputs(self.fake.run, self.case.eager, SizeReader(self.fake.mode))
         found = list(mismatches(name, outputs))
         for call in self._calls or ():
             who = f"{call.op}, called by the backward of {name}:"
             try:
-                found += mismatches(who, call.compared(f"the backward of {name}"))
+                found += mismatches(who, call.compare(f"the backward of {name}"))
             except CheckFailed as failure:
                 text = failure.finding.message
                 found.append(Disagreement((who, ""), RAISES, text, failure.finding.evidence))
@@ -79,13 +80,15 @@ class RealAndFake:
 
 
 def raised(who: str, error: Exception) -> Disagreement:
+    """The disagreement of a fake kernel that raises."""
     return Disagreement((who, ""), RAISES, error_line(error), traceback_text(error))
 
 
-def mismatches(who: str, outputs: Sequence[Compared]) -> Iterator[Disagreement]:
+def mismatches(who: str, outputs: Sequence[OutputComparison]) -> Iterator[Disagreement]:
+    """A disagreement for each mismatched field; `who` begins its text."""
     for output in outputs:
         for row in output.wrong:
-            code, text = worst([Compared(output.name, [row])]) or ("", "")
+            code, text = worst_mismatch([OutputComparison(output.name, [row])]) or ("", "")
             yield Disagreement(
                 (f"{who} {output.name}", row.field), code, f"{who} {text}", table(outputs)
             )
@@ -94,12 +97,7 @@ def mismatches(who: str, outputs: Sequence[Compared]) -> Iterator[Disagreement]:
 def worst_new(
     found: Sequence[Disagreement], known: Collection[tuple[str, str]]
 ) -> Disagreement | None:
-    """The worst disagreement that was not there at the sample's own sizes."""
-    new = [disagreement for disagreement in found if disagreement.key not in known]
-    order = (RAISES, SHAPE)
-    new.sort(
-        key=lambda disagreement: (
-            order.index(disagreement.code) if disagreement.code in order else len(order)
-        )
-    )
-    return new[0] if new else None
+    """The worst disagreement whose key is not known from the sample's own sizes."""
+    new = [one for one in found if one.key not in known]
+    order = {RAISES: 0, SHAPE: 1}
+    return min(new, key=lambda one: order.get(one.code, len(order)), default=None)

@@ -1,4 +1,4 @@
-"""The lines that show a wrong fake kernel by plain torch calls; see `Check.repro`."""
+"""Script lines that show a wrong fake kernel with plain torch calls; see `Check.repro`."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ compiled(args, kwargs)
 """
 
 
-def traced(places: Iterable[tuple[int, int]], *, insist: bool) -> str:
-    """Lines that trace the op with sizes that may vary.
+def trace_script(places: Iterable[tuple[int, int]], *, insist: bool) -> str:
+    """Lines that trace the op with dynamic sizes.
 
     Args:
-        places: of the sizes: which tensor argument, which dim.
+        places: (position among the tensor arguments, dim) of each dynamic size.
         insist: whether a size that becomes a constant is an error.
     """
     mark = "mark_dynamic" if insist else "maybe_mark_dynamic"

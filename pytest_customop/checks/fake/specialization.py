@@ -1,4 +1,4 @@
-"""Fake kernels at symbolic sizes: which sizes they turn into constants."""
+"""Run a fake kernel at symbolic sizes, and find the sizes that it turns into constants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...core.tracebacks import reraise_bug
 
 @dataclass(frozen=True)
 class Pin:
-    """Sizes that were turned into a constant, alone or together.
+    """Sizes that became constants, alone or together.
 
     Args:
-        places: where they are.
-        line: of the fake kernel that did it, where torch can tell.
-        relation: what was found to be constant, if it is not the size itself: `Eq(s0*s1, 12)`.
+        places: which sizes.
+        line: the line of the author's code that did it, if torch knows.
+        relation: the expression that became constant, if it is not the size itself: `Eq(s0*s1, 12)`.
         culprit: `the fake kernel`, or `the backward`.
     """
 
@@ -38,12 +38,12 @@ class Pin:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A call on symbolic sizes, and what it assumed about them.
+    """A call on symbolic sizes, and what it assumed about these.
 
     Args:
         fake: the call.
         pins: the sizes that became constants.
-        backward_error: what its backward raised, if that was run.
+        backward_error: what its backward raised, if it ran and raised.
     """
 
     fake: FakeRun
@@ -51,7 +51,7 @@ class Traced:
     backward_error: Exception | None = None
 
     def bindings(self, case: Case) -> dict[Any, int] | None:
-        """What the symbols stand for in a case; None if it is not one of those that were traced."""
+        """The sizes of a case, by symbol; None if the case does not fulfill what the trace assumed."""
         found = self.fake.bindings(case.eager.arguments)
         if found is None or not all(
             compat.substitute(relation, found) is True
@@ -62,10 +62,10 @@ class Traced:
 
 
 def trace(case: Case, *, backward: bool) -> Traced:
-    """Call the op on symbolic sizes, every one of its own, and its backward after it.
+    """Call the op with one symbol for each size, and then its backward.
 
     Args:
-        case: whose int arguments stay numbers.
+        case: the case; its int arguments stay numbers.
         backward: whether to run the backward, if the call works.
     """
     fake = fake_run(shapes_of(case), symbolic=True)
@@ -98,7 +98,7 @@ def fake_gradients(fake: FakeRun) -> Exception | None:
 
 
 def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
-    """The sizes that are constant now: those of one number together, then those in relations."""
+    """The sizes that are constant now: equal ones together, then those in a relation."""
     origins = {place: fake.origins[place.argument, "size", place.dim] for place in places(case)}
     now = dict(fake.run.arguments.tensors())
     constant: dict[int, list[Place]] = {}
@@ -130,9 +130,9 @@ def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | Non
 
 
 def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
-    """Whether a relation holds at these values only: an equation with a number that no variant fulfils.
+    """Whether a relation fixes its symbols: an equation with a number that no nearby value fulfills.
 
-    Divisibility is none, nor a comparison of sizes with each other, nor `n // 8 == 1`.
+    Divisibility does not, nor a comparison of sizes with each other, nor `n // 8 == 1`.
     """
     if getattr(relation, "rel_op", None) != "==" or "Mod" in str(relation):
         return False
@@ -141,11 +141,12 @@ def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
         return False
     return all(
         compat.substitute(relation, {**values, **changed}) is False
-        for changed in _variants({symbol: values[symbol] for symbol in symbols})
+        for changed in _nearby({symbol: values[symbol] for symbol in symbols})
     )
 
 
-def _variants(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+def _nearby(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+    """The values one step further, together and one at a time, and twice as large."""
     for step in (-1, 1):
         yield {symbol: value + step for symbol, value in values.items()}
         for symbol, value in values.items():

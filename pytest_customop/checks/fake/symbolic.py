@@ -1,8 +1,9 @@
-"""`fake.symbolic`: the fake kernel at symbolic sizes, judged by asking the real op.
+"""`fake.symbolic`: the fake kernel at symbolic sizes, compared with the real op at other sizes.
 
-A size that became a constant is a suspicion, no verdict: a correct "needs 3 channels" and a wrong
-`int(x.shape[0])` leave the same guard, and a hard-coded size leaves none. So sizes are changed, and
-the real op says what is right there."""
+A size that became a constant proves nothing by itself: a correct "needs 3 channels" and a wrong
+`int(x.shape[0])` leave the same guard, and a hard-coded size leaves none. So the check changes sizes
+and runs the real op, whose result shows what is right there.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from . import scripts
-from .metadata import Reading, compare
+from .metadata import SizeReader, compare_outputs
 from .real_and_fake import RAISES, SHAPE, Disagreement, RealAndFake, mismatches, worst_new
 from .specialization import Pin, Traced, fake_gradients, trace
 
@@ -43,7 +44,7 @@ _BACKWARD_FIX = (
 
 
 def check_symbolic(case: Case) -> None:
-    """Run the fake kernel on symbolic sizes; judge each constant, and the results at other sizes."""
+    """Run the fake kernel on symbolic sizes; test each constant, and compare at other sizes."""
     if not places(case):
         raise skip(
             "nothing-to-check", "every size is 0 or 1, and these are constants", unjudged=False
@@ -52,19 +53,25 @@ def check_symbolic(case: Case) -> None:
     pair = _first_pair(case)
     known = frozenset(disagreement.key for disagreement in pair.disagreements())
     traced = trace(case, backward=pair.backward)
-    _refuse_errors(case, traced)
+    _raise_trace_errors(case, traced)
     _compare_traced(traced, case, known, "fake-not-symbolic")
-    unsure = [pin for pin in traced.pins if not _judge(pair, pin, known)]
-    note = f"; {unsure[0]} became a constant, and whether it must is not known" if unsure else ""
+    undecided = [pin for pin in traced.pins if not _is_decided(pair, pin, known)]
+    note = ""
+    if undecided:
+        note = f"; {undecided[0]} became a constant, and whether it must is not known"
     if output_leaves(case.eager.result) != [("output", None)]:
         _compare_second(pair, traced, known, note)
         _compare_untied(pair, known)
-    if unsure:
+    if undecided:
         raise skip("no-second-size", fixed_inputs(case) + note)
 
 
 def _first_pair(case: Case) -> RealAndFake:
-    """The case as it is, with its backward if that works on fake tensors; skips if nothing does."""
+    """The case at its own sizes, with its backward if that works on fake tensors.
+
+    Raises:
+        CheckSkipped: if the fake kernel raises.
+    """
     pair = RealAndFake(case, backward=False)
     plain = pair.fake
     if plain.error is not None:
@@ -81,7 +88,8 @@ def _first_pair(case: Case) -> RealAndFake:
     return pair
 
 
-def _refuse_errors(case: Case, traced: Traced) -> None:
+def _raise_trace_errors(case: Case, traced: Traced) -> None:
+    """Report a fake kernel or a backward that raises at symbolic sizes only."""
     for who, error, fix in (
         (f"the fake kernel of {case.op.name}", traced.fake.error, None),
         (f"the backward of {case.op.name}", traced.backward_error, _BACKWARD_FIX),
@@ -93,19 +101,26 @@ def _refuse_errors(case: Case, traced: Traced) -> None:
             text = f"{who} works at plain sizes and raises at symbolic ones: {error_line(error)}"
             tensors = [tensor for _, tensor in case.eager.arguments.tensors()]
             every = ((at, dim) for at, tensor in enumerate(tensors) for dim in range(tensor.dim()))
-            lines = scripts.traced(every, insist=False)
+            lines = scripts.trace_script(every, insist=False)
             raise fail("fake-not-symbolic", text, traceback_text(error), fix, repro=lines)
 
 
 def _compare_traced(
     traced: Traced, case: Case, known: Collection[tuple[str, str]], code: str | None = None
 ) -> None:
-    """Compare the results on symbolic sizes, at a case's sizes, with the real ones."""
+    """Compare the symbolic results, evaluated at a case's sizes, with the real ones.
+
+    Args:
+        traced: the call on symbolic sizes.
+        case: whose sizes and real results are taken.
+        known: the keys of disagreements that were there at plain sizes.
+        code: of the finding; None: by the disagreement.
+    """
     bindings = traced.bindings(case)
     if bindings is None:
         return
-    reading = Reading(traced.fake.mode, bindings)
-    outputs = compare(traced.fake.run, case.eager, reading)
+    reader = SizeReader(traced.fake.mode, bindings)
+    outputs = compare_outputs(traced.fake.run, case.eager, reader)
     for disagreement in mismatches(case.op.name, outputs):
         if disagreement.key not in known:
             where = f"run on symbolic sizes and read at {_sizes(case)}"
@@ -113,11 +128,14 @@ def _compare_traced(
             raise fail(found, f"{disagreement.text}, {where}", disagreement.evidence, case=case)
 
 
-def _judge(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
-    """Ask the real op whether a constant must be one.
+def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
+    """Run the real op at other sizes, to see whether a constant must be one.
 
     Returns:
-        False if that could not be asked.
+        False if no other size could be tried.
+
+    Raises:
+        CheckFailed: if the constant is wrong.
     """
     case = pair.case
     if not set(pin.places) & set(changeable(case)):
@@ -126,37 +144,37 @@ def _judge(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> b
         other = RealAndFake(changed, pair.backward)
         if not other.works or not (changed_pins := set(group) & set(pin.places)):
             continue
-        if not _alike(case.eager, changed.eager):
-            return True  # another number of outputs, or of dims, cannot be symbolic
+        if not _same_structure(case.eager, changed.eager):
+            return True  # a number of outputs, or of dims, cannot be symbolic
         disagreement = worst_new(other.disagreements(), known)
         if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
-            return True  # a comparison of sizes with arguments, which both may have to decide
+            return True  # sizes compared with arguments, which both kernels may have to decide
         if disagreement is None:
-            raise _specialised(case, pin, changed)
-        if not _excused(pair, other, known):
+            raise _specialized(case, pin, changed)
+        if not _explained_by_integers(pair, other, known):
             raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], disagreement)
         return True
     return True
 
 
 def _groups(case: Case, pin: Pin) -> list[tuple[Place, ...]]:
-    """What to change together: sizes tied by being equal, the constants alone, each by itself."""
+    """The sizes to change together: all equal ones, then the constants only, then each alone."""
     movable = changeable(case)
-    mine = [place for place in movable if place in pin.places]
+    pinned = [place for place in movable if place in pin.places]
     groups: list[tuple[Place, ...]] = []
-    for size in sorted({place.size for place in mine}):
+    for size in sorted({place.size for place in pinned}):
         groups.append(tuple(place for place in movable if place.size == size))
-        groups.append(tuple(place for place in mine if place.size == size))
-    groups += [(place,) for place in mine]
+        groups.append(tuple(place for place in pinned if place.size == size))
+    groups += [(place,) for place in pinned]
     return list(dict.fromkeys(groups))
 
 
-def _alike(one: Run, other: Run) -> bool:
-    """Whether two results differ in sizes and whole numbers only: in what can be symbolic."""
-    return _form(one) == _form(other)
+def _same_structure(one: Run, other: Run) -> bool:
+    """Whether two results differ only in what can be symbolic: sizes and whole numbers."""
+    return _structure(one) == _structure(other)
 
 
-def _form(run: Run) -> list[tuple[str, Any]]:
+def _structure(run: Run) -> list[tuple[str, Any]]:
     return [(name, _kind(leaf)) for name, leaf in output_leaves(run.result)]
 
 
@@ -166,8 +184,10 @@ def _kind(leaf: Any) -> Any:
     return int if type(leaf) is int else repr(leaf)
 
 
-def _excused(pair: RealAndFake, other: RealAndFake, known: Collection[tuple[str, str]]) -> bool:
-    """Whether the sizes went with an int argument: changed too, fake and real agree."""
+def _explained_by_integers(
+    pair: RealAndFake, other: RealAndFake, known: Collection[tuple[str, str]]
+) -> bool:
+    """Whether fake and real agree once the int arguments that equal the sizes change with them."""
     tied = tied_integers(pair.case, other.case)
     if tied is None:
         return False
@@ -175,7 +195,7 @@ def _excused(pair: RealAndFake, other: RealAndFake, known: Collection[tuple[str,
     return both.works and worst_new(both.disagreements(), known) is None
 
 
-def _specialised(case: Case, pin: Pin, changed: Case) -> CheckFailed:
+def _specialized(case: Case, pin: Pin, changed: Case) -> CheckFailed:
     at = f" at {pin.line}" if pin.line else ""
     what = f" ({pin.relation} is assumed)" if pin.relation else ""
     lines = [f"line: {pin.line}"] if pin.line else []
@@ -184,7 +204,7 @@ def _specialised(case: Case, pin: Pin, changed: Case) -> CheckFailed:
         f"{case.op.name}: {pin.culprit} turns {pin} into a constant{at}{what}; the op also works "
         f"with {_sizes(changed)}",
         "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
-        repro=scripts.traced(_positions(case, pin), insist=True),
+        repro=scripts.trace_script(_positions(case, pin), insist=True),
     )
 
 
@@ -213,7 +233,7 @@ def _disagreement(
 def _compare_second(
     pair: RealAndFake, traced: Traced, known: Collection[tuple[str, str]], note: str
 ) -> None:
-    """Compare fake and real at other sizes: what is hard-coded is wrong there."""
+    """Compare fake and real at other sizes, where a hard-coded size is wrong."""
     try:
         other = RealAndFake(second_case(pair.case), pair.backward)
     except CheckSkipped as skipped:
@@ -221,7 +241,7 @@ def _compare_second(
     if not other.works:
         other = RealAndFake(other.case, False)
     disagreement = worst_new(other.disagreements(), known)
-    if disagreement is not None and not _excused(pair, other, known):
+    if disagreement is not None and not _explained_by_integers(pair, other, known):
         text = f"with {_sizes(other.case)}"
         if disagreement.code == RAISES:
             text = f"the fake kernel raises {text}, where the real one works: {disagreement.text}"
@@ -238,9 +258,9 @@ def _compare_second(
 
 
 def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> None:
-    """Compare fake and real where equal sizes are equal no longer, if the real op takes that.
+    """Compare fake and real after equal sizes became different, if the real op works there.
 
-    A fake kernel that swaps height and width is right on every square picture.
+    A fake kernel that swaps height and width is right on every square image.
     """
     for _, changed in other_sizes(pair.case, _dims_of_squares(pair.case)):
         disagreement = worst_new(RealAndFake(changed, False).disagreements(), known)
@@ -250,9 +270,10 @@ def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> No
 
 
 def _dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
-    """Where several dims have one size, the places of each dim, if nothing else could be tied to it.
+    """For each size that several dims have, the places of each such dim.
 
-    That is: every tensor with this size has it at the same dims, and no int argument equals it.
+    Only if nothing else can be tied to the size: every tensor with this size has it at the same dims,
+    and no int argument equals it.
     """
     groups = []
     for size in sorted({place.size for place in changeable(case)} - whole_numbers(case)):
@@ -271,16 +292,16 @@ def _code(disagreement: Disagreement) -> str:
 
 
 def _same_numbers(one: Case, other: Case) -> bool:
-    """Whether the int arguments, which are no symbols, are the same."""
-    mine, theirs = (
+    """Whether the int arguments, which stay plain numbers, are the same."""
+    first, second = (
         [value for _, value in case.eager.arguments.named() if isinstance(value, int)]
         for case in (one, other)
     )
-    return mine == theirs
+    return first == second
 
 
 def _sizes(case: Case) -> str:
-    """The shapes of the case's tensors in words: `pic (3, 64, 64), mask (64, 64)`."""
+    """The shapes of the case's tensors: `pic (3, 64, 64), mask (64, 64)`."""
     return ", ".join(
         f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
     )
