@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .declare.inputs import Sample as Sample
     from .declare.inputs import tensor as tensor
     from .declare.mark import customop_cases as customop_cases
+    from .findings import Explanation as Explanation
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
@@ -32,6 +33,7 @@ _HOMES = {
     "Check": "checks",
     "CheckResult": "run.results",
     "ErrorSample": "declare.inputs",
+    "Explanation": "findings",
     "Finding": "findings",
     "GradOptions": "declare.inputs",
     "Sample": "declare.inputs",
@@ -47,6 +49,7 @@ __all__ = [
     "Check",
     "CheckResult",
     "ErrorSample",
+    "Explanation",
     "Finding",
     "GradOptions",
     "Sample",

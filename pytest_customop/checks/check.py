@@ -98,6 +98,12 @@ class Check:
                 raise ValueError(f"check {self.name}: {unknown('kind of variants', kind, KINDS)}")
         if self.cost and self.cost not in COSTS:
             raise ValueError(f"check {self.name}: {unknown('cost', self.cost, COSTS)}")
+        for code, explanation in self.findings.items():
+            if not isinstance(explanation, Explanation):
+                raise ValueError(
+                    f"check {self.name}: findings[{code!r}] is a pytest_customop.Explanation, "
+                    f"not {explanation!r}"
+                )
 
     @property
     def family(self) -> str:
@@ -163,6 +169,10 @@ class Registry:
     def names(self) -> list[str]:
         """Every name and family that a selection may use; `body` is one."""
         return sorted({BODY, *self._checks, *(check.family for check in self)})
+
+    def findings(self) -> dict[str, Explanation]:
+        """The explanations that checks bring themselves, by code."""
+        return {code: one for check in self for code, one in check.findings.items()}
 
     def unknown(self, selection: Iterable[str]) -> str | None:
         """A sentence about the first name of a selection that is not known; None if all are."""

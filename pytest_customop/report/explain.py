@@ -1,17 +1,23 @@
-"""An entry of the catalogue as a page: for the terminal, and for the documentation."""
+"""The explanation of a finding or a check as a page: for the terminal, and for the documentation."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
-from ..checks import catalogue
+from ..checks import Check, catalogue
+from ..findings import Explanation
 
 _WIDTH = 96
 
 
-def as_text(code: str) -> str:
-    """The page that `--customop-explain` prints."""
-    entry = catalogue()[code]
+def as_text(code: str, entry: Explanation) -> str:
+    """The page that `--customop-explain` prints for a finding.
+
+    Args:
+        code: of the finding.
+        entry: its explanation.
+    """
     parts = [code, _folded(entry.meaning)]
     if entry.why:
         parts.append(_folded(entry.why))
@@ -23,6 +29,19 @@ def as_text(code: str) -> str:
         parts.append(_folded(f"It may follow from: {', '.join(entry.follows)}."))
     if entry.docs:
         parts.append("\n".join(["To read:", *(f"    {address}" for address in entry.docs)]))
+    return "\n\n".join(parts)
+
+
+def check_as_text(check: Check, codes: Sequence[str]) -> str:
+    """The page that `--customop-explain` prints for a check.
+
+    Args:
+        check: a check of the package, of a plugin or of a conftest.
+        codes: of the findings that are explained for it.
+    """
+    parts = [check.name + ("" if check.default else " (opt-in)"), _folded(check.summary)]
+    if codes:
+        parts.append(_folded(f"Findings: {', '.join(codes)}."))
     return "\n\n".join(parts)
 
 
