@@ -10,11 +10,16 @@ that returns its Markdown, enter it in `TABLES`, and put the two markers where i
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_customop.plugin.options import Option
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -81,9 +86,45 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, 105, break_long_words=False, break_on_hyphens=False)
 
 
+def options() -> str:
+    """Every option as on the command line, with what it does."""
+    from pytest_customop.plugin.options import ALL_OPTIONS
+
+    rows = []
+    for option in ALL_OPTIONS:
+        value = f"={option.example}" if option.example else ""
+        rows.append([f"`{option.flag}{value}`", _about(option)])
+    return markdown_table(["option", ""], rows)
+
+
+def ini_keys() -> str:
+    """Every key of the ini file as in TOML, with what it does."""
+    from pytest_customop.plugin.options import OPTIONS
+
+    rows = []
+    for option in OPTIONS:
+        value: object = option.example
+        if option.kind == "flag":
+            value = True
+        elif option.kind in ("words", "paths"):
+            value = option.example.split(",")
+        elif option.example.isdecimal():
+            value = int(option.example)
+        text = _about(option).replace("](docs/", "](").replace("[docs/", "[")
+        rows.append([f"`{option.key} = {json.dumps(value)}`", text])
+    return markdown_table(["key", ""], rows)
+
+
+def _about(option: Option) -> str:
+    default = f" (default: {option.default})" if option.default else ""
+    return f"{option.help}{default}" + (f". {option.more}" if option.more else "")
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "checks": checks,
     "checks-by-family": checks_by_family,
+    "options": options,
+    "ini-keys": ini_keys,
 }
 
 

@@ -21,28 +21,33 @@ hookimpl = pluggy.HookimplMarker("pytest")
 def pytest_customop_register_checks() -> Iterable[Check]:  # type: ignore[empty-body]
     """Return the checks to add to those of the package.
 
-    A conftest's checks are there for the tests below it. They appear in ids, in
-    `--customop-checks` and `--customop-list-checks`, in the summary and in the report.
+    The checks of a conftest are there for the tests below it. They appear in ids, in
+    `--customop-checks` and `--customop-list-checks`, in the summary and in the report. What
+    `--customop-explain` prints about a finding of theirs is in `Check.findings`.
     """
 
 
 @hookspec(firstresult=True)
 def pytest_customop_device_available(device: str) -> bool | str | None:
-    """Say whether a device is here.
+    """Return whether a device is available; the first answer that is not None counts.
 
     Args:
         device: as on the command line: `cuda`, `cuda:1`, `npu`.
 
-    Return True, or the reason why not as a string (or False), or None to leave the answer to others.
+    Returns:
+        True; or False, or the reason why it is not available; or None to leave the answer to other
+        plugins and to torch.
     """
 
 
 @hookspec
-def pytest_customop_modify_cases(definition: pytest.Item, planned: list[PlannedItem]) -> None:
-    """Change the planned items of one test in place: drop some, or replace them.
+def pytest_customop_modify_cases(
+    definition: pytest.Item | None, planned: list[PlannedItem]
+) -> None:
+    """Change the list of the items that one test becomes, in place: remove some, or replace them.
 
     Args:
-        definition: the test, with its name, path and markers.
-        planned: the items to be, sorted by id; those of variants of the samples among them
-            (`PlannedItem.is_variant`).
+        definition: the test, with its name, path and markers; None in `check_op`.
+        planned: the items, sorted by id. Those of variants of the samples have
+            `PlannedItem.is_variant`.
     """

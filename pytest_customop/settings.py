@@ -1,47 +1,80 @@
-"""Command line and ini file, made into one frozen, validated `Settings`. Imports no torch by itself.
+"""The settings of a session or of a `check_op` call, and how their values are read and validated.
 
-Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins.
+Every function here takes one value, as text or as names, and raises `ValueError` with one line that
+says what is wrong and what is allowed. Where the value was given is for the caller to say
+(`plugin/read_options.py`). Importing this module imports no torch.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pytest
+from .core.suggest import did_you_mean, unknown
+from .core.wording import dtype_name
+from .declare.variant import KINDS
 
 if TYPE_CHECKING:
     import torch
 
-    from .plan.shards import Shard
-
-REPORTS = (".json",)
+REPORT_FORMATS = (".json",)
 AMOUNTS = ("off", "quick", "full")
-# What xdist's controller sends its workers.
-DURATIONS = "customop_durations"
-NUMBER = "customop_number"
+_DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
+_DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
+
+
+class Variants(NamedTuple):
+    """Which variants of the samples are tried.
+
+    Args:
+        amount: how many: `off`, `quick`, `full`, or a number a sample.
+        kinds: of which kinds.
+    """
+
+    amount: str | int = "quick"
+    kinds: tuple[str, ...] = KINDS
+
+    def __str__(self) -> str:
+        return ",".join([str(self.amount), *(self.kinds if self.kinds != KINDS else ())])
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `index`, from 1, of `count`."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
 
 
 class Settings(NamedTuple):
-    """What the session was asked for.
+    """What was asked for.
 
     Args:
-        devices, dtypes, checks: None where nothing was asked for.
+        devices: where to run; None for the CPU.
+        dtypes: names of the dtypes of tensors that are described without one; None for torch's
+            default dtype.
+        checks: names and families, `-name` to remove one; None for those that run by default.
         backend: a `torch.compile` backend.
         seed: of every drawn value, together with the case's id.
         reports: files to write.
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
-        variants: how many variants of the samples are tried: `off`, `quick`, `full`, or a number.
+        variants: which variants of the samples are tried.
         isolate: whether items run in a child process.
-        timeout: seconds that an item may take; 0 for any time; None where nothing was asked for.
-        memory: gigabytes that the child process may hold; 0 for any number; None as above.
+        timeout: seconds that an item may take; 0 for no limit; None if not given.
+        memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
         max_samples: how many samples of a mark run at most; None for all.
         shard: the part of the cases that runs; None for all.
-        durations: of each item in seconds, by node id, from earlier reports.
+        durations: from each earlier report, the seconds of its items by node id.
     """
 
     devices: tuple[str, ...] | None = None
@@ -52,256 +85,187 @@ class Settings(NamedTuple):
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
     repro_dir: Path | None = None
-    variants: str | int = "quick"
+    variants: Variants = Variants()
     isolate: bool = False
     timeout: float | None = None
     memory: float | None = None
     max_samples: int | None = None
     shard: Shard | None = None
-    durations: Mapping[str, float] = MappingProxyType({})
+    durations: tuple[Mapping[str, float], ...] = ()
 
-    def header(self) -> str:
-        """One line on what will run."""
-        said = {
-            "devices": ",".join(self.devices or ("cpu",)),
-            "dtypes": ",".join(self.dtypes) if self.dtypes else "default",
-            "checks": ",".join(self.checks) if self.checks else "all",
-            "variants": str(self.variants),
-            "backend": self.backend,
-            "seed": str(self.seed),
-        }
-        if self.max_samples is not None:
-            said["max-samples"] = str(self.max_samples)
-        if self.shard is not None:
-            said["shard"] = str(self.shard)
-        return "customop: " + " ".join(f"{name}={value}" for name, value in said.items())
-
-    def flags(self) -> list[str]:
-        """The options that reproduce these settings on a command line."""
-        default = Settings()
-        found = []
-        for name in ("devices", "dtypes", "backend", "seed"):
-            value = getattr(self, name)
-            if value != getattr(default, name):
-                text = ",".join(value) if isinstance(value, tuple) else str(value)
-                found.append(f"--customop-{name}={text}")
-        if self.isolate:
-            found.append("--customop-isolate")
-        for name in ("timeout", "memory"):
-            value = getattr(self, name)
-            if value is not None:
-                found.append(f"--customop-{name}={value:g}")
-        return found
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by node id, from all `durations`; of several for one item the last."""
+        return {nodeid: value for one in self.durations for nodeid, value in one.items()}
 
 
-def read_settings(config: pytest.Config) -> Settings:
-    """The settings of a session.
+# Values from text
 
-    Raises:
-        pytest.UsageError: for a value that is not one of the allowed, found without torch.
+
+def read_seed(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("give a whole number") from None
+
+
+def read_count(text: str) -> int:
+    """A whole number of 1 or more."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise ValueError("give a whole number of 1 or more")
+    return int(text)
+
+
+def read_seconds(text: str) -> float:
+    """A number of seconds, 0 or more."""
+    return _number(text, "seconds")
+
+
+def read_gigabytes(text: str) -> float:
+    """A number of gigabytes, 0 or more."""
+    return _number(text, "gigabytes")
+
+
+def _number(text: str, unit: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError(f"give a number of {unit}")
+    return value
+
+
+def read_shard(text: str) -> Shard:
+    """The shard that `2/5` means."""
+    found = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
+    if found and 1 <= int(found[1]) <= int(found[2]):
+        return Shard(int(found[1]), int(found[2]))
+    raise ValueError("give i/n with 1 <= i <= n, as 2/5")
+
+
+def read_variants(words: Iterable[str | int]) -> Variants:
+    """Which variants some words ask for: amounts (`off`, `quick`, `full`, a number) and kinds.
+
+    Without an amount it is `quick`, without kinds all of them.
     """
-    return Settings(
-        devices=_listed(config, "devices"),
-        dtypes=_listed(config, "dtypes"),
-        checks=_listed(config, "checks"),
-        backend=_text(config, "backend") or "inductor",
-        seed=_seed(config),
-        reports=_reports(config),
-        require_devices=bool(_raw(config, "require_devices")),
-        repro_dir=_folder(config, "repro_dir"),
-        variants=_variants(config),
-        isolate=bool(_raw(config, "isolate")),
-        timeout=_amount(config, "timeout", "seconds"),
-        memory=_amount(config, "memory", "gigabytes"),
-        max_samples=_count(config, "max_samples"),
-        shard=_shard(config),
-        durations=_durations(config),
-    )
+    amounts: dict[str | int, None] = {}
+    kinds: set[str] = set()
+    for word in words:
+        amount = _amount(word)
+        if amount is not None:
+            amounts[amount] = None
+        elif word in KINDS:
+            kinds.add(str(word))
+        else:
+            hint = did_you_mean(str(word), [*AMOUNTS, *KINDS])
+            raise ValueError(
+                f"unknown amount or kind of variants {word!r}{hint} (amounts: "
+                f"{', '.join(AMOUNTS)}, or a number a sample; kinds: {', '.join(KINDS)})"
+            )
+    if len(amounts) > 1:
+        raise ValueError(f"{' and '.join(map(str, amounts))} are {len(amounts)} amounts: give one")
+    if "off" in amounts and kinds:
+        raise ValueError("'off' leaves out every kind of variants: give it alone")
+    return Variants(next(iter(amounts), "quick"), tuple(k for k in KINDS if k in kinds) or KINDS)
+
+
+def _amount(word: str | int) -> str | int | None:
+    """The amount of variants that a word names; None for a word that names none."""
+    if word in AMOUNTS:
+        return word
+    return (int(word) or "off") if str(word).isdecimal() else None
+
+
+# Values from files
+
+
+def read_durations(path: Path) -> dict[str, float]:
+    """Seconds by node id, from the report of an earlier session."""
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))["results"]
+        found: dict[str, float] = defaultdict(float)
+        for one in results:
+            found[str(one["nodeid"])] += float(one["duration"] or 0)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("is no report of --customop-report") from None
+    return dict(found)
+
+
+def report_file(path: Path) -> Path:
+    """The path, if a report can be written there."""
+    from .core.files import why_unwritable
+
+    if path.suffix not in REPORT_FORMATS:
+        formats = ", ".join(REPORT_FORMATS)
+        raise ValueError(f"the ending says the format; known: {formats}")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}")
+    why = why_unwritable(path)
+    if why:
+        raise ValueError(f"cannot be written: {why}")
+    return path
+
+
+def script_folder(path: Path) -> Path:
+    """The path, if it is a folder, or can become one, that scripts can be written into."""
+    from .core.files import why_unusable
+
+    if path.exists() and not path.is_dir():
+        raise ValueError("this is a file")
+    why = why_unusable(path)
+    if why:
+        raise ValueError(f"cannot be written into: {why}")
+    return path
+
+
+# Names that torch must know; these import it
 
 
 def validate_devices(devices: Iterable[str]) -> None:
-    """Raise `ValueError` for a device type that torch does not know. Imports torch."""
+    """Raise `ValueError` for a device type that torch does not know."""
     import torch
 
     from .compat import device_types
-    from .core.suggest import unknown
 
     for device in devices:
         try:
             known = torch.device(device)
         except RuntimeError:
-            raise ValueError(unknown("device", device, device_types())) from None
+            types = device_types()
+            name = device.partition(":")[0]
+            wrong = device if name in types else name
+            raise ValueError(unknown("device", wrong, types, _DEVICE_SYNONYMS)) from None
         if known.type == "meta":
             raise ValueError("device 'meta' holds no values: there is nothing to check on it")
+
+
+def validate_dtypes(names: Iterable[str]) -> None:
+    """Raise `ValueError` for a dtype that torch does not know."""
+    for name in names:
+        dtype_named(name)
 
 
 def dtype_named(name: str) -> torch.dtype:
     """The dtype of that name; raises `ValueError` for one that torch does not know."""
     import torch
 
-    from .core.suggest import unknown
-    from .core.wording import dtype_name
-
     known = {key: value for key, value in vars(torch).items() if isinstance(value, torch.dtype)}
     if name.removeprefix("torch.") not in known:
-        raise ValueError(unknown("dtype", name, {dtype_name(v) for v in known.values()}))
+        names = {dtype_name(dtype) for dtype in known.values()}
+        raise ValueError(unknown("dtype", name, names, _DTYPE_SYNONYMS))
     return known[name.removeprefix("torch.")]
 
 
 def validate_backend(backend: str) -> None:
-    """Raise `ValueError` for a backend that is not registered. Imports dynamo."""
+    """Raise `ValueError` for a `torch.compile` backend that is not registered; imports dynamo."""
+    if backend == Settings().backend:
+        return
     import torch
-
-    from .core.suggest import unknown
 
     known = torch.compiler.list_backends(exclude_tags=())
     if backend not in known:
         raise ValueError(unknown("backend", backend, known))
-
-
-def validate(settings: Settings, given: Callable[[str], bool]) -> None:
-    """Hold those settings that need torch against it, as far as `given(name)` is true.
-
-    Raises:
-        ValueError: with one line that says what is wrong and what is allowed.
-    """
-    if given("devices"):
-        validate_devices(settings.devices or ())
-    if given("dtypes"):
-        for name in settings.dtypes or ():
-            dtype_named(name)
-    if given("backend") and settings.backend != "inductor":
-        validate_backend(settings.backend)
-
-
-def _raw(config: pytest.Config, name: str) -> Any:
-    value = config.getoption(f"customop_{name}")
-    return config.getini(f"customop_{name}") if value in (None, []) else value
-
-
-def _text(config: pytest.Config, name: str) -> str:
-    return str(_raw(config, name) or "").strip()
-
-
-def _listed(config: pytest.Config, name: str) -> tuple[str, ...] | None:
-    words = [word.strip() for word in _text(config, name).replace("\n", ",").split(",")]
-    return tuple(dict.fromkeys(word for word in words if word)) or None
-
-
-def _seed(config: pytest.Config) -> int:
-    text = _text(config, "seed") or "0"
-    try:
-        return int(text)
-    except ValueError:
-        raise pytest.UsageError(f"--customop-seed={text}: give a whole number") from None
-
-
-def _variants(config: pytest.Config) -> str | int:
-    text = _text(config, "variants") or "quick"
-    try:
-        return read_amount(text)
-    except ValueError as error:
-        raise pytest.UsageError(f"--customop-variants={text}: {error}") from None
-
-
-def read_amount(given: str | int) -> str | int:
-    """How many variants of a sample are tried; raises `ValueError` for what is no such amount."""
-    if given in AMOUNTS:
-        return given
-    if str(given).isdecimal():
-        return int(given) or "off"
-    raise ValueError(f"give {', '.join(AMOUNTS)}, or a number of variants a sample")
-
-
-def _amount(config: pytest.Config, name: str, unit: str) -> float | None:
-    text = _text(config, name)
-    try:
-        amount = float(text) if text else None
-    except ValueError:
-        amount = math.nan
-    if amount is not None and not 0 <= amount < math.inf:
-        raise pytest.UsageError(f"--customop-{name}={text}: give a number of {unit}")
-    return amount
-
-
-def _count(config: pytest.Config, name: str) -> int | None:
-    text = _text(config, name)
-    if text and not (text.isdecimal() and int(text) > 0):
-        flag = f"--customop-{name.replace('_', '-')}"
-        raise pytest.UsageError(f"{flag}={text}: give a whole number of 1 or more")
-    return int(text) if text else None
-
-
-def _shard(config: pytest.Config) -> Shard | None:
-    text = _text(config, "shard")
-    if not text:
-        return None
-    from .plan.shards import parse
-
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise pytest.UsageError(f"--customop-shard={text}: {error}") from None
-
-
-def _durations(config: pytest.Config) -> dict[str, float]:
-    """Those of the controller's files: a worker may be on a machine that does not have them."""
-    sent = getattr(config, "workerinput", {}).get(DURATIONS)
-    if sent is not None:
-        return dict(sent)
-    found: dict[str, float] = {}
-    for text in _paths(config, "durations"):
-        try:
-            from .plan.shards import read_durations
-
-            found.update(read_durations(config.invocation_params.dir / text.strip()))
-        except ValueError as error:
-            raise pytest.UsageError(f"--customop-durations={text.strip()}: {error}") from None
-    return found
-
-
-def _paths(config: pytest.Config, name: str) -> list[str]:
-    value = _raw(config, name) or []
-    return value if isinstance(value, list) else [p for p in value.split("\n") if p.strip()]
-
-
-def _folder(config: pytest.Config, name: str) -> Path | None:
-    text = _text(config, name)
-    path = config.invocation_params.dir / text
-    if not text or _is_worker(config):
-        return path if text else None
-    flag = f"--customop-{name.replace('_', '-')}={text}"
-    if path.exists() and not path.is_dir():
-        raise pytest.UsageError(f"{flag}: this is a file")
-    from .core.files import why_unusable
-
-    why = why_unusable(path)
-    if why:
-        raise pytest.UsageError(f"{flag}: cannot be written into: {why}")
-    return path
-
-
-def _reports(config: pytest.Config) -> tuple[Path, ...]:
-    """The files to write; none in a worker, whose controller writes them, maybe elsewhere."""
-    if _is_worker(config):
-        return ()
-    return tuple(_report(config, path) for path in _paths(config, "report"))
-
-
-def _report(config: pytest.Config, text: str) -> Path:
-    path = config.invocation_params.dir / text.strip()
-    flag = f"--customop-report={text.strip()}"
-    if path.suffix not in REPORTS:
-        raise pytest.UsageError(f"{flag}: the ending says the format; known: {', '.join(REPORTS)}")
-    if not path.parent.is_dir():
-        raise pytest.UsageError(f"{flag}: there is no folder {path.parent}")
-    from .core.files import why_unwritable
-
-    why = why_unwritable(path)
-    if why:
-        raise pytest.UsageError(f"{flag}: cannot be written: {why}")
-    return path
-
-
-def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")

@@ -162,5 +162,5 @@ def test_check_op_takes_it_too() -> None:
     )
     assert len({one.case for one in some if one.check == "values.repeat"}) == 2
     assert len([one for one in some if one.check == "errors.real"]) == 2
-    with pytest.raises(MarkError, match="max_samples is 0: give a number of 1 or more"):
+    with pytest.raises(MarkError, match="max_samples is 0: give a whole number of 1 or more"):
         check_op(op, *given, max_samples=0)

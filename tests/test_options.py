@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+import torch
 from kit import ABSENT, HEAD, Suite
 
-from pytest_customop.plugin.options import BY_DEFAULT
-from pytest_customop.settings import Settings
+from pytest_customop import check_op, settings, tensor
+from pytest_customop.declare.samples import MarkError
+from pytest_customop.declare.variant import KINDS
+from pytest_customop.plugin.options import ALL_OPTIONS, BY_DEFAULT, OPTIONS, any_given
+from pytest_customop.plugin.read_options import header, read_settings
+from pytest_customop.settings import Settings, Shard, Variants, read_variants
 
 TEST = "@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test_scale(): ...\n"
 TWO_TESTS = TEST + "@customop_cases(plain, [(tensor(3),), (tensor(4),)])\ndef test_plain(): ...\n"
 
-NEAR_MISSES = {
+WRONG = {
     "--customop-devices=cpu,cuad": "unknown device 'cuad'; did you mean 'cuda'? (known: cpu, cuda",
     "--customop-dtypes=flaot32": "unknown dtype 'flaot32'; did you mean 'float32'? (known: ",
     "--customop-backend=inductr": "unknown backend 'inductr'; did you mean 'inductor'? (known: ",
     "--customop-checks=fake.forwrad": "unknown check 'fake.forwrad'; did you mean 'fake.forward'?",
     "--customop-checks=-opchek": "unknown check 'opchek'; did you mean 'opcheck'?",
+    "--customop-devices=gpu": "unknown device 'gpu'; did you mean 'cuda'?",
     "--customop-devices=meta": "device 'meta' holds no values",
-    "--customop-seed=many": "--customop-seed=many: give a whole number",
-    "--customop-timeout=soon": "--customop-timeout=soon: give a number of seconds",
-    "--customop-memory=-1": "--customop-memory=-1: give a number of gigabytes",
-    "--customop-max-samples=0": "--customop-max-samples=0: give a whole number of 1 or more",
-    "--customop-max-samples=some": "--customop-max-samples=some: give a whole number of 1 or more",
-    "--customop-shard=3/2": "--customop-shard=3/2: give i/n with 1 <= i <= n, as 2/5",
+    "--customop-dtypes=fp32": "unknown dtype 'fp32'; did you mean 'float32'?",
+    "--customop-seed=many": "give a whole number",
+    "--customop-variants=shap": "unknown amount or kind of variants 'shap'; did you mean 'shape'? "
+    "(amounts: off, quick, full, or a number a sample; kinds: layout, shape, dtype, ",
+    "--customop-variants=quick,full": "quick and full are 2 amounts: give one",
+    "--customop-variants=off,shape": "'off' leaves out every kind of variants: give it alone",
+    "--customop-timeout=soon": "give a number of seconds",
+    "--customop-memory=-1": "give a number of gigabytes",
+    "--customop-max-samples=0": "give a whole number of 1 or more",
+    "--customop-max-samples=some": "give a whole number of 1 or more",
+    "--customop-shard=3/2": "give i/n with 1 <= i <= n, as 2/5",
     "--customop-durations=nosuch.json": "cannot be read: No such file or directory",
     "--customop-report=report.txt": "the ending says the format; known: .json",
     "--customop-report=nosuch/report.json": "there is no folder",
+    "--customop-report=": "the ending says the format",
 }
 
 
@@ -40,16 +55,16 @@ def assert_usage_error(result: pytest.RunResult, told: str) -> None:
     assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.parametrize("option", NEAR_MISSES)
-def test_a_value_that_cannot_be_is_a_usage_error(suite: Suite, option: str) -> None:
+@pytest.mark.parametrize("option", WRONG)
+def test_a_wrong_value_is_a_usage_error_that_names_the_option(suite: Suite, option: str) -> None:
     suite.test(TEST)
-    assert_usage_error(suite.run(option, checks=None), NEAR_MISSES[option])
+    assert_usage_error(suite.run(option, checks=None), f"ERROR: {option}: {WRONG[option]}")
 
 
-@pytest.mark.parametrize("option", list(NEAR_MISSES)[:4])
+@pytest.mark.parametrize("option", list(WRONG)[:4])
 def test_it_is_one_under_xdist_too(suite: Suite, option: str) -> None:
     suite.test(TEST)
-    assert_usage_error(suite.run("-n", "2", option, checks=None), NEAR_MISSES[option])
+    assert_usage_error(suite.run("-n", "2", option, checks=None), f"{option}: {WRONG[option]}")
 
 
 def test_a_time_needs_somebody_to_keep_it(suite: Suite) -> None:
@@ -200,73 +215,185 @@ def test_the_body_can_be_left_out_or_run_alone(suite: Suite) -> None:
     assert suite.ids(checks="body") == [body]
 
 
-@pytest.mark.parametrize(
-    "configuration",
-    ["[pytest]\n", "[tool.pytest.ini_options]\n"],
+# Ini files
+
+VALUES = {
+    "customop_devices": "cpu",
+    "customop_dtypes": "float64,float32",
+    "customop_checks": "own,-own.skips",
+    "customop_variants": "full,shape",
+    "customop_backend": "eager",
+    "customop_seed": "3",
+    "customop_report": "report.json",
+    "customop_repro_dir": "scripts",
+    "customop_require_devices": "true",
+    "customop_max_samples": "1",
+    "customop_shard": "1/2",
+    "customop_durations": "earlier.json",
+    "customop_isolate": "true",
+    "customop_timeout": "100",
+    "customop_memory": "0",
+}
+LISTS = ("devices", "dtypes", "checks", "variants", "report", "durations")
+NATIVE = pytest.mark.skipif(
+    pytest.version_tuple < (9, 0), reason="native TOML values came with pytest 9"
 )
-def test_every_option_has_an_ini_twin(suite: Suite, configuration: str) -> None:
-    toml = configuration.startswith("[tool")
-    values = {
-        "customop_devices": "cpu",
-        "customop_dtypes": "float64",
-        "customop_checks": "own",
-        "customop_backend": "eager",
-        "customop_seed": "3",
-        "customop_report": "report.json",
-        "customop_require_devices": "true",
-        "customop_max_samples": "1",
-        "customop_shard": "1/1",
-        "customop_durations": "earlier.json",
-        "customop_isolate": "true",
-        "customop_timeout": "100",
-        "customop_memory": "0",
-    }
-    lines = [f'{key} = "{value}"' if toml else f"{key} = {value}" for key, value in values.items()]
-    suite.write("pyproject.toml" if toml else "pytest.ini", configuration + "\n".join(lines))
-    suite.write("earlier.json", '{"results": []}')
-    suite.test(TEST.replace("2)]", "2), (tensor(4), 2)]"))
+
+
+def in_toml(lists: bool, native: bool) -> list[str]:
+    """`VALUES` in TOML.
+
+    Args:
+        lists: whether lists of names are TOML lists; else strings.
+        native: whether numbers and booleans are those of TOML; else strings.
+    """
+    lines = []
+    for key, text in VALUES.items():
+        value: object = text
+        if lists and key.removeprefix("customop_") in LISTS:
+            value = text.split(",")
+        elif native and (text == "true" or text.isdecimal()):
+            value = json.loads(text)
+        lines.append(f"{key} = {json.dumps(value)}")
+    return lines
+
+
+FILES = [
+    pytest.param("pytest.ini", "[pytest]", [f"{k} = {v}" for k, v in VALUES.items()], id="ini"),
+    pytest.param("pyproject.toml", "[tool.pytest.ini_options]", in_toml(False, False), id="toml"),
+    pytest.param("pyproject.toml", "[tool.pytest.ini_options]", in_toml(True, True), id="lists"),
+    pytest.param(
+        "pyproject.toml", "[tool.pytest]", in_toml(True, True), id="native-lists", marks=NATIVE
+    ),
+    pytest.param(
+        "pyproject.toml", "[tool.pytest]", in_toml(False, False), id="native", marks=NATIVE
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "section", "lines"), FILES)
+def test_every_option_has_an_ini_twin(
+    suite: Suite, name: str, section: str, lines: list[str]
+) -> None:
+    assert {option.key for option in OPTIONS} == VALUES.keys()
+    suite.write(name, "\n".join([section, *lines]))
+    suite.write("earlier.json", '{"results": [{"nodeid": "test_it.py::test", "duration": 2}]}')
+    config = suite.pytester.parseconfig("-W", "error")
+    assert any_given(config)
+    assert read_settings(config) == Settings(
+        devices=("cpu",),
+        dtypes=("float64", "float32"),
+        checks=("own", "-own.skips"),
+        variants=Variants("full", ("shape",)),
+        backend="eager",
+        seed=3,
+        reports=(suite.path / "report.json",),
+        repro_dir=suite.path / "scripts",
+        require_devices=True,
+        max_samples=1,
+        shard=Shard(1, 2),
+        durations=({"test_it.py::test": 2.0},),
+        isolate=True,
+        timeout=100.0,
+        memory=0.0,
+    )
+
+
+def test_a_session_with_an_ini_file(suite: Suite) -> None:
+    suite.write(
+        "pyproject.toml",
+        "[tool.pytest.ini_options]\n"
+        "customop_checks = ['own', '-own.skips']\n"
+        "customop_dtypes = ['float64', 'float32']\n"
+        "customop_shard = '1/1'\n"
+        "customop_report = 'report.json'\n",
+    )
+    suite.test(TEST)
     result = suite.run(checks=None)
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
-            "customop: devices=cpu dtypes=float64 checks=own variants=off backend=eager seed=3"
-            " max-samples=1 shard=1/1"
+            "customop: devices=cpu dtypes=float64,float32 checks=own,-own.skips variants=off"
+            " backend=inductor seed=0 shard=1/1"
         ]
     )
-    assert [one["dtype"] for one in suite.results()] == ["float64"]
+    assert [one["dtype"] for one in suite.results()] == ["float32", "float64"]
 
 
 def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
     suite.write("pytest.ini", "[pytest]\ncustomop_checks = fake\ncustomop_dtypes = float64\n")
     suite.test(TEST)
-    assert suite.ids("--customop-dtypes=float16", checks="own") == [
-        "test_scale[cpu-float16-nograd-0-own.passes]"
+    ids = suite.ids("--customop-dtypes=float16", checks="own")
+    assert ids == ["test_scale[cpu-float16-nograd-0-own.passes]"]
+    ids = suite.ids("-o", "customop_dtypes=float16", checks="own")
+    assert ids == ["test_scale[cpu-float16-nograd-0-own.passes]"]
+    # An empty value is that of a session without the option.
+    assert suite.ids("--customop-dtypes=", checks="own") == [
+        "test_scale[cpu-float32-nograd-0-own.passes]"
     ]
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("customop_devices = cuad", "customop: unknown device 'cuad'; did you mean 'cuda'?"),
-        ("customop_dtypes = flaot32", "customop: unknown dtype 'flaot32'; did you mean 'float32'?"),
-        ("customop_backend = inductr", "customop: unknown backend 'inductr'"),
+        ("customop_seed = 'many'", "customop_seed = many: give a whole number"),
+        ("customop_seed = ['1', '2']", "customop_seed = 1, 2: give one value, not a list"),
+        ("customop_isolate = 'maybe'", "customop_isolate = maybe: give true or false"),
+        ("customop_max_samples = -1", "customop_max_samples = -1: give a whole number of 1 or"),
+        (
+            "customop_report = ['report.json', 'report.txt']",
+            "customop_report = report.txt: the ending says the format; known: .json",
+        ),
+        ("customop_repro_dir = 'test_it.py'", "customop_repro_dir = test_it.py: this is a file"),
+        (
+            "customop_checks = ['own', 'fake.forwrad']",
+            "customop_checks = own, fake.forwrad: unknown check 'fake.forwrad'; did you mean "
+            "'fake.forward'?",
+        ),
     ],
 )
-def test_a_wrong_ini_value_fails_the_marked_tests_and_no_others(
+def test_a_wrong_ini_value_is_a_usage_error_that_names_file_and_key(
     suite: Suite, line: str, told: str
 ) -> None:
+    suite.write("pyproject.toml", f"[tool.pytest.ini_options]\n{line}\n")
+    suite.test(TEST)
+    assert_usage_error(suite.run(checks=None), f"ERROR: pyproject.toml: {told}")
+
+
+def test_a_wrong_override_of_the_ini_file_is_told_as_that(suite: Suite) -> None:
+    suite.test(TEST)
+    result = suite.run("-o", "customop_seed=many", checks=None)
+    assert_usage_error(result, "ERROR: -o customop_seed=many: give a whole number")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("customop_devices = cuad", "unknown device 'cuad'; did you mean 'cuda'?"),
+        ("customop_dtypes = flaot32", "unknown dtype 'flaot32'; did you mean 'float32'?"),
+        ("customop_backend = inductr", "unknown backend 'inductr'; did you mean 'inductor'?"),
+    ],
+)
+def test_an_ini_value_that_torch_does_not_know_fails_the_marked_tests_and_no_others(
+    suite: Suite, line: str, told: str
+) -> None:
+    """Other sessions do not import torch to find it out."""
     suite.write("pytest.ini", f"[pytest]\n{line}\n")
     suite.test(TEST)
     suite.write("test_other.py", "def test_other(): ...\n")
     result = suite.run("--continue-on-collection-errors")
     result.assert_outcomes(passed=1, errors=1)
-    assert told in result.stdout.str()
+    assert f"\npytest.ini: {line}: {told}" in result.stdout.str()
 
 
 def test_a_wrong_check_in_the_ini_file_is_a_usage_error(suite: Suite) -> None:
     suite.write("pytest.ini", "[pytest]\ncustomop_checks = fake.forwrad\n")
     suite.test(TEST)
-    assert_usage_error(suite.run(checks=None), "did you mean 'fake.forward'?")
+    assert_usage_error(
+        suite.run(checks=None),
+        "ERROR: pytest.ini: customop_checks = fake.forwrad: unknown check 'fake.forwrad'; did you "
+        "mean 'fake.forward'?",
+    )
 
 
 def test_the_checks_are_listed_with_one_line_each(suite: Suite) -> None:
@@ -288,8 +415,30 @@ def test_the_header_says_what_will_run(suite: Suite) -> None:
     )
 
 
-def test_the_header_of_a_session_that_was_asked_for_nothing_says_the_same() -> None:
-    assert Settings().header() == BY_DEFAULT
+def test_the_header_of_a_session_without_options_says_the_same() -> None:
+    assert header(Settings()) == BY_DEFAULT
+
+
+# The table
+
+
+def test_every_option_is_a_setting_and_every_setting_an_option() -> None:
+    assert sorted(option.setting for option in OPTIONS) == sorted(Settings._fields)
+
+
+def test_every_function_of_the_table_is_there() -> None:
+    functions = [one for option in OPTIONS for one in (option.parse, option.validate) if one]
+    assert len(functions) > 10
+    for function in functions:
+        assert callable(getattr(settings, function.__name__))
+
+
+def test_help_and_pages_say_what_an_option_is_for() -> None:
+    for option in ALL_OPTIONS:
+        assert option.help[0].islower(), option.name
+        assert not option.help.endswith("."), option.name
+        assert not option.more or option.more.endswith("."), option.name
+        assert (option.kind == "flag") == (not option.metavar) == (not option.example), option.name
 
 
 def test_the_marker_the_fixtures_and_the_options_are_documented(suite: Suite) -> None:
@@ -303,6 +452,111 @@ def test_the_marker_the_fixtures_and_the_options_are_documented(suite: Suite) ->
         assert documentation.startswith("    ")
         assert "no docstring" not in documentation
     options = suite.run("--help", checks=None).stdout.str()
-    for name in ("devices", "dtypes", "checks", "backend", "seed", "report", "require-devices"):
-        assert f"--customop-{name}" in options
-        assert f"customop_{name.replace('-', '_')}" in options
+    for option in ALL_OPTIONS:
+        assert f"  {option.flag}" in options
+        assert option.prints == (f"  {option.key} (" not in options)
+    assert "`" not in options.partition("conformance of PyTorch")[2].partition("\n\n")[0]
+
+
+# Variants: amounts and kinds, by one rule
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["quick"], Variants("quick")),
+        (["full", "shape"], Variants("full", ("shape",))),
+        (["shape", "layout"], Variants("quick", ("layout", "shape"))),
+        (["3", "alias"], Variants(3, ("alias",))),
+        ([3], Variants(3)),
+        (["0"], Variants("off")),
+        ([*KINDS], Variants("quick")),
+        (["quick", "quick"], Variants("quick")),
+    ],
+)
+def test_words_for_variants_are_amounts_or_kinds(
+    words: list[str | int], expected: Variants
+) -> None:
+    assert read_variants(words) == expected
+    if expected.amount != "off":
+        assert read_variants(str(expected).split(",")) == expected
+
+
+def kinds_of(suite: Suite, *args: str) -> set[str]:
+    """The kinds of the variants that are collected, as far as these steps show them."""
+    known = {"transposed": "layout", "empty0": "shape", "bfloat16": "dtype"}
+    ids = suite.ids(*args, checks="fake.forward")
+    return {kind for one in ids for step, kind in known.items() if f"~{step}" in one}
+
+
+def test_the_session_narrows_the_kinds(suite: Suite) -> None:
+    suite.test(TEST.replace("tensor(3)", "tensor(3, 4)"))
+    assert kinds_of(suite, "--customop-variants=quick") == {"layout", "shape", "dtype"}
+    assert kinds_of(suite, "--customop-variants=shape") == {"shape"}
+    assert kinds_of(suite, "--customop-variants=full, layout,dtype") == {"layout", "dtype"}
+    assert kinds_of(suite, "--customop-variants=off") == set()
+
+
+def test_the_mark_and_the_session_narrow_the_kinds_together(suite: Suite) -> None:
+    more = 'variants=["layout", "shape"], requires_grad'
+    suite.test(TEST.replace("tensor(3)", "tensor(3, 4)").replace("requires_grad", more))
+    assert kinds_of(suite, "--customop-variants=full") == {"layout", "shape"}
+    assert kinds_of(suite, "--customop-variants=full,dtype,shape") == {"shape"}
+
+
+# check_op takes what the options take
+
+
+@torch.library.custom_op("options::op", mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@op.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"backend": "inducto"}, "unknown backend 'inducto'; did you mean 'inductor'? (known: "),
+        ({"backend": print}, "backend is <built-in function print>: give the name of"),
+        ({"seed": "3"}, "seed is '3': give a whole number"),
+        ({"seed": True}, "seed is True: give a whole number"),
+        ({"max_samples": 0}, "max_samples is 0: give a whole number of 1 or more"),
+        ({"variants": "ful"}, "variants: unknown amount or kind of variants 'ful'; did you mean"),
+        ({"variants": -1}, "variants: unknown amount or kind of variants -1 (amounts: off, "),
+        ({"variants": ("quick", "full")}, "variants: quick and full are 2 amounts: give one"),
+        ({"variants": ()}, "variants is (): give amounts and kinds"),
+        ({"devices": "gpu"}, "unknown device 'gpu'; did you mean 'cuda'?"),
+    ],
+)
+def test_a_wrong_value_of_check_op_is_one_error(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(MarkError) as caught:
+        check_op(op, [(tensor(3),)], checks="compile.static", **given)
+    assert str(caught.value).startswith("check_op: ") or "customop_cases at check_op" in str(
+        caught.value
+    )
+    assert told in str(caught.value)
+
+
+def cases(variants: Any) -> set[str]:
+    """The cases of `op` that run, with the variants that an argument of `check_op` asks for."""
+    found = check_op(op, [(tensor(3, 4),)], checks="fake.forward", variants=variants)
+    return {one.case for one in found if one.outcome == "passed"}
+
+
+def test_variants_of_check_op_are_read_as_the_option_is() -> None:
+    assert len(cases(False)) == 1
+    assert cases(False) == cases("off")
+    assert cases(False) < cases("quick, shape") == cases(("shape",)) < cases("quick")
+    assert cases("quick") == cases(None) == cases(True)
+    assert len(cases(1)) == 2
+
+
+def test_a_function_beside_the_words_leaves_variants_out() -> None:
+    seen: list[Any] = []  # `append` returns None: the op supports the variant
+    assert cases(("full", "shape", seen.append)) == cases(("full", "shape"))
+    assert {one.kind for one in seen} == {"shape"}
+    assert cases(lambda variant: "not supported") == cases("off")

@@ -9,7 +9,8 @@ import random
 import pytest
 from kit import ABSENT, Suite, summary_of
 
-from pytest_customop.plan.shards import Shard, parts, split
+from pytest_customop.plan.shards import parts, split
+from pytest_customop.settings import Shard
 
 SUITE = f"""
 SAMPLES = [Sample((tensor(size), 2), id=f"n{{size}}") for size in range(1, 8)]

@@ -17,7 +17,7 @@ from pytest_customop.checks.compile.harness import OpHarness
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
-from pytest_customop.settings import Settings
+from pytest_customop.settings import Settings, Variants
 
 STATIC = next(check for check in builtin_checks() if check.name == "compile.static")
 
@@ -81,7 +81,7 @@ def _case(**options: Any) -> Case:
     declared = {"op": double, "samples": [Sample((tensor(3, 4),))], "requires_grad": True}
     planned = plan(
         [declare_call(declared, "here")],
-        Settings(variants=0, **options),
+        Settings(variants=Variants("off"), **options),
         lambda _: [STATIC],
         lambda device: None,
     )

@@ -265,7 +265,7 @@ def test_a_wrong_amount_is_a_usage_error(suite: Suite, given: str) -> None:
     result = run(suite, ROWS.format(more=""), amount=given)
     assert result.ret == 4
     result.stderr.fnmatch_lines(
-        [f"*--customop-variants={given}: give off, quick, full, or a number of variants a sample"]
+        [f"*--customop-variants={given}: unknown amount or kind of variants '{given}'*"]
     )
 
 

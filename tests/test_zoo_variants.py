@@ -71,8 +71,8 @@ def test_every_kind_of_variants_shows_something() -> None:
             specimen.op(),
             specimen.samples,
             checks="fake",
-            variants=lambda one, found=found: found.append(one),  # returns None: run it
-            amount=specimen.variant_set,
+            # The function returns None: run it.
+            variants=(specimen.variant_set, lambda one, found=found: found.append(one)),
             **specimen.options,
         )
         shown = {one.kind for one in found if one.step in specimen.shown_by}

@@ -1,71 +1,32 @@
-"""One of several parts of the cases: for CI jobs that share a suite. Imports no torch.
+"""Split the collected items into shards, for CI jobs that share a suite. Imports no torch.
 
-All items of a case stay together. The parts follow from the cases that are collected and from the
-durations given, not from their order, so that every job finds the same ones.
+All items of a case are in one shard. Which one depends on the collected cases and on the durations
+given, and not on their order, so that every job computes the same shards.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
+from ..settings import Shard
 from .omissions import ShardNote
 
 Item = TypeVar("Item")
 _UNIT = 1e6  # weights are whole numbers, whose sums do not depend on the order
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Part `index`, from 1, of `count`."""
-
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-
-def parse(text: str) -> Shard:
-    """The shard that `2/5` means.
-
-    Raises:
-        ValueError: for anything else.
-    """
-    found = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
-    if found and 1 <= int(found[1]) <= int(found[2]):
-        return Shard(int(found[1]), int(found[2]))
-    raise ValueError("give i/n with 1 <= i <= n, as 2/5")
-
-
-def read_durations(path: Path) -> dict[str, float]:
-    """Seconds by node id, of a report of an earlier session.
-
-    Raises:
-        ValueError: for a file that is none, or cannot be read.
-    """
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))["results"]
-        found: dict[str, float] = defaultdict(float)
-        for one in results:
-            found[str(one["nodeid"])] += float(one["duration"] or 0)
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise ValueError("is no report of --customop-report") from None
-    return dict(found)
-
-
 def parts(weights: Mapping[str, int], count: int) -> dict[str, int]:
-    """The part, from 1, of each case: the heaviest first, each to the part that is lightest so far."""
-    loads = [(0, 0, index) for index in range(1, count + 1)]  # weight, cases, part
+    """The shard, from 1, of each case: the heaviest first, each to the shard that is lightest so far.
+
+    Args:
+        weights: of the cases, by their keys.
+        count: how many shards there are.
+    """
+    loads = [(0, 0, index) for index in range(1, count + 1)]  # weight, cases, shard
     found = {}
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
         load, cases, index = loads[0]
@@ -77,10 +38,13 @@ def parts(weights: Mapping[str, int], count: int) -> dict[str, int]:
 def weights_of(
     cases: Mapping[str, Sequence[str]], durations: Mapping[str, float]
 ) -> dict[str, int]:
-    """How much each case weighs: its items' seconds, the mean for those not known; else their number.
+    """The weight of each case: the seconds of its items, the mean for an item without a known duration.
+
+    Where no duration is known, it is the number of items.
 
     Args:
         cases: the node ids of each case's items.
+        durations: seconds by node id.
     """
     known = [durations[name] for names in cases.values() for name in names if name in durations]
     mean = math.fsum(known) / len(known) if known else 0.0
@@ -97,13 +61,14 @@ def split(
     shard: Shard,
     durations: Mapping[str, float],
 ) -> tuple[list[Item], list[Item], ShardNote]:
-    """The items of this shard and those of others, each in order.
+    """The items of this shard, those of the others, and what the summary says about it.
 
-    Tests without the mark are the first shard's, so that all jobs together run each test once.
+    Both lists keep the order of `items`. Tests without the mark are in the first shard, so that all
+    jobs together run each test once.
 
     Args:
-        case_of: what items of one case have in common; None for a test without the mark.
-        name_of: the node id.
+        case_of: the key of an item's case; None for a test without the mark.
+        name_of: the node id of an item.
         durations: seconds by node id.
     """
     keys = [case_of(item) for item in items]
@@ -112,19 +77,19 @@ def split(
         if key is not None:
             cases[key].append(name_of(item))
     part = parts(weights_of(cases, durations), shard.count)
-    mine: list[Item] = []
+    kept: list[Item] = []
     others: list[Item] = []
     for item, key in zip(items, keys, strict=True):
-        home = 1 if key is None else part[key]
-        (mine if home == shard.index else others).append(item)
-    own = [key for key, home in part.items() if home == shard.index]
+        index = 1 if key is None else part[key]
+        (kept if index == shard.index else others).append(item)
+    kept_cases = [key for key, index in part.items() if index == shard.index]
     note = ShardNote(
         shard.index,
         shard.count,
-        cases=len(own),
-        items=sum(len(cases[key]) for key in own),
+        cases=len(kept_cases),
+        items=sum(len(cases[key]) for key in kept_cases),
         all_cases=len(cases),
         all_items=sum(map(len, cases.values())),
         others=keys.count(None),
     )
-    return mine, others, note
+    return kept, others, note

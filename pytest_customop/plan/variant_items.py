@@ -12,7 +12,7 @@ from typing import Any
 
 from ..checks import Check
 from ..declare.mark import Declaration
-from ..declare.variant import APART, KINDS, Variant
+from ..declare.variant import APART, Variant
 from ..settings import Settings
 from .cells import reason_by, skip_reason
 from .items import CaseCell, Key, PlannedItem
@@ -38,7 +38,7 @@ def variants(
         tell: called with how many are left out.
     """
     useful = [check for check in checks if _is_wanted(check, settings)]
-    if settings.variants == "off" or not declaration.variants or not useful:
+    if settings.variants.amount == "off" or not declaration.variants or not useful:
         return
     plan = _Plan(declaration, settings, useful)
     seen = {signature(one.case.sample) for one in cases}
@@ -49,7 +49,7 @@ def variants(
 
 
 def _is_wanted(check: Check, settings: Settings) -> bool:
-    enough = check.cheap or settings.variants == "full"
+    enough = check.cheap or settings.variants.amount == "full"
     return enough and bool(check.variants) and not check.errors
 
 
@@ -110,19 +110,20 @@ class _Plan:
         return taken
 
     def _likeliest(self, every: list[Variant]) -> list[Variant]:
-        amount = self._settings.variants
+        amount = self._settings.variants.amount
         if isinstance(amount, int):
             return every[:amount]
         return every if amount == "full" else [one for one in every if one.likely][:QUICK]
 
     def _chosen(self, base: CaseCell, seen: set[Any]) -> Iterator[Variant]:
-        kinds = self._declaration.variants
+        of_mark = self._declaration.variants
+        of_session = self._settings.variants.kinds
         declared = self._declaration.dtypes or self._settings.dtypes
         return chosen(
             self._declaration.op,
             base.case.sample,
             base.case.placement,
-            kinds=KINDS if callable(kinds) else kinds,
+            kinds=of_session if callable(of_mark) else [k for k in of_mark if k in of_session],
             declared_dtypes=declared is not None,
             seed=self._settings.seed,
             seen=seen,

@@ -1,7 +1,8 @@
-"""pytest's hooks in every session, as few as can be; the fixtures are in `fixtures.py`.
+"""The pytest plugin: the hooks that run in every session.
 
-Those of a session that uses the plugin are in `runtime.py`. What only such a session needs is imported
-where it is used; loading this imports no torch.
+They register the options, the fixtures (`fixtures.py`) and the mark, and notice the first use of the
+plugin, which registers the hooks in `runtime.py`. A session that does not use the plugin still imports
+this module, so each hook imports what else it needs. Loading it imports no torch.
 """
 
 from __future__ import annotations
@@ -55,13 +56,16 @@ def pytest_customop_register_checks() -> Iterable[Check]:
 def pytest_report_header(config: pytest.Config) -> str:
     if not any_given(config):
         return BY_DEFAULT
+    from .read_options import header
     from .runtime import session_of
 
-    return session_of(config).settings.header()
+    return header(session_of(config).settings)
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    if not (config.getoption("customop_explain") or config.getoption("customop_list_checks")):
+    if config.getoption("customop_explain") is None and not config.getoption(
+        "customop_list_checks"
+    ):
         return None
     from .info_options import print_instead
 

@@ -1,4 +1,4 @@
-"""Python's garbage collector, out of the way."""
+"""Pause Python's garbage collector while items are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """Collect none while plans and items grow, of which nothing is: torch's heap takes 0.1 s each time."""
+    """Let the garbage collector not run inside the block.
+
+    While items are made, objects only grow in number and none is garbage, but their number starts the
+    collector, which takes 0.1 s each time for what torch has allocated.
+    """
     if not gc.isenabled():
         yield
         return

@@ -1,49 +1,68 @@
-"""The command line: what is printed in place of a run, and wrong names that are told before it."""
+"""The options that print something in place of a run, and wrong names of checks found before it."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .session.state import Session
 
+if TYPE_CHECKING:
+    from ..checks import Registry
+
 
 def print_instead(config: pytest.Config) -> int:
-    """Print what --customop-explain or --customop-list-checks asks for; the session ends with it.
+    """Print what --customop-explain or --customop-list-checks asks for, and return the exit status.
 
     Raises:
-        pytest.UsageError: for a finding that is not known, and for a wrong registration of checks.
+        pytest.UsageError: for a name that is neither a finding nor a check, and for a wrong
+            registration of checks.
     """
-    if config.getoption("customop_explain"):
-        return _explain(config.getoption("customop_explain"))
-    from ..core.tables import aligned
     from ..plan.selection import registry_from
 
     with _as_usage_error():
         checks = registry_from(config.hook)
+    name = config.getoption("customop_explain")
+    print(_list_of(checks) if name is None else _explanation_of(name.strip(), checks))
+    return 0
+
+
+def _list_of(checks: Registry) -> str:
+    from ..core.tables import aligned
+
     rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
-    print("\n".join(aligned(rows)))
-    return 0
+    return "\n".join(aligned(rows))
 
 
-def _explain(code: str) -> int:
-    from ..checks import catalogue
-    from ..core.suggest import unknown
-    from ..report import explain
+def _explanation_of(name: str, checks: Registry) -> str:
+    from ..checks import catalogue, families
+    from ..core.suggest import did_you_mean
+    from ..report.explain import as_text, check_as_text
 
-    if code not in catalogue():
-        raise pytest.UsageError(
-            f"--customop-explain: {unknown('finding', code, list(catalogue()))}"
-        )
-    print(explain.as_text(code))
-    return 0
+    explained = {**catalogue(), **checks.findings()}
+    if name in explained:
+        return as_text(name, explained[name])
+    by_name = {check.name: check for check in checks}
+    if name in by_name:
+        check = by_name[name]
+        of_family = {family.name: family.findings for family in families()}
+        return check_as_text(check, sorted(check.findings or of_family.get(check.family, {})))
+    names = [*explained, *by_name]
+    wrong = (
+        f"unknown finding or check {name!r}{did_you_mean(name, names)}" if name else "it is empty"
+    )
+    raise pytest.UsageError(
+        f"--customop-explain={name}: {wrong}; name a finding, as a failure begins with, or a check, as "
+        "--customop-list-checks lists"
+    )
 
 
 @contextlib.contextmanager
 def _as_usage_error() -> Iterator[None]:
-    """Tell a wrong registration of checks in one line, before anything is collected."""
+    """Report a wrong registration of checks as one usage error, before anything is collected."""
     from ..core.hooks import HookError
 
     try:
@@ -53,10 +72,9 @@ def _as_usage_error() -> Iterator[None]:
 
 
 def validate_check_names(session: Session) -> None:
-    """Refuse a misspelt check at once; any other unknown name may come from a later conftest.
+    """Raise `pytest.UsageError` for a misspelt check in --customop-checks.
 
-    Raises:
-        pytest.UsageError: for the misspelt one.
+    Any other name that is not known yet may come from a conftest that is loaded later.
     """
     from ..core.suggest import misspelt
 
@@ -65,4 +83,4 @@ def validate_check_names(session: Session) -> None:
         session.note_unknown_checks(registry)
     for name, wrong in session.unknown_checks.items():
         if wrong and misspelt(name.removeprefix("-"), registry.names()):
-            raise pytest.UsageError(f"customop: {wrong}")
+            raise pytest.UsageError(wrong)

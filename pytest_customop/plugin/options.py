@@ -1,101 +1,316 @@
-"""The command line's options and their ini twins.
+"""The options, in one table: the parser, the ini keys, the report header and the documentation follow.
 
-Every option `--customop-x-y` has an ini twin `customop_x_y`; the command line wins.
+An option `--customop-x-y` has an ini key `customop_x_y`; the command line wins. `read_options.py` makes
+the values given into `Settings`. Every session imports this module, so that it imports next to nothing.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
+_PREFIX = "customop"
+
+
+def _in_settings(name: str) -> Callable[[Any], Any]:
+    """A function of `pytest_customop.settings`, which is imported when the function is first called."""
+
+    def call(value: Any) -> Any:
+        from .. import settings
+
+        return getattr(settings, name)(value)
+
+    call.__name__ = name
+    return call
+
 
 class Option(NamedTuple):
-    """One option and its ini twin."""
+    """One option of the command line, and the ini key of the same name.
+
+    Args:
+        name: as it is written after `--customop-`.
+        help: what it does, as `--help` and the documentation say it. Markdown.
+        kind: what is given: one `text`, comma-separated `words` (in TOML a list or a string), a `path`,
+            `paths` (the option is repeatable), or nothing, for a `flag`.
+        metavar: what `--help` shows in place of a value.
+        example: a value that the documentation shows.
+        default: what holds where it is not given, for `--help` and the documentation.
+        more: whole sentences that only the documentation has. Markdown.
+        header: what the report header shows where the option is not given; empty: the header has it
+            only where it is given; None: never.
+        field: of `Settings`; empty: the name, with underscores.
+        parse: makes the value of what is given: a string, a tuple of words, or a path (of `paths`, each
+            in turn). Raises `ValueError`. None takes it as it is.
+        validate: raises `ValueError` for a value that torch does not know. It imports torch, so a value
+            of an ini file is validated when the first marked test is collected.
+        rerun: whether the command that runs a failed item again repeats the option.
+        in_worker: what a worker of pytest-xdist does with it. `read`: it reads the option as its
+            controller does. `sent`: the controller sends the value. `unchecked`: it takes the path as it
+            is, because the controller has validated it. `unused`: only the controller needs it.
+        prints: whether something is printed and nothing runs. Such an option has no ini key.
+    """
 
     name: str
     help: str
-    metavar: str = "NAMES"
-    action: str = "store"
+    kind: Literal["text", "words", "path", "paths", "flag"] = "text"
+    metavar: str = ""
+    example: str = ""
+    default: str = ""
+    more: str = ""
+    header: str | None = None
+    field: str = ""
+    parse: Callable[[Any], Any] | None = None
+    validate: Callable[[Any], None] | None = None
+    rerun: bool = False
+    in_worker: Literal["read", "sent", "unchecked", "unused"] = "read"
+    prints: bool = False
 
     @property
     def flag(self) -> str:
-        """As on the command line."""
-        return f"--customop-{self.name}"
+        """As it is written on the command line."""
+        return f"--{_PREFIX}-{self.name}"
 
     @property
     def key(self) -> str:
-        """As in the ini file, and in the parsed options."""
-        return f"customop_{self.name.replace('-', '_')}"
+        """As it is written in the ini file; also its name in pytest's parsed options."""
+        return f"{_PREFIX}_{self.name.replace('-', '_')}"
+
+    @property
+    def setting(self) -> str:
+        """The field of `Settings` that holds its value."""
+        return self.field or self.name.replace("-", "_")
 
 
-OPTIONS = (
-    Option("devices", "devices to run on, comma-separated (default: cpu)"),
-    Option("dtypes", "dtypes of tensors described without one (default: torch's default dtype)"),
-    Option("checks", "checks or families to run, comma-separated; -name removes (default: all)"),
-    Option("backend", "torch.compile backend of compile.* (default: inductor)", "NAME"),
-    Option("seed", "seed of every drawn value, with the case's id (default: 0)", "NUMBER"),
-    Option("variants", "variants of samples: off, quick, full, or N a sample", "AMOUNT"),
-    Option("max-samples", "at most so many samples of a mark, drawn by the seed", "N"),
-    Option("shard", "run part i of n of the cases (1/3); other tests are in part 1", "I/N"),
-    Option("durations", "balance shards by an earlier report; repeatable", "PATH", "append"),
-    Option("report", "write the results to this file (.json); repeatable", "PATH", "append"),
-    Option("repro-dir", "write a script for each failure into this folder", "DIR"),
-    Option("require-devices", "an absent device is an error, not a skip", "", "store_true"),
+ALL_OPTIONS = (
     Option(
-        "isolate", "run every item in a child process, which may crash or hang", "", "store_true"
+        "devices",
+        "devices to run on, comma-separated",
+        kind="words",
+        metavar="NAMES",
+        example="cpu,cuda",
+        default="cpu",
+        more="A device that is not here is one skip a test.",
+        header="cpu",
+        validate=_in_settings("validate_devices"),
+        rerun=True,
+    ),
+    Option("require-devices", "a device that is not here is a failure, not a skip", kind="flag"),
+    Option(
+        "dtypes",
+        "dtypes of tensors that are described without one, comma-separated",
+        kind="words",
+        metavar="NAMES",
+        example="float32,float64",
+        default="torch's default dtype",
+        header="default",
+        validate=_in_settings("validate_dtypes"),
+        rerun=True,
+    ),
+    Option(
+        "checks",
+        "checks or families to run, comma-separated; `-name` removes one",
+        kind="words",
+        metavar="NAMES",
+        example="fake,-fake.symbolic",
+        default="all that are not opt-in",
+        header="all",
+    ),
+    Option(
+        "variants",
+        "variants of the samples to try, comma-separated: an amount (`off`, `quick`, `full`, or a "
+        "number a sample), kinds (`layout`, `shape`, ...), or both",
+        kind="words",
+        metavar="WORDS",
+        example="full,shape",
+        default="quick",
+        more="`quick` tries the likely ones with the cheap checks; without kinds, all kinds are tried "
+        "([docs/variants.md](docs/variants.md)).",
+        header="quick",
+        parse=_in_settings("read_variants"),
+    ),
+    Option(
+        "backend",
+        "the `torch.compile` backend of `compile.*`",
+        metavar="NAME",
+        example="inductor",
+        default="inductor",
+        header="inductor",
+        validate=_in_settings("validate_backend"),
+        rerun=True,
+    ),
+    Option(
+        "seed",
+        "seed of every drawn value, together with the case's id",
+        metavar="NUMBER",
+        example="3",
+        default="0",
+        header="0",
+        parse=_in_settings("read_seed"),
+        rerun=True,
+    ),
+    Option(
+        "max-samples",
+        "at most so many samples of a mark, drawn by the seed",
+        metavar="N",
+        example="3",
+        more="Their ids and values stay what they are, and the summary says which were left out.",
+        header="",
+        parse=_in_settings("read_count"),
+    ),
+    Option(
+        "shard",
+        "run part I of N of the cases, for CI jobs that share a suite",
+        metavar="I/N",
+        example="2/5",
+        more="All items of a case are in one part. Tests without the mark run in part 1. Give every "
+        "job the same selection.",
+        header="",
+        parse=_in_settings("read_shard"),
+    ),
+    Option(
+        "durations",
+        "balance the shards by an earlier report; repeatable",
+        kind="paths",
+        metavar="PATH",
+        example="report.json",
+        more="Give the reports of all shards.",
+        parse=_in_settings("read_durations"),
+        in_worker="sent",
+    ),
+    Option(
+        "report",
+        "write the results to this file (`.json`); repeatable",
+        kind="paths",
+        metavar="PATH",
+        example="report.json",
+        more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies.",
+        field="reports",
+        parse=_in_settings("report_file"),
+        in_worker="unused",
+    ),
+    Option(
+        "repro-dir",
+        "write a script for each failure into this folder",
+        kind="path",
+        metavar="DIR",
+        example="repro",
+        more="A script shows the failure by plain torch calls, without pytest and this plugin.",
+        parse=_in_settings("script_folder"),
+        in_worker="unchecked",
+    ),
+    Option(
+        "isolate",
+        "run the items of marked tests in a child process, which may crash or hang",
+        kind="flag",
+        more="A crash or a hang fails one item, and the session goes on (Linux, macOS; "
+        "[docs/faults.md](docs/faults.md)).",
+        rerun=True,
     ),
     Option(
         "timeout",
-        "seconds that an item may take (default: 300 with --customop-isolate); 0: any time",
-        "SECONDS",
+        "seconds that an item may take; 0 for no limit",
+        metavar="SECONDS",
+        example="60",
+        default="300 with `--customop-isolate`, else no limit",
+        more="Without `--customop-isolate` it needs pytest-timeout.",
+        parse=_in_settings("read_seconds"),
+        rerun=True,
     ),
     Option(
         "memory",
-        "gigabytes that the child of --customop-isolate may hold (default: four fifths of what is free); "
-        "0: any number",
-        "GB",
+        "gigabytes that the child process of `--customop-isolate` may hold; 0 for no limit",
+        metavar="GB",
+        example="8",
+        default="four fifths of what is free",
+        more="Linux only.",
+        parse=_in_settings("read_gigabytes"),
+        rerun=True,
     ),
+    Option(
+        "explain",
+        "print what a finding or a check means, and what to change, and exit",
+        metavar="NAME",
+        example="fake-stride-mismatch",
+        prints=True,
+    ),
+    Option("list-checks", "print the checks with one line each, and exit", "flag", prints=True),
 )
 
+# Those that become settings.
+OPTIONS = tuple(option for option in ALL_OPTIONS if not option.prints)
 
-# What a session says of itself that was asked for nothing; it need not make its settings for it.
-BY_DEFAULT = (
-    "customop: devices=cpu dtypes=default checks=all variants=quick backend=inductor seed=0"
+# The report header of a session without options, which does not make its settings for that.
+BY_DEFAULT = "customop: " + " ".join(
+    f"{option.name}={option.header}" for option in OPTIONS if option.header
 )
-
-
-def any_given(config: pytest.Config) -> bool:
-    """Whether any of the options has a value, on the command line or in the ini file."""
-    return any(config.getoption(one.key) or config.getini(one.key) for one in OPTIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register the options and their ini twins."""
-    group = parser.getgroup("customop", "conformance of PyTorch custom operators")
-    for option in OPTIONS:
-        if option.action == "store_true":
+    """Register the options and their ini keys."""
+    group = parser.getgroup(_PREFIX, "conformance of PyTorch custom operators")
+    for option in ALL_OPTIONS:
+        default = f" (default: {option.default})" if option.default else ""
+        text = (option.help + default).replace("`", "")
+        if option.kind == "flag":
             group.addoption(
-                option.flag, dest=option.key, action="store_true", default=None, help=option.help
+                option.flag, dest=option.key, action="store_true", default=None, help=text
             )
-            parser.addini(option.key, option.help, type="bool", default=False)
-            continue
-        group.addoption(
-            option.flag,
-            dest=option.key,
-            metavar=option.metavar,
-            action=option.action,
-            default=None,
-            help=option.help,
-        )
-        parser.addini(option.key, option.help, default="")
-    group.addoption(
-        "--customop-list-checks",
-        action="store_true",
-        help="print the checks with one line each, and exit",
+        else:
+            group.addoption(
+                option.flag,
+                dest=option.key,
+                metavar=option.metavar,
+                action="append" if option.kind == "paths" else "store",
+                default=None,
+                help=text,
+            )
+        if not option.prints:
+            parser.addini(option.key, text, type=_INI_TYPES[option.kind], default=None)
+
+
+# Shown in `--help`. `ini_value` reads what the file has: a type takes either a string or a list.
+_INI_TYPES: dict[str, Literal["string", "linelist", "bool"]] = {
+    "text": "string",
+    "words": "linelist",
+    "path": "string",
+    "paths": "linelist",
+    "flag": "bool",
+}
+
+
+def any_given(config: pytest.Config) -> bool:
+    """Whether any option has a value, on the command line or in the ini file."""
+    return any(
+        config.getoption(option.key) or ini_value(config, option.key) is not None
+        for option in OPTIONS
     )
-    group.addoption(
-        "--customop-explain",
-        metavar="CODE",
-        help="print what a finding means and how to mend it, and exit",
-    )
+
+
+def ini_value(config: pytest.Config, key: str) -> Any:
+    """The value of an ini key as it was written; None where there is none.
+
+    `config.getini` converts it to one type, and native TOML (pytest 9) has several: names are a string or
+    a list, a seed is a string or a number.
+    """
+    given = overridden(config, key)
+    if given is not None:
+        return given
+    # pytest 9 keeps records with a `value` in `_inicfg`; pytest 8 keeps the values in `inicfg`.
+    values = getattr(config, "_inicfg", None)
+    if values is None:
+        values = getattr(config, "inicfg", None)
+    if values is None:
+        return config.getini(key)
+    one = values.get(key)
+    return getattr(one, "value", one)
+
+
+def overridden(config: pytest.Config, key: str) -> str | None:
+    """The value that pytest's `-o key=value` gives an ini key; of several the last."""
+    for text in reversed(config.getoption("override_ini", None) or ()):
+        name, _, value = text.partition("=")
+        if name == key:
+            return str(value)
+    return None

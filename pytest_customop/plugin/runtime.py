@@ -84,7 +84,7 @@ class Runtime:
                 config.hook.pytest_deselected(items=others)
             return
         if not _is_worker(config):
-            raise pytest.UsageError(f"customop: {wrong[0]}")
+            raise pytest.UsageError(wrong[0])
         # A usage error inside a worker would read as an internal one: the controller prints it.
         items.clear()
 
@@ -178,7 +178,7 @@ class Runtime:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         session = self._session
         for wrong in sorted(session.worker_errors):
-            terminalreporter.write_line(f"ERROR: customop: {wrong}", red=True)
+            terminalreporter.write_line(f"ERROR: {wrong}", red=True)
         notes = session.notes.lines(session.settings.max_samples)
         if session.records or notes:
             from ..report.terminal import summary_lines
@@ -208,14 +208,14 @@ def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def _keep_shard(session: Session, items: list[pytest.Item]) -> list[pytest.Item]:
     """Leave the items of the session's shard in the list, and return the others."""
-    shard, durations = session.settings.shard, session.settings.durations
+    shard = session.settings.shard
     if shard is None:
         return []
     from ..plan.shards import split
     from .collection import case_of
 
     items[:], others, session.notes.shard = split(
-        items, case_of, lambda item: item.nodeid, shard, durations
+        items, case_of, lambda item: item.nodeid, shard, session.settings.seconds
     )
     return others
 

@@ -25,7 +25,7 @@ from ..global_state.preserve import in_own_context, preserved_state
 from ..plan.items import PlannedItem, place_of
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
-from ..settings import Settings, read_amount
+from ..settings import Settings, Variants, read_variants, validate_backend
 from .devices import why_absent
 from .finding_records import finding_record
 from .repro import CALL, Script, reproduced_by
@@ -170,7 +170,7 @@ def _run(
             message = f"{found.code}, as on sample {sample} itself, where it is reported"
             raise skip("as-sample", message, unjudged=False) from None
         lines = check.repro if found.repro is None else found.repro
-        return _failed(passed, found, reproduced_by(found, lines, found.case or case))
+        return _failed(passed, found, reproduced_by(found, lines, found.case or case), check)
     return passed
 
 
@@ -189,12 +189,15 @@ def _fails_alike(code: str, check: Check, case: Case) -> bool:
 
 
 def _failed(
-    passed: CheckResult, finding: Finding, reproduce: Callable[[str], Script] | None
+    passed: CheckResult,
+    finding: Finding,
+    reproduce: Callable[[str], Script] | None,
+    check: Check | None = None,
 ) -> CheckResult:
     return replace(
         passed,
         outcome="failed",
-        found=finding_record(passed.check, finding),
+        found=finding_record(passed.check, finding, check),
         message=finding.message,
         evidence=finding.evidence,
         reproduce=reproduce,
@@ -232,10 +235,9 @@ def check_op(
     gradcheck: GradOptions | str | None = None,
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
-    variants: bool | str | Sequence[str] | Callable[[Any], str | None] | None = None,
+    variants: bool | str | int | Callable[[Any], str | None] | Sequence[Any] | None = None,
     backend: str = "inductor",
     seed: int = 0,
-    amount: str | int = "quick",
     max_samples: int | None = None,
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
@@ -243,10 +245,13 @@ def check_op(
 
     Args:
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
-            gradcheck, reference, errors, variants: as in `customop_cases`.
-        backend: the `torch.compile` backend.
+            gradcheck, reference, errors: as in `customop_cases`.
+        variants: the variants of the samples that are tried too. As in `--customop-variants`, words
+            that are amounts (`"off"`, `"quick"`, `"full"`, a number a sample) or kinds (`"shape"`,
+            ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. A function `(variant)
+            -> reason or None`, alone or among the words, leaves out what the op does not support.
+        backend: the name of a `torch.compile` backend.
         seed: of every drawn value.
-        amount: of variants of the samples, as in `--customop-variants`.
         max_samples: how many of the samples to take at most, drawn by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
@@ -257,6 +262,11 @@ def check_op(
         MarkError: for arguments that cannot be meant.
         HookError: for what a hook of the plugins does wrong.
     """
+    try:
+        wanted, unsupported = _read_variants(variants)
+        settings = _read_settings(backend, seed, max_samples)._replace(variants=wanted)
+    except ValueError as error:
+        raise MarkError(f"check_op: {error}") from None
     declaration = declare_call(
         {
             "op": op,
@@ -272,19 +282,46 @@ def check_op(
             "gradcheck": gradcheck,
             "reference": reference,
             "errors": errors,
-            "variants": variants,
+            "variants": unsupported,
         },
         "check_op",
     )
-    if max_samples is not None and max_samples < 1:
-        raise MarkError(f"check_op: max_samples is {max_samples!r}: give a number of 1 or more")
-    hook = standalone_hook(plugins)
+    results = run_declaration(declaration, settings, standalone_hook(plugins))
+    return _shorten_repeated_errors(results)
+
+
+def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
+    """The settings of a call; raises `ValueError` for a value that is not allowed."""
+    if not isinstance(backend, str):
+        raise ValueError(f"backend is {backend!r}: give the name of a torch.compile backend")
+    validate_backend(backend)
+    if type(seed) is not int:
+        raise ValueError(f"seed is {seed!r}: give a whole number")
+    if max_samples is not None and (type(max_samples) is not int or max_samples < 1):
+        raise ValueError(f"max_samples is {max_samples!r}: give a whole number of 1 or more")
+    return Settings(backend=backend, seed=seed, max_samples=max_samples)
+
+
+def _read_variants(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
+    """Amount and kinds of the variants of a call, and what says which ones the op does not support."""
+    if given is None or isinstance(given, bool):
+        return Variants("off" if given is False else "quick"), None
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    functions = [one for one in listed if callable(one)]
+    words = [
+        word.strip() if isinstance(word, str) else word
+        for one in listed
+        if not callable(one)
+        for word in (one.split(",") if isinstance(one, str) else [one])
+    ]
+    if not listed or len(functions) > 1:
+        raise ValueError(
+            f"variants is {given!r}: give amounts and kinds, and at most one function of a variant"
+        )
     try:
-        wanted = read_amount(amount)
+        return read_variants(words), next(iter(functions), None)
     except ValueError as error:
-        raise MarkError(f"check_op: amount is {amount!r}: {error}") from None
-    settings = Settings(backend=backend, seed=seed, max_samples=max_samples, variants=wanted)
-    return _shorten_repeated_errors(run_declaration(declaration, settings, hook))
+        raise ValueError(f"variants: {error}") from None
 
 
 def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> list[CheckResult]:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import functools
 from graphlib import TopologicalSorter
 
-from ..checks import catalogue, fix_for, report_order
+from ..checks import Check, catalogue, fix_for, report_order
 from ..findings import Finding
 from .record import FindingRecord
 
 
-def finding_record(check: str, finding: Finding) -> FindingRecord:
+def finding_record(name: str, finding: Finding, check: Check | None = None) -> FindingRecord:
     """The record of a finding.
 
-    The codes of an author's own checks follow from nothing and come after those of the catalogue.
+    The codes of an author's own checks come after those of the catalogue.
 
     Args:
-        check: the name of the check that reports it.
+        name: of the check that reports it, or `body`.
+        check: the one that explains the finding, where the catalogue does not.
 
     Raises:
-        ValueError: for a code that is not in the catalogue and brings no fix of its own.
+        ValueError: for a code that nothing explains and that brings no fix of its own.
     """
-    explanation = catalogue().get(finding.code)
+    own = check.findings if check is not None else {}
+    explanation = catalogue().get(finding.code) or own.get(finding.code)
     follows = explanation.follows if explanation else ()
     order = _causes_first()
-    rank = (order.get(finding.code, len(order)), *report_order(check, finding.code))
-    return FindingRecord(finding.code, fix_for(finding), follows, rank)
+    rank = (order.get(finding.code, len(order)), *report_order(name, finding.code))
+    return FindingRecord(finding.code, fix_for(finding, check), follows, rank)
 
 
 @functools.cache

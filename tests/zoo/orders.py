@@ -37,7 +37,7 @@ from pytest_customop.checks.compile import graph_cache
 from pytest_customop.declare.mark import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import registry_from, run_check, select_checks, standalone_hook
-from pytest_customop.settings import AMOUNTS, Settings, read_amount
+from pytest_customop.settings import AMOUNTS, Settings, Variants
 
 from .registry import Specimen, specimens
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [specimens()[name] for name in sorted(names)]
     settings = Settings(
         backend=asked.backend,
-        variants=read_amount(asked.amount),
+        variants=Variants(asked.amount),
         checks=tuple(asked.checks.split(",")) if asked.checks else None,
     )
     items, left_out = planned(chosen, settings)
@@ -253,7 +253,7 @@ def _warm_up(backend: str) -> None:
         return x * 2
 
     warm.register_fake(lambda x: torch.empty_like(x))
-    check_op(warm, [(tensor(3, 2),)], backend=backend, amount="off")
+    check_op(warm, [(tensor(3, 2),)], backend=backend, variants=False)
     graph_cache.discard_all()
     gc.collect()
     gc.freeze()  # or every child would look through all of torch

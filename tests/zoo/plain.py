@@ -27,10 +27,10 @@ from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import TensorSpec
 from pytest_customop.declare.ops import Op
 from pytest_customop.global_state.preserve import preserved_state
+from pytest_customop.settings import AMOUNTS
 
 from .registry import Specimen, specimens
 
-AMOUNTS = ("off", "quick", "full")
 KEPT = ("gradcheck", "reference", "tolerances")  # options that are not about examples
 
 
@@ -102,7 +102,7 @@ def _measured(
         start = _spent()
         with preserved_state():
             results = check_op(
-                one.op(), samples, backend=backend or one.backend, amount=amount, **options
+                one.op(), samples, backend=backend or one.backend, variants=amount, **options
             )
         yield amount, _spent() - start, _found(results)
 

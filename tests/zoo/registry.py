@@ -114,7 +114,7 @@ class Specimen:
             checks: names of checks; None for those that run by default.
         """
         options = {**self.options, "checks": checks} if checks else dict(self.options)
-        return check_op(self.op(), self.samples, backend=self.backend, amount=amount, **options)
+        return check_op(self.op(), self.samples, backend=self.backend, variants=amount, **options)
 
     def findings(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected on the torch that runs."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...settings import Settings
+from ..read_options import rerun_flags
 from .state import PLANNED, SESSION
 
 if TYPE_CHECKING:
@@ -48,11 +50,11 @@ def rerun_command(item: pytest.Item) -> str:
     It is quoted for a POSIX shell.
     """
     settings = item.config.stash[SESSION].settings
-    words = ["pytest", id_from_start(item.config, item.nodeid), *settings.flags()]
+    words = ["pytest", id_from_start(item.config, item.nodeid), *rerun_flags(settings)]
     planned = item.stash.get(PLANNED, None)
     if settings.checks and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
-    if settings.variants != "quick" and planned is not None and planned.is_variant:
+    if settings.variants != Settings().variants and planned is not None and planned.is_variant:
         words.append(f"--customop-variants={settings.variants}")
     return shlex.join(words)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...plan.omissions import Notes
-from ...settings import NUMBER, read_settings, validate
+from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
+from .xdist import NUMBER
 
 if TYPE_CHECKING:
     from ...checks import Registry
@@ -59,23 +60,17 @@ class Session:
         self._ini_validated = False
 
     def validate_command_line(self) -> None:
-        """Raise `pytest.UsageError` for what was given there and is not allowed."""
-        self._validate(self._on_command_line, pytest.UsageError)
+        """Raise `pytest.UsageError` for a value that is not allowed there."""
+        try:
+            validate_settings(self.config, self.settings, on_command_line=True)
+        except ValueError as wrong:
+            raise pytest.UsageError(str(wrong)) from None
 
     def validate_ini(self) -> None:
         """Raise `ValueError` for values of the ini file; called at the first marked test."""
         if not self._ini_validated:
-            self._validate(lambda name: not self._on_command_line(name), ValueError)
+            validate_settings(self.config, self.settings, on_command_line=False)
             self._ini_validated = True
-
-    def _on_command_line(self, name: str) -> bool:
-        return bool(self.config.getoption(f"customop_{name}"))
-
-    def _validate(self, given: Callable[[str], bool], error: type[Exception]) -> None:
-        try:
-            validate(self.settings, given)
-        except ValueError as wrong:
-            raise error(f"customop: {wrong}") from None
 
     def why_absent(self, device: str) -> str | None:
         """Why a device is not here, or None; asked once a device."""
@@ -117,7 +112,8 @@ class Session:
             if wrong is None:
                 self.unknown_checks[name] = ""
             else:
-                self.unknown_checks.setdefault(name, wrong)
+                where = where_given(self.config, "checks")
+                self.unknown_checks.setdefault(name, f"{where}: {wrong}")
 
     def wrong_checks(self) -> list[str]:
         """What is wrong with the session's check names, after the collection."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...settings import DURATIONS, NUMBER
+from ..read_options import SENT, sent_to_workers
 
 if TYPE_CHECKING:
     import pytest
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from .state import Session
 
 _KEY = "customop"
+NUMBER = "customop_number"  # a worker's, from 0, in its `workerinput`
 
 
 def to_worker(node: Any, session: Session) -> None:
     """Give a worker that is about to start its number, and what it could not read itself."""
     node.workerinput[NUMBER] = session.workers
     session.workers += 1
-    node.workerinput[DURATIONS] = dict(session.settings.durations)
+    node.workerinput[SENT] = sent_to_workers(session.settings)
 
 
 def to_controller(session: Session) -> None:

@@ -1,0 +1,232 @@
+"""Read the command line and the ini file into `Settings`, and say in errors where a value was given."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ..settings import Settings
+from .options import OPTIONS, Option, ini_value, overridden
+
+# Where an xdist worker finds the values that its controller sends, by field of `Settings`.
+SENT = "customop_settings"
+_TRUTH = {
+    **dict.fromkeys(("1", "y", "yes", "t", "true", "on"), True),
+    **dict.fromkeys(("0", "n", "no", "f", "false", "off"), False),
+}
+
+
+class _Given(NamedTuple):
+    """An option that was given.
+
+    Args:
+        value: as the command line or the file has it.
+        on_command_line: False for a value of an ini key.
+        place: the option, or the ini file and the key.
+    """
+
+    value: Any
+    on_command_line: bool
+    place: str
+
+    def where(self, value: Any = None) -> str:
+        """The place and what was given there, to begin an error message with.
+
+        Args:
+            value: the wrong one of several values; None for all of them.
+        """
+        text = ", ".join(_lines(self.value if value is None else value))
+        equals = "=" if self.place.startswith("-") else " = "
+        return f"{self.place}{equals}{text}"
+
+    @contextlib.contextmanager
+    def named(self, value: Any = None) -> Iterator[None]:
+        """Let a `ValueError` begin with the place and the value; as in `where`."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{self.where(value)}: {error}") from None
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The settings of a session.
+
+    Raises:
+        pytest.UsageError: for a value that is not allowed, as far as that shows without torch.
+    """
+    worker = hasattr(config, "workerinput")
+    found = dict(getattr(config, "workerinput", {}).get(SENT, {}))
+    for option in OPTIONS:
+        given = _given(config, option)
+        if given is None or (worker and option.in_worker in ("sent", "unused")):
+            continue
+        parse = None if worker and option.in_worker == "unchecked" else option.parse
+        try:
+            value = _READERS[option.kind](given, parse or _as_it_is, config.invocation_params.dir)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        if value is not None:
+            found[option.setting] = value
+    return Settings(**found)
+
+
+def validate_settings(config: pytest.Config, settings: Settings, on_command_line: bool) -> None:
+    """Raise `ValueError` for a value that torch does not know. Imports torch if there is one to validate.
+
+    Args:
+        on_command_line: whether the values of the command line or those of the ini file are validated.
+    """
+    for option in OPTIONS:
+        given = _given(config, option) if option.validate is not None else None
+        value = getattr(settings, option.setting)
+        if given is None or given.on_command_line != on_command_line or not value:
+            continue
+        with given.named():
+            assert option.validate is not None
+            option.validate(value)
+
+
+def where_given(config: pytest.Config, name: str) -> str:
+    """The place and the value of an option, to begin an error message with: `--customop-seed=x`.
+
+    For a value of an ini file this names the file and the key.
+    """
+    option = next(one for one in OPTIONS if one.name == name)
+    given = _given(config, option)
+    return option.flag if given is None else given.where()
+
+
+def header(settings: Settings) -> str:
+    """The line of the report header."""
+    shown = {}
+    for option in OPTIONS:
+        value = getattr(settings, option.setting)
+        if option.header is not None and (option.header or value is not None):
+            shown[option.name] = option.header if value is None else value_text(value)
+    return "customop: " + " ".join(f"{name}={text}" for name, text in shown.items())
+
+
+def rerun_flags(settings: Settings) -> list[str]:
+    """The options that a command needs to run an item again as these settings do."""
+    default = Settings()
+    flags = []
+    for option in OPTIONS:
+        value = getattr(settings, option.setting)
+        if option.rerun and value != getattr(default, option.setting):
+            text = "" if option.kind == "flag" else f"={value_text(value)}"
+            flags.append(option.flag + text)
+    return flags
+
+
+def value_text(value: Any) -> str:
+    """A value of a setting as the command line has it."""
+    if type(value) is tuple:
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def sent_to_workers(settings: Settings) -> dict[str, Any]:
+    """What a controller sends its workers under `SENT`."""
+    return {
+        option.setting: getattr(settings, option.setting)
+        for option in OPTIONS
+        if option.in_worker == "sent"
+    }
+
+
+def _given(config: pytest.Config, option: Option) -> _Given | None:
+    """What was given, on the command line or else in the ini file."""
+    value = config.getoption(option.key)
+    if value is not None:
+        return _Given(value, True, option.flag)
+    value = ini_value(config, option.key)
+    if value is None:
+        return None
+    if overridden(config, option.key) is not None:
+        return _Given(value, False, f"-o {option.key}")
+    return _Given(value, False, f"{_ini_file(config)}: {option.key}")
+
+
+def _ini_file(config: pytest.Config) -> str:
+    """The ini file, as seen from where pytest was started."""
+    if config.inipath is None:
+        return "ini file"
+    with contextlib.suppress(ValueError):  # on another drive
+        return Path(os.path.relpath(config.inipath, config.invocation_params.dir)).as_posix()
+    return str(config.inipath)
+
+
+# Readers, one a kind of option: from what was given to the value of the setting; None for nothing.
+# Each raises `ValueError` with the place and the value.
+
+_Parse = Callable[[Any], Any]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _read_flag(given: _Given, parse: _Parse, folder: Path) -> bool:
+    del parse, folder
+    with given.named():
+        word = str(given.value).strip().lower()
+        if word not in _TRUTH:
+            raise ValueError("give true or false")
+        return _TRUTH[word]
+
+
+def _read_text(given: _Given, parse: _Parse, folder: Path) -> Any:
+    del folder
+    with given.named():
+        text = _one_text(given)
+        return parse(text) if text else None
+
+
+def _read_words(given: _Given, parse: _Parse, folder: Path) -> Any:
+    del folder
+    words = (word.strip() for line in _lines(given.value) for word in line.split(","))
+    unique = tuple(dict.fromkeys(word for word in words if word))
+    with given.named():
+        return parse(unique) if unique else None
+
+
+def _read_path(given: _Given, parse: _Parse, folder: Path) -> Any:
+    with given.named():
+        text = _one_text(given)
+        return parse(folder / text) if text else None
+
+
+def _read_paths(given: _Given, parse: _Parse, folder: Path) -> tuple[Any, ...]:
+    found = []
+    for text in _lines(given.value):
+        if not text and not given.on_command_line:
+            continue  # an empty line
+        with given.named(text):
+            found.append(parse(folder / text))
+    return tuple(found)
+
+
+_READERS: Mapping[str, Callable[[_Given, _Parse, Path], Any]] = {
+    "flag": _read_flag,
+    "text": _read_text,
+    "words": _read_words,
+    "path": _read_path,
+    "paths": _read_paths,
+}
+
+
+def _one_text(given: _Given) -> str:
+    if isinstance(given.value, list):
+        raise ValueError("give one value, not a list")
+    return str(given.value).strip()
+
+
+def _lines(value: Any) -> list[str]:
+    """What a list has, or the lines of a text."""
+    texts = value if isinstance(value, list) else str(value).strip().split("\n")
+    return [str(text).strip() for text in texts]
