@@ -59,10 +59,8 @@ def _family(family: Family) -> Iterator[str]:
     yield family.summary
     if family.introduction:
         yield family.introduction
-    own = {code for check in family.checks for code in check.findings}
-    shared = [code for code in family.findings if code not in own]
-    if shared:
-        yield f"Findings that several checks report: {_listed(shared)}."
+    if family.shared:
+        yield f"Findings that several checks report: {_listed(family.shared)}."
     for check in family.checks:
         yield f"### `{check.name}`"
         yield f"{_sentence(check.summary)}{'' if check.default else ' Opt-in.'}"

@@ -59,6 +59,7 @@ def test_a_check_is_explained_too(suite: Suite) -> None:
     (check,) = (check for check in builtin_checks() if check.name == "fake.forward")
     assert text.startswith(f"fake.forward {check.summary}")
     assert "fake-stride-mismatch" in text
+    assert " Cannot see: " in text
     assert max(map(len, result.outlines)) <= 100
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 import torch
 from kit import Suite, summary_of
@@ -145,7 +147,7 @@ def test_a_finding_under_a_cap_is_rerun_without_it(suite: Suite) -> None:
     result.assert_outcomes(failed=2)
     commands = [one["repro"] for one in suite.results()]
     assert not any("max-samples" in one for one in commands)
-    again = suite.run(commands[0].split('"')[1], checks="own.fails")
+    again = suite.run(shlex.split(commands[0])[1], checks="own.fails")
     again.assert_outcomes(failed=1)
 
 

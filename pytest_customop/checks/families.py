@@ -37,6 +37,12 @@ class Family:
     checks: tuple[Check, ...]
     findings: Mapping[str, Explanation]
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The codes that several checks of the family report."""
+        explained = {code for check in self.checks for code in check.findings}
+        return tuple(code for code in self.findings if code not in explained)
+
 
 def find_families(name: str) -> tuple[Family, ...]:
     """The families in the folders of a package, in the order of their names.

@@ -48,8 +48,8 @@ def _explanation_of(name: str, checks: Registry) -> str:
     by_name = {check.name: check for check in checks}
     if name in by_name:
         check = by_name[name]
-        of_family = {family.name: family.findings for family in families()}
-        return check_as_text(check, sorted(check.findings or of_family.get(check.family, {})))
+        shared = [code for one in families() if one.name == check.family for code in one.shared]
+        return check_as_text(check, sorted({*check.findings, *shared}))
     names = [*explained, *by_name]
     wrong = (
         f"unknown finding or check {name!r}{did_you_mean(name, names)}" if name else "it is empty"

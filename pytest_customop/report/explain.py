@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from ..checks import Check, catalogue
+from ..checks.check import COSTS
 from ..findings import Explanation
 
 _WIDTH = 96
@@ -40,6 +41,11 @@ def check_as_text(check: Check, codes: Sequence[str]) -> str:
         codes: of the findings that are explained for it.
     """
     parts = [check.name + ("" if check.default else " (opt-in)"), _folded(check.summary)]
+    for title, text in (("Catches", check.catches), ("Cannot see", check.cannot_see)):
+        if text:
+            parts.append(_folded(f"{title}: {text}"))
+    if check.cost:
+        parts.append(f"Cost: {COSTS[check.cost]}.")
     if codes:
         parts.append(_folded(f"Findings: {', '.join(codes)}."))
     return "\n\n".join(parts)
