@@ -20,9 +20,9 @@ from pathlib import Path
 LAYERS = (
     "core",
     "compat",
-    "settings",
     "findings",
     "declare",
+    "settings",
     "cases",
     "global_state",
     "checks",
@@ -39,7 +39,6 @@ MOST_AT_THE_TOP = 10
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("plugin.child.__init__", "plugin.child.controller"): "the two share what an isolated item is",
     ("report.json_file", "__init__"): "the report holds the version of the package",
-    ("settings", "plan.shards"): "settings hold a shard, which stands with the plan",
 }
 
 Graph = Mapping[str, Set[str]]

@@ -69,11 +69,24 @@ def test_it_is_one_under_xdist_too(suite: Suite, option: str) -> None:
 
 def test_a_time_needs_somebody_to_keep_it(suite: Suite) -> None:
     suite.test(TEST)
-    given = ("-p", "no:timeout", "--customop-timeout=3")
     told = (
-        "--customop-timeout: add --customop-isolate, which runs the items in a child process; or "
+        "add --customop-isolate, which runs the items in a child process; or install pytest-timeout"
     )
-    assert_usage_error(suite.run(*given, checks=None), told + "install pytest-timeout")
+    result = suite.run("-p", "no:timeout", "--customop-timeout=3", checks=None)
+    assert_usage_error(result, f"ERROR: --customop-timeout=3: {told}")
+    suite.write("pytest.ini", "[pytest]\ncustomop_timeout = 3\n")
+    result = suite.run("-p", "no:timeout", checks=None)
+    assert_usage_error(result, f"ERROR: pytest.ini: customop_timeout = 3: {told}")
+
+
+def test_an_isolated_session_has_no_debugger(suite: Suite) -> None:
+    suite.test(TEST)
+    told = "--pdb needs the process that runs the tests"
+    result = suite.run("--customop-isolate", "--pdb", checks=None)
+    assert_usage_error(result, f"ERROR: --customop-isolate: {told}")
+    suite.write("pytest.ini", "[pytest]\ncustomop_isolate = true\n")
+    result = suite.run("--pdb", checks=None)
+    assert_usage_error(result, f"ERROR: pytest.ini: customop_isolate = true: {told}")
 
 
 def test_a_check_that_nobody_brings(suite: Suite) -> None:
@@ -555,7 +568,7 @@ def test_variants_of_check_op_are_read_as_the_option_is() -> None:
     assert len(cases(1)) == 2
 
 
-def test_a_function_beside_the_words_leaves_variants_out() -> None:
+def test_a_function_among_the_words_leaves_variants_out() -> None:
     seen: list[Any] = []  # `append` returns None: the op supports the variant
     assert cases(("full", "shape", seen.append)) == cases(("full", "shape"))
     assert {one.kind for one in seen} == {"shape"}

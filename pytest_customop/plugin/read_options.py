@@ -40,6 +40,8 @@ class _Given(NamedTuple):
         Args:
             value: the wrong one of several values; None for all of them.
         """
+        if self.on_command_line and self.value is True:
+            return self.place  # a flag
         text = ", ".join(_lines(self.value if value is None else value))
         equals = "=" if self.place.startswith("-") else " = "
         return f"{self.place}{equals}{text}"
@@ -82,13 +84,13 @@ def validate_settings(config: pytest.Config, settings: Settings, on_command_line
         on_command_line: whether the values of the command line or those of the ini file are validated.
     """
     for option in OPTIONS:
-        given = _given(config, option) if option.validate is not None else None
-        value = getattr(settings, option.setting)
-        if given is None or given.on_command_line != on_command_line or not value:
+        if option.validate is None:
             continue
-        with given.named():
-            assert option.validate is not None
-            option.validate(value)
+        given = _given(config, option)
+        value = getattr(settings, option.setting)
+        if value and given is not None and given.on_command_line == on_command_line:
+            with given.named():
+                option.validate(value)
 
 
 def where_given(config: pytest.Config, name: str) -> str:
@@ -228,5 +230,7 @@ def _one_text(given: _Given) -> str:
 
 def _lines(value: Any) -> list[str]:
     """What a list has, or the lines of a text."""
+    if isinstance(value, bool):
+        return [str(value).lower()]
     texts = value if isinstance(value, list) else str(value).strip().split("\n")
     return [str(text).strip() for text in texts]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..read_options import where_given
 from ..session.state import PLANNED
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ def isolate(config: pytest.Config, session: Session) -> None:
     if is_child(config):
         return
     if os.name != "posix":
-        raise pytest.UsageError("--customop-isolate: needs Linux or macOS")
+        raise pytest.UsageError(f"{where_given(config, 'isolate')}: needs Linux or macOS")
     if config.getoption("usepdb", False):
-        raise pytest.UsageError("--customop-isolate: --pdb needs the process that runs the tests")
+        raise pytest.UsageError(
+            f"{where_given(config, 'isolate')}: --pdb needs the process that runs the tests"
+        )
     from .controller import Isolation
 
     config.pluginmanager.register(Isolation(config, session), "customop-isolation")

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from ...core.tracebacks import is_of_author
+from ..read_options import where_given
 from ..session.state import Session
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def validate_timer(config: pytest.Config, session: Session) -> None:
     """Raise `pytest.UsageError` if a time is given and nothing here can keep it."""
     if _is_used(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
         raise pytest.UsageError(
-            "--customop-timeout: add --customop-isolate, which runs the items in a child process; "
-            "or install pytest-timeout, which ends them in this one"
+            f"{where_given(config, 'timeout')}: add --customop-isolate, which runs the items in a child "
+            "process; or install pytest-timeout, which ends them in this one"
         )
 
 
