@@ -13,7 +13,7 @@ from torch.testing._internal import custom_op_db as db
 from pytest_customop import Sample, customop_cases, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.settings import Settings
 from reference_ops import sin

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pytest_customop import ErrorSample, check_op, tensor
 from pytest_customop.checks import builtin_checks
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import PlannedItem, plan
 from pytest_customop.settings import Settings
 

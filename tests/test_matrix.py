@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pytest_customop import Check, Sample, tensor
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.declare.mistakes import MarkError
 from pytest_customop.plan.matrix import PlannedItem, plan
 from pytest_customop.settings import Settings

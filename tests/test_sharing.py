@@ -11,7 +11,7 @@ from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import graph_cache
 from pytest_customop.checks.compile.compilation import Compilation
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings

@@ -14,7 +14,7 @@ from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import static
 from pytest_customop.checks.compile.disk_cache import tag_of
 from pytest_customop.checks.compile.harness import OpHarness
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings, Variants

@@ -1,4 +1,7 @@
-"""Which functions and classes carry the mark; loaded in every session, so it imports next to nothing."""
+"""The name of the mark, and which functions and classes carry it.
+
+Every pytest session loads this module, so that it imports next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import Any
 import pytest
 
 NAME = "customop_cases"
-# Fixtures that the plugin parametrizes.
-CELL = "_customop_cell"
-DEVICE = "customop_device"
-DTYPE = "customop_dtype"
+# Keywords of the mark that the decorator adds where it is called wrongly: its positional arguments,
+# and that it was not called at all.
+POSITIONAL = "_positional"
+NOT_CALLED = "_not_called"
 
 
 def marks_of(obj: object) -> list[pytest.Mark]:
@@ -31,8 +34,11 @@ def marks_of(obj: object) -> list[pytest.Mark]:
     return found
 
 
-def concerns(collector: Any, obj: object) -> bool:
-    """Whether the mark is on an object that pytest collects, on something in it, or on its module."""
+def carries_mark(collector: Any, obj: object) -> bool:
+    """Whether the mark is on an object that pytest collects, on something in it, or on its module.
+
+    Also true for the mark itself, which stands in the place of a function that it was not called for.
+    """
     if any(mark.name == NAME for mark in collector.own_markers):
         return True
     if marks_of(obj) or (isinstance(obj, pytest.MarkDecorator) and obj.name == NAME):

@@ -20,9 +20,9 @@ from ..cases.tensors import is_differentiable, leaves
 from ..core import rng
 from ..core.tracebacks import raised_at
 from ..core.wording import dtype_name
+from ..declare.declaration import Declaration
 from ..declare.inputs import Sample, TensorSpec
 from ..declare.layouts import layout_named
-from ..declare.mark import Declaration
 from ..declare.mistakes import MarkError
 from ..declare.ops import OpError
 from ..declare.samples import read_samples, shortened

@@ -8,8 +8,8 @@ from ..cases.arguments import Placement
 from ..cases.case import Case, seed_of
 from ..checks import BODY, Check
 from ..core.wording import dtype_name
+from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
-from ..declare.mark import Declaration
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, skip_reason, validate_drawable

@@ -14,7 +14,7 @@ import torch
 from ..cases.case import Case
 from ..checks import Check, selects_body
 from ..core.wording import dtype_name
-from ..declare.mark import Declaration
+from ..declare.declaration import Declaration
 from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, error_cells
 from .items import CaseCell, Key, PlannedItem, joined, placed

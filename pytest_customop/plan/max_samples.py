@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ..cases.case import seed_of
+from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
-from ..declare.mark import Declaration
 from ..settings import Settings
 from .cells import Cell
 from .omissions import OmittedSamples, OnOmitted

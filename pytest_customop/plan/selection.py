@@ -7,7 +7,7 @@ from typing import Any
 
 from ..checks import BODY, Check, Registry
 from ..core.hooks import HookError, call_hook, implemented_at
-from ..declare.mark import Declaration
+from ..declare.declaration import Declaration
 from ..settings import Settings
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..checks import Check
-from ..declare.mark import Declaration
+from ..declare.declaration import Declaration
 from ..declare.variant import APART, Variant
 from ..settings import Settings
 from .cells import reason_by, skip_reason

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .. import hookspecs
-from ..declare.marked import CELL, DEVICE, DTYPE, NAME, concerns
+from ..declare.marked import NAME, carries_mark
 from . import fixtures
+from .fixture_names import CELL, DEVICE, DTYPE
 from .options import BY_DEFAULT, add_options, any_given
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Item | pytest.Collector] | None:
-    if not concerns(collector, obj):
+    if not carries_mark(collector, obj):
         return None
     from .collection import items_of
     from .parametrize import mistakes_told

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..declare.mark import NOT_CALLED, Declaration, declare
-from ..declare.marked import CELL, DEVICE, DTYPE, NAME, marks_of
+from ..declare.declaration import NOT_CALLED_MESSAGE, Declaration, declare
+from ..declare.marked import NAME, POSITIONAL, marks_of
 from ..declare.mistakes import MarkError
 from ..settings import Settings
+from .fixture_names import CELL, DEVICE, DTYPE
 from .gc_pause import gc_paused
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
 
 def _validate_called(name: str, mark: pytest.MarkDecorator) -> None:
     """Reject `@customop_cases` without a call, which leaves the mark in the place of the function."""
-    (function, *others) = mark.kwargs.get("_positional", ()) or (None,)
+    (function, *others) = mark.kwargs.get(POSITIONAL, ()) or (None,)
     if not others and getattr(function, "__name__", None) == name:
-        raise MarkError(f"customop_cases at {place_of(function)}: {NOT_CALLED}")
+        raise MarkError(f"customop_cases at {place_of(function)}: {NOT_CALLED_MESSAGE}")
 
 
 def _refuse_module_mark(collector: pytest.Collector) -> None:

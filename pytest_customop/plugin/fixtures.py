@@ -51,8 +51,8 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Runs every check of the session on them and raises one error that lists every finding.
     """
+    from ..declare.declaration import declare_call
     from ..declare.inputs import Sample
-    from ..declare.mark import declare_call
     from ..declare.mistakes import raised_at_call
     from ..run.devices import own_devices
     from ..run.engine import run_declaration

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..declare.marked import CELL, DEVICE, DTYPE
+from .fixture_names import CELL, DEVICE, DTYPE
 from .gc_pause import gc_paused
 from .runtime import session_of
 from .session.state import Session

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..declare.marked import CELL
+from .fixture_names import CELL
 from .session.carried import attach
 from .session.state import PLANNED, RESULTS, SESSION, Session
 

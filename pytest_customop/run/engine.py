@@ -17,8 +17,8 @@ from ..checks import Check, builtin_checks
 from ..core import rng
 from ..core.hooks import call_hook
 from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
+from ..declare.declaration import Declaration, declare_call
 from ..declare.inputs import ErrorSample, GradOptions
-from ..declare.mark import Declaration, declare_call
 from ..declare.mistakes import MarkError, raised_at_call
 from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import in_own_context, preserved_state

@@ -34,7 +34,7 @@ from pytest_customop import check_op, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check
 from pytest_customop.checks.compile import graph_cache
-from pytest_customop.declare.mark import declare_call
+from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import registry_from, run_check, select_checks, standalone_hook
 from pytest_customop.settings import AMOUNTS, Settings, Variants

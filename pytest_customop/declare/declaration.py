@@ -1,0 +1,170 @@
+"""Read a mark, or a call with the mark's keywords, into a validated `Declaration`.
+
+Every mistake becomes one `MarkError`: where the mark is, what is wrong, what is allowed. Imports torch
+when a mark is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from ..core.suggest import unknown
+from .inputs import ErrorSample, GradOptions, Sample, TensorSpec
+from .keywords import (
+    read_axes,
+    read_dtypes,
+    read_function,
+    read_gradcheck,
+    read_layouts,
+    read_names,
+    read_reference,
+    read_requires_grad,
+    read_tolerances,
+    read_variants,
+)
+from .marked import NOT_CALLED, POSITIONAL
+from .mistakes import MarkError
+from .samples import read_errors, read_id, read_samples
+from .variant import KINDS, Predicate
+
+if TYPE_CHECKING:
+    import pytest
+    import torch
+
+    from .ops import Op
+
+NOT_CALLED_MESSAGE = "it is used without a call: write @customop_cases(op, samples=[(...), ...])"
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A validated mark. The fields are those of `customop_cases`, lists made tuples.
+
+    Args:
+        where: file, line and name of what is marked; the name of the function that was called, where
+            there is no mark.
+        is_mark: whether this is a mark, and not a call of `check_op` or `customop_check`.
+    """
+
+    op: Op
+    samples: tuple[Sample, ...] | Callable[..., Iterable[Any]]
+    where: str
+    devices: tuple[str, ...] | None = None
+    dtypes: tuple[torch.dtype, ...] | None = None
+    requires_grad: tuple[bool, ...] | None = None
+    layouts: tuple[str, ...] = ("contiguous",)
+    axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    skip_if: Callable[[Any], str | None] | None = None
+    checks: tuple[str, ...] | None = None
+    tolerances: Mapping[torch.dtype, tuple[float, float]] | None = None
+    gradcheck: GradOptions | str = GradOptions()  # noqa: RUF009 -- frozen
+    reference: Callable[..., Any] | None = None
+    errors: tuple[ErrorSample, ...] = ()
+    variants: tuple[str, ...] | Predicate = KINDS
+    id: str | None = None
+    is_mark: bool = True
+
+    def mistake(self, message: str) -> MarkError:
+        """The error for a mistake in this mark or call, which says where it is."""
+        return MarkError(f"{_label(self.where, self.is_mark)}: {message}")
+
+
+KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in ("where", "is_mark"))
+
+
+def _label(where: str, is_mark: bool) -> str:
+    return f"customop_cases at {where}" if is_mark else where
+
+
+def declare(mark: pytest.Mark, where: str) -> Declaration:
+    """The declaration that a mark makes.
+
+    Args:
+        mark: from the wrapper or from `pytest.mark.customop_cases(...)`.
+        where: file and line, and the name of what is marked.
+
+    Raises:
+        MarkError: for a mark that cannot be meant.
+    """
+    try:
+        return _declare(_keywords(mark), where, True)
+    except MarkError as error:
+        raise MarkError(f"{_label(where, True)}: {error}") from error.__cause__
+
+
+def declare_call(given: Mapping[str, Any], where: str) -> Declaration:
+    """The declaration of a call with the mark's keywords.
+
+    Raises:
+        MarkError: for arguments that cannot be meant.
+    """
+    try:
+        return _declare(given, where, False)
+    except MarkError as error:
+        raise MarkError(f"{where}: {error}") from error.__cause__
+
+
+def _keywords(mark: pytest.Mark) -> dict[str, Any]:
+    given = dict(mark.kwargs)
+    if given.pop(NOT_CALLED, False):
+        raise MarkError(NOT_CALLED_MESSAGE)
+    positional = tuple(given.pop(POSITIONAL, ())) + tuple(mark.args)
+    if len(positional) > 2:
+        raise MarkError("takes op and samples by position, the rest by keyword")
+    for name in given:
+        if name not in KEYWORDS:
+            raise MarkError(unknown("keyword", name, KEYWORDS))
+    for name, value in zip(("op", "samples"), positional, strict=False):
+        if name in given:
+            raise MarkError(f"{name} is given twice")
+        given[name] = value
+    for name in ("op", "samples"):
+        if name not in given:
+            raise MarkError(f"{name} is missing: write customop_cases(op, samples=[(...), ...])")
+    return given
+
+
+def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration:
+    from .ops import OpError, resolve
+
+    try:
+        op = resolve(given["op"])
+        samples = _samples(given["samples"], op)
+        errors = read_errors(given.get("errors"), op, samples)
+    except OpError as error:
+        raise MarkError(str(error)) from error.__cause__
+    axes = read_axes(given.get("axes"), samples)
+    return Declaration(
+        op=op,
+        samples=samples,
+        where=where,
+        devices=read_names(given.get("devices"), "devices"),
+        dtypes=read_dtypes(given.get("dtypes")),
+        requires_grad=read_requires_grad(given.get("requires_grad")),
+        layouts=read_layouts(given.get("layouts", ("contiguous",))),
+        axes=axes,
+        skip_if=read_function(given.get("skip_if"), "skip_if", "a function of a cell"),
+        checks=read_names(given.get("checks"), "checks"),
+        tolerances=read_tolerances(given.get("tolerances")),
+        gradcheck=read_gradcheck(given.get("gradcheck")),
+        reference=read_reference(given.get("reference"), samples),
+        errors=errors,
+        variants=read_variants(given.get("variants")),
+        id=read_id(given.get("id")),
+        is_mark=is_mark,
+    )
+
+
+def _samples(given: Any, op: Op) -> tuple[Sample, ...] | Callable[..., Iterable[Any]]:
+    if callable(given):
+        return given  # type: ignore[no-any-return]
+    if isinstance(given, (str, bytes, Mapping, Sample, TensorSpec)) or not isinstance(
+        given, Iterable
+    ):
+        raise MarkError(
+            f"samples is {given!r}: give a list of tuples of the op's arguments, or a function "
+            "(device, dtype, requires_grad) that returns one"
+        )
+    return read_samples(given, op)
