@@ -55,7 +55,7 @@ def test_a_refused_recompile_names_its_guard() -> None:
         compiled = compat.compile_whole(_fresh(), compat.counting_backend("eager"), dynamic=False)
         compiled(torch.zeros(3))
         with (
-            compat.refusing_recompiles(),
+            compat.recompiles_raise(),
             pytest.raises(Exception, match="size mismatch") as caught,
         ):
             compiled(torch.zeros(4))
@@ -215,7 +215,7 @@ def test_graphs_on_disk_are_taken_by_their_tag_and_nothing_of_them_is_kept(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
 
     def compile_once(tag: str) -> int:
-        with compat.compile_session(), compat.storing_graphs(tag) as taken:
+        with compat.compile_session(), compat.graphs_on_disk(tag) as taken:
             function = _fresh(_double_sine)
             compiled = compat.compile_whole(function, compat.counting_backend("inductor"))
             assert torch.equal(compiled(torch.zeros(3)), torch.zeros(3))

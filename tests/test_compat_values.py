@@ -63,12 +63,12 @@ def test_python_kernels() -> None:
     assert compat.python_kernels(overload("none")) == []
 
 
-def test_refuses_alias() -> None:
+def test_is_alias_error() -> None:
     @torch.library.custom_op("t_compat_values::itself", mutates_args=())
     def itself(x: Tensor) -> Tensor:
         return x
 
     with pytest.raises(RuntimeError) as caught:
         itself(torch.ones(2))
-    assert compat.refuses_alias(caught.value)
-    assert not compat.refuses_alias(RuntimeError("shapes differ"))
+    assert compat.is_alias_error(caught.value)
+    assert not compat.is_alias_error(RuntimeError("shapes differ"))

@@ -102,7 +102,7 @@ def _told() -> tuple[str, Any]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many graphs each check has taken from disk."""
     counted: list[int] = []
-    real = compat.storing_graphs
+    real = compat.graphs_on_disk
 
     @contextmanager
     def storing(tag: str) -> Iterator[Callable[[], int]]:
@@ -112,7 +112,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             finally:
                 counted.append(count())
 
-    monkeypatch.setattr(compat, "storing_graphs", storing)
+    monkeypatch.setattr(compat, "graphs_on_disk", storing)
     return counted
 
 

@@ -1,7 +1,8 @@
-"""The only package that touches private torch API: one function a need.
+"""The only package that uses private API of torch and pytest: one function a need.
 
-Each function says which torch versions it was seen working on; the tests of `compat` have a test for
-each, which fails when torch moves what it stands on.
+The docstring of each module lists the private names that it uses: what each is, the versions in which it
+was seen, and the public way if there is one. The tests in `tests/test_compat_*.py` fail when torch moves a
+name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .compiler import (
     forget_compiled,
     keep_compiled,
     maybe_mark_dynamic,
-    refusing_recompiles,
+    recompiles_raise,
 )
 from .configuration import compiler_configuration
 from .fakes import (
@@ -32,9 +33,9 @@ from .fakes import (
 from .graph_caches import (
     GRAPHS_ARE_STORED,
     compiling_flag_set,
+    graphs_on_disk,
     has_custom_lowering,
     op_fingerprint,
-    storing_graphs,
 )
 from .ops import (
     defining_module,
@@ -42,13 +43,13 @@ from .ops import (
     has_autocast_rule,
     has_autograd_formula,
     has_vmap_rule,
+    is_alias_error,
     is_custom_op_def,
     kernel_in_python,
     overload_name,
     overload_of,
     packet_name,
     python_kernels,
-    refuses_alias,
     registered_names,
     schema_of,
 )
@@ -73,11 +74,13 @@ __all__ = [
     "fake_cause",
     "fake_mode",
     "forget_compiled",
+    "graphs_on_disk",
     "guards",
     "has_autocast_rule",
     "has_autograd_formula",
     "has_custom_lowering",
     "has_vmap_rule",
+    "is_alias_error",
     "is_constant_size",
     "is_custom_op_def",
     "is_data_dependent",
@@ -93,12 +96,10 @@ __all__ = [
     "overload_of",
     "packet_name",
     "python_kernels",
-    "refuses_alias",
-    "refusing_recompiles",
+    "recompiles_raise",
     "registered_names",
     "schema_of",
     "storage_id",
-    "storing_graphs",
     "substitute",
     "to_fake",
     "value_range",

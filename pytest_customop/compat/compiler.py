@@ -1,4 +1,20 @@
-"""torch.compile: its backends, what it keeps, and sessions that leave nothing behind."""
+"""Compile functions with torch.compile, and leave nothing of it behind.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise:
+
+- `torch._dynamo.backends.registry.lookup_backend`: the backend of a name. torch.compile takes names, but
+  has no way to count graphs.
+- `torch._dynamo.eval_frame.reset_code`: drops what was compiled of one code object. Public:
+  `torch.compiler.reset`, which drops everything.
+- `torch._dynamo.eval_frame.cached_backends`, `torch._dynamo.utils.counters`, `guard_failures` and
+  `graph_break_reasons`: what dynamo collects. Nothing public puts them back.
+- `torch._dynamo.pgo._CODE_STATE` and `_INIT_CODE_STATE`: the profile of sizes that were seen, in 2.13 and
+  2.15; 2.4 has none. Public: none for one function.
+- `torch._dynamo.maybe_mark_dynamic`: public is `mark_dynamic`, which raises where a size cannot vary.
+- `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config`: the options in
+  `_COMPILE_CONFIG`. Public: none for most of them.
+- `torch.__trace`: the logger of torch's trace of compilations (TORCH_TRACE). Nothing public names it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +27,13 @@ from typing import Any
 
 import torch
 
-from .traces import traces_forgotten
+from .patches import guards_unmeasured
+from .traces import traces_dropped
 from .version import TORCH
 
 
 def counting_backend(name: str) -> Any:
-    """A `torch.compile` backend that is the named one and counts graphs in `.graphs`. 2.4 to 2.15."""
+    """The `torch.compile` backend of this name, with the number of its graphs in `.graphs`."""
     from torch._dynamo.backends.registry import lookup_backend
 
     def compile_graph(graph: Any, inputs: Any) -> Any:
@@ -28,38 +45,38 @@ def counting_backend(name: str) -> Any:
 
 
 def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
-    """`torch.compile(fullgraph=True)`, forgotten at the end of `compile_session`. 2.4 to 2.15."""
+    """`torch.compile(fullgraph=True)`; `compile_session` drops the result when it ends."""
     _compiled.append(function.__code__)
     return torch.compile(function, fullgraph=True, backend=backend, **options)
 
 
-# On torch 2.4 what is kept counts against the limit of other functions; between, it was not tried.
+# In torch 2.4, graphs that stay count against the limit of other functions. Versions between the two were
+# not tried.
 GRAPHS_CAN_STAY = TORCH >= (2, 13)
 
 
 def keep_compiled(function: Any) -> None:
-    """Keep what `compile_whole` made of a function until `forget_compiled`. 2.4 to 2.15."""
+    """Keep the result of `compile_whole` for a function until `forget_compiled`."""
     _compiled.remove(function.__code__)
 
 
 def forget_compiled(function: Any) -> None:
-    """Drop what was compiled of a function. 2.4 to 2.15."""
+    """Drop what was compiled of a function."""
     torch._dynamo.eval_frame.reset_code(function.__code__)  # type: ignore[attr-defined]
 
 
-_compiled: list[Any] = []  # code objects: what is compiled hangs on them and keeps them alive
+_compiled: list[Any] = []  # code objects: they own what was compiled of them
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
-    """Let the compiler treat this size as one that varies, without insisting. 2.4 to 2.15."""
+    """Let the compiler treat this size as one that may vary; it is no error if it cannot."""
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
 
 
-# What checks need, whatever the session or its environment has set. Graph caches on disk and in
-# memory are keyed by the graph and not by fake kernels: with them, an op whose fake kernel was mended
-# or broken since the last run would get the old answer; `storing_graphs` has a key that knows. Aliased
-# outputs, which torch makes errors where the variable CI is set, are reported by the checks that look
-# for them.
+# What checks need, whatever the session or its environment has set.
+# - Graph caches on disk and in memory have keys that do not depend on fake kernels: with them, an op whose
+#   fake kernel has changed since the last run would get the old graph. `graphs_on_disk` adds to the key.
+# - Where the variable CI is set, torch raises for outputs that alias inputs. Checks report them.
 _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
         "assume_static_by_default": True,
@@ -83,7 +100,7 @@ _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
         "error_on_custom_op_aliasing": False,
     },
     "torch._inductor.config": {
-        # No processes that compile beside this one, which would stay: a case has a kernel or two.
+        # No worker processes, which would stay: a case has one or two kernels.
         "compile_threads": 1,
         "fx_graph_cache": False,
         "fx_graph_remote_cache": False,
@@ -94,13 +111,13 @@ _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def compile_session() -> Iterator[None]:
-    """The compiler's configuration for a check; afterwards its state is as before. 2.4 to 2.15.
+    """Configure the compiler for a check; afterwards its configuration and state are as before.
 
-    Put back: the configuration, what dynamo counts, its profile of sizes, its list of backends and
-    of guard failures. Code that was compiled before stays compiled.
+    The state is what dynamo counts, its profile of sizes, its lists of backends and of guard failures.
+    Code that was compiled before stays compiled.
     """
     with ExitStack() as stack:
-        stack.enter_context(traces_forgotten())
+        stack.enter_context(traces_dropped())
         stack.callback(_compiler_state())
         for module, wanted in _COMPILE_CONFIG.items():
             config = importlib.import_module(module)
@@ -108,30 +125,12 @@ def compile_session() -> Iterator[None]:
             stack.enter_context(config.patch(known))
         if hasattr(torch.compiler, "set_stance"):
             stack.enter_context(torch.compiler.set_stance("default"))
-        stack.enter_context(_guards_untimed())
+        stack.enter_context(guards_unmeasured())
         yield
-
-
-@contextmanager
-def _guards_untimed() -> Iterator[None]:
-    """Spare dynamo to time every new guard for its logs, with the processor's caches emptied for it.
-
-    2.4 does not; seen in 2.13 and 2.15, where it is a tenth of what a small graph takes.
-    """
-    module: Any = importlib.import_module("torch._dynamo.guards")
-    timed = getattr(module, "profile_guard_manager", None)
-    if timed is None:
-        yield
-        return
-    module.profile_guard_manager = lambda *given: 0.0
-    try:
-        yield
-    finally:
-        module.profile_guard_manager = timed
 
 
 def _compiler_state() -> Callable[[], None]:
-    """Take dynamo's global state; the function returned puts it back."""
+    """Record dynamo's global state; the function returned restores it."""
     utils, frames = torch._dynamo.utils, torch._dynamo.eval_frame
     counted = {name: collections.Counter(counter) for name, counter in utils.counters.items()}
     growing: list[Any] = [utils.guard_failures, frames.cached_backends]
@@ -157,10 +156,9 @@ def _compiler_state() -> Callable[[], None]:
     return restore
 
 
-# The logger of torch's trace of compilations (TORCH_TRACE). 2.4 to 2.15.
 TRACE_LOGGER = "torch.__trace"
 
 
-def refusing_recompiles() -> Any:
-    """A context in which compiling a function again raises and names the guard. 2.4 to 2.15."""
+def recompiles_raise() -> Any:
+    """A context in which compiling a function again raises an error that names the guard."""
     return torch._dynamo.config.patch(error_on_recompile=True)

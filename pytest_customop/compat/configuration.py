@@ -1,4 +1,14 @@
-"""The configuration of the compiler, taken and put back."""
+"""Record and restore the configuration of the compiler.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise:
+
+- `torch.fx.experimental._config`, and the modules in `_CONFIGURATIONS`: configurations of the compiler.
+  Public: `config.patch`, which has to know the options that an op will change.
+- `config._config`: the entry of each option. In 2.4 it is the option's value.
+- `entry.user_override`: the value that was set; a context variable in 2.13 and 2.15, a plain value in
+  versions between.
+- `config._is_dirty`: whether the hash of a configuration has to be computed again; between 2.4 and 2.13.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +27,24 @@ _CONFIGURATIONS = (
 
 
 def compiler_configuration() -> Callable[[], None]:
-    """Take the compiler's configuration; the function returned puts back what has changed. 2.4 to 2.15.
+    """Record the compiler's configuration; the function returned restores what has changed.
 
-    Cheap enough for every check: what is overridden lies in variables of the context, whose copy
-    costs nothing, and before torch 2.13 in plain dicts. Modules that are not imported yet are not
-    imported: what is overridden of them later stays.
+    It is cheap enough for every check: options that were set are variables of the context, whose copy
+    costs nothing, and plain dicts before torch 2.13. Modules that are not imported yet stay so, and
+    options of theirs that are set later are not restored.
     """
     modules: list[Any] = [sys.modules[name] for name in _CONFIGURATIONS if name in sys.modules]
     context = contextvars.copy_context()
-    kept = [None if _in_context(one) else _overridden(one) for one in modules]
+    before = [None if _in_context(one) else _overridden(one) for one in modules]
 
     def restore() -> None:
         after = contextvars.copy_context()
-        moved = {one for one, value in after.items() if context.get(one, after) is not value}
-        for module, values in zip(modules, kept, strict=True):
+        changed = {one for one, value in after.items() if context.get(one, after) is not value}
+        for module, values in zip(modules, before, strict=True):
             if values is not None:
                 _override(module, values)
-            elif moved:
-                _set_as_in(context, module, moved)
+            elif changed:
+                _set_as_in(context, module, changed)
 
     return restore
 
@@ -44,8 +54,8 @@ def _in_context(config: Any) -> bool:
     return isinstance(getattr(entry, "user_override", None), contextvars.ContextVar)
 
 
-def _set_as_in(context: contextvars.Context, config: Any, moved: set[Any]) -> None:
-    names = [name for name, entry in config._config.items() if entry.user_override in moved]
+def _set_as_in(context: contextvars.Context, config: Any, changed: set[Any]) -> None:
+    names = [name for name, entry in config._config.items() if entry.user_override in changed]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some names are deprecated
         for name in names:
@@ -55,7 +65,7 @@ def _set_as_in(context: contextvars.Context, config: Any, moved: set[Any]) -> No
 
 
 def _overridden(config: Any) -> dict[str, Any]:
-    """Before torch 2.13: the values, or what overrides them."""
+    """Before torch 2.13: the value of each option, or the one that was set in its place."""
     if not hasattr(next(iter(config._config.values())), "user_override"):
         return dict(config._config)
     return {name: entry.user_override for name, entry in config._config.items()}

@@ -1,4 +1,19 @@
-"""Fake tensors, and what goes wrong with them."""
+"""Make fake tensors, run ops on them, and read the errors of fake kernels.
+
+Private names, seen in torch 2.4 to 2.15:
+
+- `torch._subclasses.fake_tensor.FakeTensorMode`, `FakeTensor` and `UnsupportedOperatorException`. Public:
+  `torch.compiler` and `torch.export` use them inside; `torch.library.opcheck` compares some of their
+  metadata.
+- `torch.fx.experimental.symbolic_shapes.ShapeEnv`, `DimDynamic`, `StatelessSymbolicContext` and
+  `GuardOnDataDependentSymNode`, `torch._dynamo.source.ConstantSource`: symbolic sizes. Public:
+  `torch.export.Dim`, for whole programs only.
+- `torch._dispatch.python.enable_python_dispatcher`: dispatches as torch.compile does while it traces.
+- `torch._refs`: imported for the decompositions that it registers.
+- `torch._C._dispatch_has_kernel_for_dispatch_key`: whether an op has a kernel. Nothing public says so.
+- `torch._ops.OpOverload`: the type of `torch.ops.ns.name.default`. Public only as `torch.ops`' values.
+- the loggers in `enter_fake_mode`: nothing public names them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +31,7 @@ from .ops import overload_name
 
 
 def fake_mode(*, scalar_outputs: bool = True) -> Any:
-    """A FakeTensorMode that allows sizes that depend on data. 2.4 to 2.15.
+    """A FakeTensorMode that allows sizes that depend on data.
 
     Args:
         scalar_outputs: whether `.item()` gives a symbol; False: it raises, as under torch.compile.
@@ -29,10 +44,10 @@ def fake_mode(*, scalar_outputs: bool = True) -> Any:
 
 @contextmanager
 def enter_fake_mode(mode: Any) -> Iterator[None]:
-    """Run ops on fake tensors, dispatched as torch.compile does while it traces. 2.4 to 2.15.
+    """Run ops on fake tensors, dispatched as torch.compile does while it traces.
 
-    torch neither logs nor warns about what it does: where warnings are errors, one of its own would
-    look like the fake kernel's failure.
+    torch neither logs nor warns inside: where warnings are errors, a warning of torch would look like a
+    failure of the fake kernel.
     """
     import torch._refs  # noqa: F401 -- registers decompositions that do not make sizes constant
     from torch._dispatch.python import enable_python_dispatcher
@@ -43,7 +58,7 @@ def enter_fake_mode(mode: Any) -> Iterator[None]:
     disabled = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
-            logger.disabled = True  # a level would do, and each change of one costs 0.2 ms
+            logger.disabled = True  # a change of its level would cost 0.2 ms
         with warnings.catch_warnings(), mode, enable_python_dispatcher():
             warnings.simplefilter("ignore")
             yield
@@ -53,13 +68,13 @@ def enter_fake_mode(mode: Any) -> Iterator[None]:
 
 
 def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
-    """The fake tensor of a real one; views of one storage stay that. 2.4 to 2.15.
+    """The fake tensor of a real one. Fakes of tensors that share a storage share one too.
 
     Args:
         mode: from `fake_mode`.
-        tensor: not a view in autograd's sense if it is to be symbolic.
-        name: of the argument; each of its sizes becomes a symbol of its own, and strides and offset
-            expressions of these, or symbols where they are none. None: plain numbers.
+        tensor: a real one. For symbolic sizes it must not be a view in autograd's sense.
+        name: of the argument; each of its sizes becomes a symbol of its own. Strides and offset become
+            expressions of these, or symbols of their own. None: all are plain numbers.
 
     Raises:
         Exception: of many types, for tensors that have no fake.
@@ -77,14 +92,14 @@ def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.T
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is a fake one. 2.4 to 2.15."""
+    """Whether the tensor is a fake one."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     return isinstance(tensor, FakeTensor)
 
 
 def missing_fake_kernel(error: BaseException) -> str | None:
-    """The `ns::name` of the custom op that has no fake kernel, if that is the error. 2.4 to 2.15."""
+    """The `ns::name` of the custom op without a fake kernel, if that is what the error says."""
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
     if isinstance(error, UnsupportedOperatorException):
@@ -98,16 +113,16 @@ def missing_fake_kernel(error: BaseException) -> str | None:
 
 
 def fake_cause(error: Exception) -> Exception:
-    """What a kernel for meta tensors raised, where torch says no more than "unsupported". 2.4 to 2.15."""
+    """What a kernel for meta tensors raised, where torch reports only that the op is unsupported."""
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
     cause = error.__context__
-    told = isinstance(error, UnsupportedOperatorException) and isinstance(cause, Exception)
-    return cause if told and isinstance(cause, Exception) else error
+    hidden = isinstance(error, UnsupportedOperatorException) and isinstance(cause, Exception)
+    return cause if hidden and isinstance(cause, Exception) else error
 
 
 def is_data_dependent(error: BaseException) -> bool:
-    """Whether torch raised because it cannot compare a size that depends on data. 2.4 to 2.15."""
+    """Whether torch raised because it cannot compare a size that depends on data."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     return isinstance(error, GuardOnDataDependentSymNode)

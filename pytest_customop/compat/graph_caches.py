@@ -1,4 +1,19 @@
-"""The compiled graphs that torch keeps on disk, and what their keys do not hold."""
+"""Use torch's compiled graphs on disk, with keys that hold what torch's own keys leave out.
+
+Private names, seen in torch 2.13 to 2.15 (in 2.4 graphs on disk are not used, see `GRAPHS_ARE_STORED`):
+
+- `torch._functorch.config.enable_autograd_cache`, `torch._inductor.config.fx_graph_cache`: the switches of
+  the two caches. Public: environment variables that are read once.
+- `torch.compiler.config.cache_key_tag`: public, and not documented.
+- `torch.compiler._cache.CacheArtifactManager`: keeps a copy of each graph, for `save_cache_artifacts`.
+- `torch._dynamo.utils.counters`: counts the graphs that were taken. Nothing public does.
+- `torch.compiler._compile_session_context`: sets the flag that `torch.compiler.is_compiling` reads.
+- `overload._schema`, `overload._overloadpacket`, `py_kernels`, `python_key_table`;
+  `torch._decomp.decomposition_table`; `torch._library.simple_registry.singleton` with
+  `torch_dispatch_rules._data` and `effect`; `torch._library._out_variant`, `torch._inductor.lowering` and
+  `torch._inductor.decomposition`: the tables in which compilers look up an op. Nothing public reads them.
+- `torch._ops.OpOverload`: see `fakes`.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +29,21 @@ from torch._ops import OpOverload
 from .ops import traced_functions
 from .version import TORCH
 
-# 2.4 has no key of one's own; between, it was not tried.
+# In torch 2.4 nothing can be added to a key. Versions between the two were not tried.
 GRAPHS_ARE_STORED = TORCH >= (2, 13)
 
 
 @contextmanager
-def storing_graphs(tag: str) -> Iterator[Callable[[], int]]:
-    """Let torch take compiled graphs from disk and leave new ones there, where it wants. 2.13 to 2.15.
+def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
+    """Let torch load compiled graphs from its folder on disk, and store new ones there.
 
-    Where caches are disabled for all (`TORCHINDUCTOR_FORCE_DISABLE_CACHES`), nothing happens.
+    Nothing happens where caches are disabled for all (`TORCHINDUCTOR_FORCE_DISABLE_CACHES`).
 
     Args:
         tag: becomes part of the key of every graph.
 
     Yields:
-        how many graphs were taken from disk so far.
+        a function that returns how many graphs were loaded so far.
     """
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
@@ -52,16 +67,16 @@ def storing_graphs(tag: str) -> Iterator[Callable[[], int]]:
 
 
 def compiling_flag_set() -> AbstractContextManager[None]:
-    """A context in which `torch.compiler.is_compiling()` says what fake kernels hear. 2.13 to 2.15."""
+    """A context in which `torch.compiler.is_compiling()` is True, as fake kernels see it in a compiler."""
     flagged: Any = getattr(torch.compiler, "_compile_session_context", nullcontext)
     return flagged()  # type: ignore[no-any-return]
 
 
 def op_fingerprint(overload: OpOverload) -> str:
-    """What compilers are told of an op besides its kernels' results. 2.13 to 2.15.
+    """What compilers know of an op besides the results of its kernels, as a text.
 
-    Its schema, its tags, the other overloads, and the code of the Python functions that stand in for it
-    while it is traced.
+    It holds the schema, the tags, the other overloads, and the code of the Python functions that stand in
+    for the op while it is traced.
     """
     packet = overload._overloadpacket
     names = sorted(packet.overloads())  # type: ignore[no-untyped-call]
@@ -71,7 +86,7 @@ def op_fingerprint(overload: OpOverload) -> str:
 
 
 def _text_of(constant: Any) -> str:
-    """The same for the same constant of a function in every process; for code, less its lines."""
+    """A constant of a function as a text that is the same in every process; code without line numbers."""
     if isinstance(constant, types.CodeType):
         parts = (constant.co_code.hex(), constant.co_names, constant.co_consts)
         return f"code {_text_of(parts)}"
@@ -83,10 +98,10 @@ def _text_of(constant: Any) -> str:
 
 
 def has_custom_lowering(overload: OpOverload) -> bool:
-    """Whether compilers do more with the op than call it where its fake kernel says it is called.
+    """Whether compilers do more with the op than call it.
 
-    They have a decomposition of it, a lowering, an out variant, an effect or a rule for one of their
-    modes. 2.13 to 2.15.
+    They do if there is a decomposition of it, a lowering, an out variant, an effect, or a rule for one of
+    their modes.
     """
     from torch._decomp import decomposition_table
     from torch._library.simple_registry import singleton
@@ -97,7 +112,7 @@ def has_custom_lowering(overload: OpOverload) -> bool:
     if rules or own or overload in decomposition_table:
         return True
     lowering: Any = sys.modules.get("torch._inductor.lowering")
-    called = getattr(lowering, "fallbacks", ())  # its lowerings too, but they call the op
+    called = getattr(lowering, "fallbacks", ())  # ops with a lowering that only calls them
     tables = (
         *(() if overload in called else [("torch._inductor.lowering", "lowerings")]),
         ("torch._inductor.decomposition", "decompositions"),

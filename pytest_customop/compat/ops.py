@@ -1,4 +1,19 @@
-"""What torch knows of ops: their schemas, kernels and rules."""
+"""Read what torch has registered for an op: its schema, kernels and rules.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise:
+
+- `torch._library.custom_ops.CustomOpDef` and `OPDEFS`: what `torch.library.custom_op` returns, and all of
+  them by name; `_opoverload`, `_init_fn`, `_backend_fns`, `_abstract_fn`, `_setup_context_fn` and
+  `_backward_fn` are its overload and the author's functions. Nothing public returns them.
+- `torch._library.simple_registry.singleton`: the fake kernels of ops that are no CustomOpDef, in
+  `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
+- `torch.library._impls`: the names of kernels that were registered from Python.
+- `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
+  values of `torch.ops` and what they are called. Public only as text, by `str`.
+- `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_key_for_device` and
+  `_jit_get_all_schemas`: the dispatcher's tables. Public: none.
+- two texts of messages, in `device_types` and `is_alias_error`.
+"""
 
 from __future__ import annotations
 
@@ -10,41 +25,41 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 
 def is_custom_op_def(value: Any) -> bool:
-    """Whether the value is what `torch.library.custom_op` returns. 2.4 to 2.15."""
+    """Whether the value is what `torch.library.custom_op` returns."""
     return isinstance(value, torch._library.custom_ops.CustomOpDef)
 
 
 def overload_of(definition: Any) -> OpOverload:
-    """The one overload of a CustomOpDef. 2.4 to 2.15."""
+    """The one overload of a CustomOpDef."""
     return definition._opoverload  # type: ignore[no-any-return]
 
 
 def schema_of(overload: OpOverload) -> Any:
-    """The parsed schema of an overload: `arguments`, `returns`, text. 2.4 to 2.15."""
+    """The parsed schema of an overload: `arguments`, `returns`, and the declaration by `str`."""
     return overload._schema
 
 
 def overload_name(overload: OpOverload) -> str:
-    """`ns::name`, and `.overload` unless that is the default. 2.4 to 2.15."""
+    """`ns::name`, followed by `.overload` unless that is the default."""
     return str(overload.name())  # type: ignore[no-untyped-call]
 
 
 def packet_name(packet: OpOverloadPacket) -> str:
-    """`ns::name` of all overloads together. 2.4 to 2.15."""
+    """`ns::name` of all overloads together."""
     return packet._qualified_op_name
 
 
 def registered_names() -> dict[str, None]:
-    """The `ns::name` of every registered op, in a dict for its order. 2.4 to 2.15."""
+    """The `ns::name` of every registered op, as the keys of a dict, which keeps their order."""
     schemas = torch._C._jit_get_all_schemas()
     return dict.fromkeys(schema.name for schema in schemas)
 
 
 def has_autograd_formula(overload: OpOverload) -> bool:
-    """Whether gradients can flow through the op. 2.4 to 2.15.
+    """Whether gradients can flow through the op.
 
-    Every CustomOpDef has an Autograd kernel, with or without a formula, so its registered backward
-    is looked at instead.
+    A CustomOpDef has a formula if a backward was registered; its Autograd kernel is there in any case.
+    Other ops have one if they have a kernel for an Autograd key, or are made of other ops.
     """
     definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     if definition is not None:
@@ -55,7 +70,7 @@ def has_autograd_formula(overload: OpOverload) -> bool:
 
 
 def defining_module(name: str) -> str | None:
-    """The module whose top level defines the CustomOpDef `ns::name`; None without one. 2.4 to 2.15."""
+    """The module that defines the CustomOpDef `ns::name` at its top level; None without one."""
     definition = torch._library.custom_ops.OPDEFS.get(name)
     kernel = getattr(definition, "_init_fn", None)
     nested = "<locals>" in getattr(kernel, "__qualname__", "")
@@ -63,20 +78,20 @@ def defining_module(name: str) -> str | None:
 
 
 def has_autocast_rule(overload: OpOverload, device_type: str) -> bool:
-    """Whether `torch.library.register_autocast` was called for the op. 2.4 to 2.15; 2.4 has no such."""
+    """Whether `torch.library.register_autocast` was called for the op; torch 2.4 does not have it."""
     key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device_type)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return key is not None and bool(has_kernel(overload_name(overload), key))
 
 
 def has_vmap_rule(overload: OpOverload) -> bool:
-    """Whether `torch.library.register_vmap` was called for the op. 2.4 to 2.15; 2.4 has no such."""
+    """Whether `torch.library.register_vmap` was called for the op; torch 2.4 does not have it."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return bool(has_kernel(overload_name(overload), "FuncTorchBatched"))
 
 
 def device_types() -> list[str]:
-    """The device types that torch knows, read from the message for one it does not. 2.4 to 2.15."""
+    """The device types that torch knows, read from its message for an unknown one."""
     try:
         torch.device("nosuchdevice")
     except RuntimeError as error:
@@ -87,7 +102,7 @@ def device_types() -> list[str]:
 
 
 def kernel_in_python(overload: OpOverload, device_type: str) -> bool:
-    """Whether the op's kernel for the device was registered from Python. 2.4 to 2.15."""
+    """Whether the op's kernel for the device was registered from Python."""
     keys = [torch._C._dispatch_key_for_device(device_type), "CompositeExplicitAutograd"]
     name = overload_name(overload).replace("::", "/")
     registered = torch.library._impls
@@ -95,10 +110,10 @@ def kernel_in_python(overload: OpOverload, device_type: str) -> bool:
 
 
 def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
-    """The Python functions that compute an op, as far as torch knows them. 2.4 to 2.15.
+    """The Python functions that compute an op, as far as torch knows them.
 
     Returns:
-        (what it is, function): of a CustomOpDef every kernel, and the fake kernel of any op.
+        pairs of a description and a function: every kernel of a CustomOpDef, and the fake kernel of any op.
     """
     found: list[tuple[str, Any]] = []
     definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
@@ -111,9 +126,10 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
 
 
 def traced_functions(overload: OpOverload) -> list[Any]:
-    """The Python functions that stand in for an op while it is traced. 2.4 to 2.15.
+    """The Python functions that stand in for an op while it is traced.
 
-    Its fake kernel, and of a CustomOpDef the formula in its two parts; None for what there is not.
+    They are its fake kernel, and `setup_context` and `backward` of a CustomOpDef; None for each that does
+    not exist.
     """
     definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     formula = [getattr(definition, name, None) for name in ("_setup_context_fn", "_backward_fn")]
@@ -130,7 +146,7 @@ def _fake_kernel(overload: OpOverload) -> Any:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The author's function inside of those that torch puts around a kernel."""
+    """The author's function, without the functions that torch wraps around a kernel."""
     while getattr(function, "__module__", "").startswith("torch."):
         cells = zip(
             function.__code__.co_freevars if hasattr(function, "__code__") else (),
@@ -145,6 +161,6 @@ def _unwrapped(function: Any) -> Any:
     return function
 
 
-def refuses_alias(error: BaseException) -> bool:
-    """Whether a CustomOpDef raised because an output shares memory. 2.4 to 2.15."""
+def is_alias_error(error: BaseException) -> bool:
+    """Whether a CustomOpDef raised because an output shares memory with an input."""
     return "may not alias any inputs" in str(error)

@@ -1,4 +1,13 @@
-"""Symbolic sizes: their expressions, ranges and guards."""
+"""Read symbolic sizes: their expressions, ranges and guards.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise:
+
+- `SymInt.node.expr`: the sympy expression of a symbolic size. Public: none.
+- `torch.fx.experimental.symbolic_shapes.is_concrete_int`: documented as experimental.
+- `ShapeEnv.var_to_range` and `ShapeEnv.guards`: the bounds of symbols, and the relations that code
+  assumed. Public: the texts of recompiles, by TORCH_LOGS.
+- `guard.sloc`: where a relation was assumed; `guard.stack` in 2.4.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +22,12 @@ from ..core.paths import PACKAGE_ROOT
 
 
 def expression(size: Any) -> Any:
-    """The sympy expression of a SymInt, SymFloat or SymBool; numbers as they are. 2.4 to 2.15."""
+    """The sympy expression of a SymInt, SymFloat or SymBool; plain numbers come back as they are."""
     return size.node.expr if hasattr(size, "node") else size
 
 
 def substitute(found: Any, values: Mapping[Any, int]) -> Any:
-    """A sympy expression with numbers for symbols; other values as they are. 2.4 to 2.15.
+    """A sympy expression with numbers in place of symbols; other values come back as they are.
 
     Returns:
         a number or a bool where no symbol is left, an expression otherwise.
@@ -36,14 +45,14 @@ def substitute(found: Any, values: Mapping[Any, int]) -> Any:
 
 
 def is_constant_size(size: Any) -> bool:
-    """Whether a size is, or has become, a plain number. 2.4 to 2.15."""
+    """Whether a size is, or has become, a plain number."""
     from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
     return is_concrete_int(size)
 
 
 def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
-    """The least and the largest value of a symbol; None where there is no bound. 2.4 to 2.15."""
+    """The least and the largest value of a symbol; None where there is no bound."""
     found = mode.shape_env.var_to_range[symbol]
     low, high = (
         int(end) if getattr(end, "is_Integer", False) else None
@@ -53,10 +62,10 @@ def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
 
 
 def guards(mode: Any) -> list[tuple[Any, str | None]]:
-    """What a fake mode assumed about sizes, in order: (sympy relation, line). 2.4 to 2.15.
+    """The relations between sizes that were assumed under a fake mode, in order: (sympy relation, line).
 
-    The line, `file:number in function: source`, is the last one outside of torch and of this
-    package; None where torch does not keep it (from 2.5 on, if torch's own code asked).
+    The line, `file:number in function: source`, is the last one outside of torch and of this package. It
+    is None where torch does not record it: from 2.5 on, where code of torch asked for the relation.
     """
     return [(guard.expr, _authors_line(_frames(guard))) for guard in mode.shape_env.guards]
 

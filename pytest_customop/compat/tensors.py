@@ -1,4 +1,12 @@
-"""Tensors: their bits and storages, and the calls that are made with them."""
+"""Tensors with a negative bit, the identity of storages, and observed calls of ops.
+
+Private names, seen in torch 2.4 to 2.15:
+
+- `torch._neg_view`: a view with the negative bit. Public: only as `x.conj().imag`, for complex tensors.
+- `UntypedStorage._cdata`: identifies a storage. Public: `data_ptr`, which fake tensors do not have.
+- `torch.utils._python_dispatch.TorchDispatchMode`: used by many, and documented in notes only.
+- `torch._ops.OpOverload`: see `ops`.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +19,12 @@ from torch._ops import OpOverload
 
 
 def neg_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A view of the tensor with its negative bit set. 2.4 to 2.15."""
+    """A view of the tensor with its negative bit set."""
     return torch._neg_view(tensor)
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
-    """What tells a tensor's storage from others, real or fake; None without one. 2.4 to 2.15."""
+    """A number that identifies the storage of a real or fake tensor; None without a storage."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
@@ -26,9 +34,9 @@ def storage_id(tensor: torch.Tensor) -> int | None:
 def observe_calls(
     observer: Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any],
 ) -> AbstractContextManager[Any]:
-    """Send every call of an op through the observer, which makes it. 2.4 to 2.15.
+    """Pass every call of an op to the observer, which has to make the call.
 
-    It sees what autograd calls too, on all threads; not what runs inside a custom op's kernel.
+    Calls of autograd are passed too, on all threads. Calls inside of a custom op's kernel are not.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 

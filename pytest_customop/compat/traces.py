@@ -1,7 +1,20 @@
-"""What torch keeps of every trace and compilation for as long as the process lives. 2.4 to 2.15.
+"""Drop what torch keeps of every trace and compilation for as long as the process lives.
 
-A session of thousands of cases would grow by it. What was there before stays, and what compiled code
-that stays has need of.
+A session of thousands of cases would grow by it. What was there before stays, and so does what compiled
+code that stays needs.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise. Nothing public empties any of them:
+
+- `torch._subclasses.fake_tensor.FakeTensorMode.cache`: results of fake kernels.
+- `torch.fx.graph_module._loader.eval_cache`: the sources of graphs.
+- `torch._dynamo.utils.get_metrics_context()._edits`: stacks from which metrics were set; not in 2.4.
+- `torch._inductor.codecache.PyCodeCache` and the modules `torch._inductor.runtime.compile_tasks.*`: the
+  modules that Inductor wrote. Its dicts have changed their names.
+- `torch._inductor.codecache.FxGraphCachePickler._pickleable_type_cache`: classes of which it asked whether
+  they can be pickled; not in 2.4.
+- `CheckFunctionManager`, `guard_manager` (`check_fn` in 2.4) and `cache_entry`: guards of compiled code.
+- `ShapeEnv.tracked_fakes`, and the caches of the methods of `ShapeEnv`.
+- `weakref.finalize._registry`, of CPython 3.10 to 3.14.
 """
 
 from __future__ import annotations
@@ -13,13 +26,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_FAKES_KEPT = 2_000  # entries of the fake tensors' cache, of which a case makes some 40
+from .patches import shape_environments_made
+
+_FAKES_KEPT = 2_000  # entries in the cache of fake tensors; a case adds some 40
 _WRITTEN = "torch._inductor.runtime.compile_tasks."  # modules that Inductor wrote
 
 
 @contextmanager
-def traces_forgotten() -> Iterator[None]:
-    """Drop at the end what torch has kept since the beginning."""
+def traces_dropped() -> Iterator[None]:
+    """Drop what torch starts to keep in the block when it ends."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     sizes = {name: len(each) for name, each in _only_growing().items()}
@@ -27,7 +42,7 @@ def traces_forgotten() -> Iterator[None]:
     waiting: Any = getattr(weakref.finalize, "_registry", {})  # CPython's own, 3.10 to 3.14
     finalizers = set(waiting)
     try:
-        with _shape_environments_let_go():
+        with _shape_environments_freed():
             yield
     finally:
         for name, each in _only_growing().items():
@@ -43,11 +58,7 @@ def traces_forgotten() -> Iterator[None]:
 
 
 def _only_growing() -> dict[str, Any]:
-    """Lists and dicts to which torch adds at the end.
-
-    Sources of graphs, stacks from which the compiler's metrics were set, modules that Inductor wrote,
-    classes of which it asked whether it can pickle them.
-    """
+    """The lists and dicts to which torch only ever adds at the end."""
     from torch.fx.graph_module import _loader
 
     found = {"sources": _loader.eval_cache}
@@ -75,7 +86,7 @@ def _shorten(kept: Any, size: int) -> None:
 
 
 def _is_dead_guard(finalizer: Any) -> bool:
-    """Whether it would invalidate compiled code that is gone when an object goes that was guarded."""
+    """Whether it waits for a guarded object, to invalidate compiled code that is gone already."""
     alive = finalizer.peek()
     if alive is None:
         return False
@@ -88,30 +99,22 @@ def _is_dead_guard(finalizer: Any) -> bool:
 
 
 @contextmanager
-def _shape_environments_let_go() -> Iterator[None]:
+def _shape_environments_freed() -> Iterator[None]:
     """Cut what keeps shape environments alive: caches of their methods, and a cycle.
 
-    They hold the fake tensors that dynamo traced with, whose sizes, out of the garbage collector's sight,
-    hold them.
+    A shape environment holds the fake tensors that dynamo traced with. Their sizes hold it in turn, in C++,
+    where the garbage collector does not look.
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    made: list[weakref.ref[Any]] = []
-    original: Any = ShapeEnv.__init__
-
-    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
-        made.append(weakref.ref(self))
-        original(self, *args, **kwargs)
-
-    ShapeEnv.__init__ = noted  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        ShapeEnv.__init__ = original  # type: ignore[method-assign]
-        for each in made:
-            environment = each()
-            if environment is not None:
-                environment.tracked_fakes = None
-        for method in vars(ShapeEnv).values():
-            if hasattr(method, "cache_clear"):
-                method.cache_clear()
+    with shape_environments_made() as made:
+        try:
+            yield
+        finally:
+            for each in made:
+                environment = each()
+                if environment is not None:
+                    environment.tracked_fakes = None
+            for method in vars(ShapeEnv).values():
+                if hasattr(method, "cache_clear"):
+                    method.cache_clear()

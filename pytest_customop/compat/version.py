@@ -1,4 +1,4 @@
-"""Which torch this is."""
+"""The version of torch."""
 
 from __future__ import annotations
 

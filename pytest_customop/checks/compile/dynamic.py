@@ -94,7 +94,7 @@ def _compare_second(compilation: Compilation, second: Case) -> None:
     case = compilation.case
     where = f"at the second size ({_shapes(second)}): "
     try:
-        with compat.refusing_recompiles():
+        with compat.recompiles_raise():
             compilation.run_at(second, where)
     except CompiledRaises as raised:
         _refuse_pinned(raised.error, case, second, where)

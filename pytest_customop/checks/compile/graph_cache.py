@@ -135,7 +135,7 @@ def unchanged(graph: Graph, call: Callable[[], None]) -> bool:
     """Whether a call of the graph, which compares, neither raised nor compiled anything."""
     before = graph.backend.graphs
     try:
-        with compat.refusing_recompiles():
+        with compat.recompiles_raise():
             call()
     except Exception as error:  # of every kind: a graph of the case's own shows what it is worth
         reraise_bug(error)

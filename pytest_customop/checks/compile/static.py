@@ -34,7 +34,7 @@ def _agrees_on_stored(compilation: Compilation) -> bool:
     tag = tag_of(compilation.surrounded, compilation.case)
     if tag is None:
         return False
-    with compat.storing_graphs(tag) as taken:
+    with compat.graphs_on_disk(tag) as taken:
         try:
             compilation.compile()
             compilation.run_at(compilation.case)

@@ -29,7 +29,7 @@ def check_aliasing(case: Case) -> None:
     for tried in _tried(case):
         run = calls(tried.arguments)
         if run.error is not None:
-            if compat.refuses_alias(run.error):
+            if compat.is_alias_error(run.error):
                 text = (
                     "an output shares memory with an argument or another output, so the op raises"
                 )

@@ -1,0 +1,125 @@
+"""The functions of torch that are replaced for the length of a block: every patch stands here.
+
+A patch is in place while some thread has a block open, and does something in those threads only. What
+another library patches over it in the meantime stays. `tests/test_compat_patches.py` has a test for each
+name, which fails when torch moves it.
+
+Private names, seen in torch 2.4 to 2.15 unless said otherwise:
+
+- `torch.fx.experimental.symbolic_shapes.ShapeEnv.__init__`: called for every new set of symbolic sizes.
+  Nothing public lists the sets that exist.
+- `torch._dynamo.guards.profile_guard_manager`: measures the time that new guards take, for the logs of
+  dynamo. Seen in 2.13 and 2.15; 2.4 has none. Nothing public turns it off.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class _Patch:
+    """One function of torch, replaced while blocks are open.
+
+    Args:
+        owner: gives the module or class that holds the function; called when a block opens.
+        name: of the function there. Where the owner has none, a block changes nothing.
+        call: (original, value, *args, **kwargs) -> result, in a thread with an open block; `value` is
+            that of the innermost one.
+    """
+
+    def __init__(self, owner: Callable[[], Any], name: str, call: Callable[..., Any]) -> None:
+        self._owner, self._name, self._call = owner, name, call
+        self._lock = threading.Lock()
+        self._open = 0
+        self._threads = threading.local()
+        self._original: Any = None
+        self._replacement: Any = None
+
+    @contextmanager
+    def block(self, value: Any) -> Iterator[None]:
+        """Replace the function inside."""
+        if not hasattr(self._owner(), self._name):
+            yield
+            return
+        values = self._values()
+        with self._lock:
+            self._open += 1
+            self._put_in_place()
+        values.append(value)
+        try:
+            yield
+        finally:
+            values.pop()
+            with self._lock:
+                self._open -= 1
+                self._take_out()
+
+    def _values(self) -> list[Any]:
+        if not hasattr(self._threads, "values"):
+            self._threads.values = []
+        return self._threads.values  # type: ignore[no-any-return]
+
+    def _put_in_place(self) -> None:
+        if self._replacement is not None:  # still there: of another block, or under a foreign patch
+            return
+        original = getattr(self._owner(), self._name)
+
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            values = self._values()
+            if not values:
+                return original(*args, **kwargs)
+            return self._call(original, values[-1], *args, **kwargs)
+
+        self._original, self._replacement = original, replacement
+        setattr(self._owner(), self._name, replacement)
+
+    def _take_out(self) -> None:
+        if self._open == 0 and getattr(self._owner(), self._name) is self._replacement:
+            setattr(self._owner(), self._name, self._original)
+            self._original = self._replacement = None
+
+
+def _shape_environments() -> Any:
+    return importlib.import_module("torch.fx.experimental.symbolic_shapes").ShapeEnv
+
+
+def _noted(
+    original: Any, made: list[weakref.ref[Any]], new: Any, *args: Any, **kwargs: Any
+) -> None:
+    made.append(weakref.ref(new))
+    original(new, *args, **kwargs)
+
+
+def _guards() -> Any:
+    return importlib.import_module("torch._dynamo.guards")
+
+
+def _unmeasured(original: Any, value: None, *args: Any, **kwargs: Any) -> float:
+    return 0.0
+
+
+_new_environments = _Patch(_shape_environments, "__init__", _noted)
+_guard_times = _Patch(_guards, "profile_guard_manager", _unmeasured)
+
+
+@contextmanager
+def shape_environments_made() -> Iterator[list[weakref.ref[Any]]]:
+    """A list to which every `ShapeEnv` is added that this thread makes in the block."""
+    made: list[weakref.ref[Any]] = []
+    with _new_environments.block(made):
+        yield made
+
+
+@contextmanager
+def guards_unmeasured() -> Iterator[None]:
+    """Let dynamo not measure new guards, for which it empties the processor's caches.
+
+    The measurements take a tenth of the time in which a small graph is compiled.
+    """
+    with _guard_times.block(None):
+        yield
