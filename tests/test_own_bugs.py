@@ -112,7 +112,7 @@ def test_a_mistake_while_a_defect_is_confirmed_is_an_error(monkeypatch: pytest.M
         raise fail("own-finding", "wrong")
 
     base = make_case(define())
-    variant = make_case(define(), base_case=base, change="x halved")
+    variant = make_case(define(), base_case=base, variant_description="x halved")
     result = engine.run_check(Check("own.check", "a check", check), variant)
     assert (result.outcome, "the check broke" in result.message) == ("error", True)
 

@@ -12,7 +12,7 @@ from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS, Variant
 from pytest_customop.plan.variants import sample_view
 from pytest_customop.plan.variants.ranking import chosen, signature
-from pytest_customop.plan.variants.safety import why_apart
+from pytest_customop.plan.variants.safety import crash_risk
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
 
@@ -305,16 +305,16 @@ def _hidden(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(("kernel", "told"), [(_foreign, "ctypes"), (_hidden, "ctypes")])
 def test_a_kernel_that_hands_out_addresses_runs_apart(kernel: Any, told: str) -> None:
     op = torch.library.custom_op(f"t_variants::{kernel.__name__}", mutates_args=())(kernel)
-    assert told in (why_apart(resolve(op), "cpu") or "")
+    assert told in (crash_risk(resolve(op), "cpu") or "")
 
 
 def test_a_kernel_in_python_runs_here() -> None:
-    assert why_apart(MIX, "cpu") is None
-    assert "cuda" in (why_apart(MIX, "cuda") or "")
+    assert crash_risk(MIX, "cpu") is None
+    assert "cuda" in (crash_risk(MIX, "cuda") or "")
 
 
 def test_a_kernel_in_compiled_code_runs_apart() -> None:
-    assert "compiled code" in (why_apart(resolve("aten::mul.Tensor"), "cpu") or "")
+    assert "compiled code" in (crash_risk(resolve("aten::mul.Tensor"), "cpu") or "")
 
 
 class OnDevice(torch.Tensor):

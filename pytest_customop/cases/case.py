@@ -86,7 +86,7 @@ class Case:
         reference: a function with the op's arguments that gives what the op should; None without one.
         base_case: the author's own case that this one is a variant of; None for an own one.
         variant: the step that leads from there to this one, as in the id; None for an own one.
-        change: what tells it from that one, in words.
+        variant_description: what was changed in that case; empty for an own one.
     """
 
     op: Op
@@ -102,7 +102,7 @@ class Case:
     reference: Callable[..., Any] | None = None
     base_case: Case | None = None
     variant: str | None = None
-    change: str = ""
+    variant_description: str = ""
 
     @property
     def requires_grad(self) -> bool:
@@ -110,7 +110,7 @@ class Case:
         return self.placement.requires_grad
 
     @property
-    def refused(self) -> ErrorSample | None:
+    def error_sample(self) -> ErrorSample | None:
         """The sample, if it is one that the op must refuse."""
         return self.sample if isinstance(self.sample, ErrorSample) else None
 

@@ -25,15 +25,15 @@ class FakeContract:
     """What was seen while ops ran.
 
     Args:
-        broken: (op, one sentence) for each output that is not what was promised.
+        violations: (op, one sentence) for each output that is not what was promised.
         errors: by op, what its fake kernel raised.
     """
 
-    broken: list[tuple[str, str]] = field(default_factory=list)
+    violations: list[tuple[str, str]] = field(default_factory=list)
     errors: dict[str, Exception] = field(default_factory=dict)
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def recording(self) -> Iterator[None]:
         """Compare at every op that is called in the block, by a backward too."""
         with compat.observe_calls(self._call):
             yield
@@ -54,7 +54,7 @@ class FakeContract:
             return
         wrong = _first_broken(output_leaves(promised), output_leaves(result))
         if wrong:
-            self.broken.append((name, wrong))
+            self.violations.append((name, wrong))
 
 
 def data_dependent(arguments: Arguments) -> frozenset[int]:

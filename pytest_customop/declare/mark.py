@@ -91,7 +91,7 @@ def customop_cases(
         variants: the kinds of variants of the samples that are tried too: `layout`, `shape`, `dtype`,
             `values`, `positions`, `special`, `arguments`, `gradients`, `alias`; False: none; None: all
             kinds, as many variants as the session says. Or a function: (variant) -> the reason why the
-            op does not support it, or None. The variant has `kind`, `step`, `words` and `sample`.
+            op does not support it, or None. The variant has `kind`, `step`, `description` and `sample`.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.

@@ -24,7 +24,7 @@ SEPARATOR = "~"
 # The skip code of one that the op rejects.
 REJECTED = "rejected"
 # How to run those that could make a kernel read out of bounds.
-APART = "--customop-isolate runs them"
+ISOLATE_HINT = "--customop-isolate runs them"
 
 
 class Step(NamedTuple):
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
     Args:
         name: the step in a test id: `empty0`, `x.transposed`.
-        words: what was changed, for a message.
+        description: what was changed, for a message.
         changes: argument path -> what stands there instead.
         rank: the likelier a step is to find something, the smaller; from 10 on, only the full set of
             variants has it.
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     """
 
     name: str
-    words: str
+    description: str
     changes: Mapping[str, Any]
     rank: int
     reads_beyond: bool = False
@@ -56,7 +56,7 @@ class Variant:
     Args:
         kind: one of `KINDS`.
         step: the name of the step, as in the id.
-        words: what was changed.
+        description: what was changed.
         sample: the changed sample; its id is the author's, `~`, and the step.
         reads_beyond: whether a kernel that trusts its arguments could read outside of them.
         likely: whether the quick set may have it.
@@ -64,13 +64,13 @@ class Variant:
 
     kind: str
     step: str
-    words: str
+    description: str
     sample: Sample
     reads_beyond: bool = False
     likely: bool = True
 
     def __repr__(self) -> str:
-        return f"<variant {self.sample.id}: {self.words}>"
+        return f"<variant {self.sample.id}: {self.description}>"
 
 
 # (variant) -> the reason why the op does not support it, or None

@@ -118,7 +118,7 @@ class CaseCell:
             sample_id=name,
             base_case=self.case,
             variant=variant.step,
-            change=variant.words,
+            variant_description=variant.description,
         )
         return CaseCell(key, self.cell, case)
 

@@ -31,7 +31,7 @@ def plan(
     settings: Settings,
     select: Callable[[Declaration], Iterable[Check]],
     available: Availability,
-    tell: OnOmitted | None = None,
+    on_omitted: OnOmitted | None = None,
 ) -> list[PlannedItem]:
     """Everything that the marks of one test ask for, sorted by id.
 
@@ -40,7 +40,7 @@ def plan(
         settings: of the session.
         select: the checks that run for a declaration.
         available: says why a device is not there, or None.
-        tell: called with what a cap on samples leaves out of a mark, and with how many variants of
+        on_omitted: called with what a cap on samples leaves out of a mark, and with how many variants of
             its samples are left out.
 
     Raises:
@@ -58,7 +58,7 @@ def plan(
             )
         seen[named] = declaration
         checks = list(select(declaration))
-        for key, one in _plan_one(declaration, settings, checks, available, named, tell):
+        for key, one in _plan_one(declaration, settings, checks, available, named, on_omitted):
             planned[key] = one
     _validate_ids(planned.values(), declarations[0])
     return [planned[key] for key in sorted(planned)]
@@ -80,7 +80,7 @@ def _plan_one(
     checks: Sequence[Check],
     available: Availability,
     prefix: str,
-    tell: OnOmitted | None,
+    on_omitted: OnOmitted | None,
 ) -> Iterator[tuple[Key, PlannedItem]]:
     name = declaration.op.name
     devices = _devices(declaration, settings)
@@ -105,14 +105,14 @@ def _plan_one(
             yield _nothing(prefix, f"{device}-absent", name, absent, device)
             continue
         every = cells_of(declaration, device, dtypes, settings.seed)
-        cells = limit_samples(declaration, settings, every, tell)
+        cells = limit_samples(declaration, settings, every, on_omitted)
         cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
         for one in cases:
             yield from _items(declaration, settings, one, widths, checks)
-        yield from variants(declaration, settings, cases, checks, tell)
+        yield from variants(declaration, settings, cases, checks, on_omitted)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
 

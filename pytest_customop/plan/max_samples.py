@@ -19,7 +19,7 @@ def limit_samples(
     declaration: Declaration,
     settings: Settings,
     cells: Iterable[CellSample],
-    tell: OnOmitted | None,
+    on_omitted: OnOmitted | None,
 ) -> list[CellSample]:
     """The cells of the samples that `--customop-max-samples` leaves, in their order.
 
@@ -28,19 +28,19 @@ def limit_samples(
     and worker, in every dtype. Samples that have no cell anyway do not count.
 
     Args:
-        tell: called with what is left out, if anything is.
+        on_omitted: called with what is left out, if anything is.
     """
     every = list(cells)
     if settings.max_samples is None:
         return every
     stay = _chosen(declaration, settings.seed, settings.max_samples, every)
     kept = [one for one in every if _origin(declaration, one[0]) in stay]
-    if tell is not None and len(kept) < len(every):
+    if on_omitted is not None and len(kept) < len(every):
         here = dict.fromkeys(cell.sample_id for cell, _ in kept)
         gone = dict.fromkeys(
             cell.sample_id for cell, _ in every if _origin(declaration, cell) not in stay
         )
-        tell(OmittedSamples(declaration.op.name, declaration.where, tuple(here), tuple(gone)))
+        on_omitted(OmittedSamples(declaration.op.name, declaration.where, tuple(here), tuple(gone)))
     return kept
 
 

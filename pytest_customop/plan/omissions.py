@@ -1,6 +1,6 @@
-"""What a session has to say beside its results: what it left out, and what went wrong with files.
+"""What a session left out: samples, variants, cases of other shards, files that it could not write.
 
-xdist's workers send theirs to the controller, which prints them. Imports no torch.
+The summary lists them. Workers of xdist send theirs to the controller as plain data. Imports no torch.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-_SHOWN = 12  # ids in a line
+_SHOWN = 12  # ids that a line lists
 
 
 @dataclass(frozen=True)
 class OmittedSamples:
-    """What a cap on samples left out of one mark.
+    """The samples of one mark that `--customop-max-samples` left out.
 
     Args:
         op: `namespace::name`.
         where: file, line and name of what is marked.
-        kept, left: the ids of the samples.
+        kept, left: the ids of the samples that run, and of those that do not.
     """
 
     op: str
@@ -28,7 +28,7 @@ class OmittedSamples:
     left: Sequence[str]
 
     def line(self) -> str:
-        """As the summary says it."""
+        """The line of the summary."""
         ids = ", ".join(self.left[:_SHOWN])
         more = len(self.left) - _SHOWN
         name = self.where.rpartition("(")[2].rstrip(")")
@@ -41,7 +41,7 @@ class OmittedSamples:
 
 @dataclass(frozen=True)
 class OmittedVariants:
-    """How many variants of one mark's samples the session's amount leaves out, on one device.
+    """How many variants of one mark's samples `--customop-variants` left out, on one device.
 
     Args:
         op: `namespace::name`.
@@ -54,13 +54,13 @@ class OmittedVariants:
     left: int
 
 
-# Takes in what there is to say of a mark.
+# Called with what was left out of a mark.
 OnOmitted = Callable[["OmittedSamples | OmittedVariants"], None]
 
 
 @dataclass(frozen=True)
 class ShardNote:
-    """Which part of the cases a shard has.
+    """Which part of the cases a shard runs.
 
     Args:
         index, count: the shard, from 1, and how many there are.
@@ -83,69 +83,67 @@ class ShardNote:
         return self.all_items + self.others > 0
 
     def line(self) -> str:
-        """As the summary says it."""
-        mine = (
+        """The line of the summary."""
+        text = (
             f"shard {self.index} of {self.count}: {self.cases} of {self.all_cases} cases, "
             f"{self.items} of {self.all_items} items"
         )
         if not self.others:
-            return mine
+            return text
         verb = "here" if self.index == 1 else "in shard 1"
-        return f"{mine}; {self.others} tests without the mark run {verb}"
+        return f"{text}; {self.others} tests without the mark run {verb}"
 
 
 @dataclass
-class Notes:
-    """The notes of one session.
+class Omissions:
+    """Everything that one session left out.
 
     Args:
-        left_out: by op and place of the mark, each mark being planned more than once.
+        samples: by op and place of the mark.
         variants: by op and place of the mark.
         shard: None without one.
         unwritten: files that could not be written, with the reason.
     """
 
-    left_out: dict[tuple[str, str], OmittedSamples] = field(default_factory=dict)
+    samples: dict[tuple[str, str], OmittedSamples] = field(default_factory=dict)
     variants: dict[tuple[str, str], OmittedVariants] = field(default_factory=dict)
     shard: ShardNote | None = None
     unwritten: dict[str, str] = field(default_factory=dict)
 
-    def mark(self, what: OmittedSamples | OmittedVariants) -> None:
-        """Note what there is to say of a mark; several devices of one mark are one note."""
-        if isinstance(what, OmittedVariants):
-            self.variants[what.op, what.where] = what
-        else:
-            self._leave_out(what)
+    def add(self, omitted: OmittedSamples | OmittedVariants) -> None:
+        """Add what was left out of a mark. A mark is planned several times, and counts once."""
+        key = (omitted.op, omitted.where)
+        if isinstance(omitted, OmittedVariants):
+            self.variants[key] = omitted
+            return
+        known = self.samples.get(key, omitted)  # of another device
+        kept = tuple(dict.fromkeys((*known.kept, *omitted.kept)))
+        left = tuple(dict.fromkeys((*known.left, *omitted.left)))
+        self.samples[key] = OmittedSamples(omitted.op, omitted.where, kept, left)
 
-    def _leave_out(self, what: OmittedSamples) -> None:
-        known = self.left_out.get((what.op, what.where), what)
-        kept = tuple(dict.fromkeys((*known.kept, *what.kept)))
-        left = tuple(dict.fromkeys((*known.left, *what.left)))
-        self.left_out[what.op, what.where] = OmittedSamples(what.op, what.where, kept, left)
-
-    def plain(self) -> dict[str, Any]:
-        """As plain lists and dicts, which travel from a worker."""
+    def to_dict(self) -> dict[str, Any]:
+        """As plain lists and dicts, which a worker can send."""
         return {
-            "left_out": [asdict(one) for one in self.left_out.values()],
+            "samples": [asdict(one) for one in self.samples.values()],
             "variants": [asdict(one) for one in self.variants.values()],
             "shard": asdict(self.shard) if self.shard else None,
             "unwritten": dict(self.unwritten),
         }
 
-    def take(self, plain: Mapping[str, Any]) -> None:
-        """Take in what a worker sent; every worker sends the same of the collection."""
-        for one in plain.get("left_out", ()):
-            self.mark(OmittedSamples(**one))
-        for one in plain.get("variants", ()):
-            self.mark(OmittedVariants(**one))
-        if plain.get("shard"):
-            self.shard = ShardNote(**plain["shard"])
-        self.unwritten.update(plain.get("unwritten", {}))
+    def merge(self, sent: Mapping[str, Any]) -> None:
+        """Add what a worker sent; every worker sends the same of the collection."""
+        for one in sent.get("samples", ()):
+            self.add(OmittedSamples(**one))
+        for one in sent.get("variants", ()):
+            self.add(OmittedVariants(**one))
+        if sent.get("shard"):
+            self.shard = ShardNote(**sent["shard"])
+        self.unwritten.update(sent.get("unwritten", {}))
 
     def lines(self, max_samples: int | None) -> list[str]:
-        """What the summary says of what was left out."""
+        """The lines of the summary about the shard and about samples that were left out."""
         found = [self.shard.line()] if self.shard else []
-        if self.left_out:
-            told = sorted(one.line() for one in self.left_out.values())
-            found += [f"Left out by --customop-max-samples={max_samples}:", *told]
+        if self.samples:
+            lines = sorted(one.line() for one in self.samples.values())
+            found += [f"Left out by --customop-max-samples={max_samples}:", *lines]
         return found

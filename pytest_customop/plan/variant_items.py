@@ -12,13 +12,13 @@ from typing import Any
 
 from ..checks import Check
 from ..declare.declaration import Declaration
-from ..declare.variant import APART, Variant
+from ..declare.variant import ISOLATE_HINT, Variant
 from ..settings import Settings
 from .cells import reason_by, skip_reason
 from .items import CaseCell, Key, PlannedItem
 from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import chosen, signature
-from .variants.safety import why_apart
+from .variants.safety import crash_risk
 
 QUICK = 24  # variants of a sample that the quick set has at most
 
@@ -28,14 +28,14 @@ def variants(
     settings: Settings,
     cases: Sequence[CaseCell],
     checks: Sequence[Check],
-    tell: OnOmitted | None,
+    on_omitted: OnOmitted | None,
 ) -> Iterator[tuple[Key, PlannedItem]]:
     """The items of the variants, as far as the mark and the session want them.
 
     Args:
         cases: every case of one device.
         checks: those that run for the mark.
-        tell: called with how many are left out.
+        on_omitted: called with how many are left out.
     """
     useful = [check for check in checks if _is_wanted(check, settings)]
     if settings.variants.amount == "off" or not declaration.variants or not useful:
@@ -44,8 +44,8 @@ def variants(
     seen = {signature(one.case.sample) for one in cases}
     for beside in _bases(declaration, cases):
         yield from plan.beside(beside, set(seen))
-    if tell is not None:
-        tell(plan.left_out())
+    if on_omitted is not None:
+        on_omitted(plan.left_out())
 
 
 def _is_wanted(check: Check, settings: Settings) -> bool:
@@ -143,7 +143,7 @@ class _Plan:
             return
         risk = self._why_apart(base.cell.device) if variant.reads_beyond else None
         if risk and not self._settings.isolate:
-            yield here.skipped(f"{risk}: {APART}", needs_child=True)
+            yield here.skipped(f"{risk}: {ISOLATE_HINT}", needs_child=True)
             return
         for check in checks:
             yield here.item(check)
@@ -157,7 +157,7 @@ class _Plan:
 
     def _why_apart(self, device: str) -> str | None:
         if device not in self._apart:
-            self._apart[device] = why_apart(self._declaration.op, device)
+            self._apart[device] = crash_risk(self._declaration.op, device)
         return self._apart[device]
 
 

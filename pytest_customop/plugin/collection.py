@@ -214,7 +214,7 @@ def plan_for(
     settings: Settings,
     registry: Registry,
     available: Callable[[str], str | None],
-    tell: OnOmitted | None = None,
+    on_omitted: OnOmitted | None = None,
 ) -> list[PlannedItem]:
     """What one function gets: its checks, if it is a stand-in, or else its body once a case.
 
@@ -247,7 +247,7 @@ def plan_for(
         except ValueError as error:
             raise declaration.mistake(str(error)) from None
 
-    planned = plan(declarations, settings, select, available, tell)
+    planned = plan(declarations, settings, select, available, on_omitted)
     if stands_for is None:
         # What does not run is listed once, with the checks.
         return [one for one in planned if one.is_body]

@@ -42,7 +42,7 @@ def _cells(metafunc: pytest.Metafunc) -> None:
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
         planned = plan_for(
-            metafunc, session.settings, registry, session.why_absent, session.notes.mark
+            metafunc, session.settings, registry, session.why_absent, session.omissions.add
         )
         call_hook(
             hook.pytest_customop_modify_cases, definition=metafunc.definition, planned=planned

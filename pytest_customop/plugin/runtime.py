@@ -179,18 +179,18 @@ class Runtime:
         session = self._session
         for wrong in sorted(session.worker_errors):
             terminalreporter.write_line(f"ERROR: {wrong}", red=True)
-        notes = session.notes.lines(session.settings.max_samples)
+        notes = session.omissions.lines(session.settings.max_samples)
         if session.records or notes:
             from ..report.terminal import summary_lines
 
-            omitted = session.notes.variants.values()
+            omitted = session.omissions.variants.values()
             terminalreporter.write_sep("=", "customop")
             for line in [*summary_lines(list(session.records.values()), omitted), *notes]:
                 terminalreporter.write_line(line)
             for path in session.settings.reports:
-                if str(path) not in session.notes.unwritten:
+                if str(path) not in session.omissions.unwritten:
                     terminalreporter.write_line(f"report: {path}")
-        for name, why in session.notes.unwritten.items():
+        for name, why in session.omissions.unwritten.items():
             terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)
 
 
@@ -214,7 +214,7 @@ def _keep_shard(session: Session, items: list[pytest.Item]) -> list[pytest.Item]
     from ..plan.shards import split
     from .collection import case_of
 
-    items[:], others, session.notes.shard = split(
+    items[:], others, session.omissions.shard = split(
         items, case_of, lambda item: item.nodeid, shard, session.settings.seconds
     )
     return others

@@ -17,4 +17,4 @@ def write_reports(session: Session) -> None:
         try:
             json_file.write(path, environment, session.records.values())
         except OSError as error:
-            session.notes.unwritten[str(path)] = error.strerror or str(error)
+            session.omissions.unwritten[str(path)] = error.strerror or str(error)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..declare.variant import APART, REJECTED
+from ..declare.variant import ISOLATE_HINT, REJECTED
 from ..plan.omissions import OmittedVariants
 from ..plan.place import Place
 from ..run.record import ResultRecord
@@ -47,7 +47,7 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
     if bad or outcomes["passed"]:
         parts.append(", ".join([*bad, f"{outcomes['passed']} ok"]))
     if not_run:
-        parts.append(f"{len(not_run)} not run, they could read out of bounds ({APART})")
+        parts.append(f"{len(not_run)} not run, they could read out of bounds ({ISOLATE_HINT})")
     if left:
         parts.append(f"{left} left out (--customop-variants=full)")
     return "; ".join(parts)

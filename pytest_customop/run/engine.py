@@ -81,7 +81,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         check=check.name,
         case=case.id,
         outcome="passed",
-        change=case.change,
+        variant_description=case.variant_description,
         place=place_of(case),
     )
     with warnings.catch_warnings():
@@ -149,7 +149,7 @@ def _run(
 ) -> CheckResult:
     """Call the op, then the check. A finding becomes a failed result; skips and errors are raised."""
     try:
-        if case.refused is None:
+        if case.error_sample is None:
             on_phase("draw")
             case.draw()
             on_phase("eager")

@@ -30,7 +30,7 @@ class CheckResult:
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         reported_above: whether an earlier result shows the same finding in full.
         arguments: the op's arguments, described; only of what failed.
-        change: what tells a variant from its sample; empty for a sample itself.
+        variant_description: what was changed in a variant of a sample; empty for a sample itself.
         duration: seconds.
         place: device, dtype, requires_grad, layout, sample and variant.
         reproduce: makes the script of a failure, given the lines that register the op.
@@ -48,7 +48,7 @@ class CheckResult:
     accepted_by_fake: bool = False
     reported_above: bool = False
     arguments: tuple[str, ...] = ()
-    change: str = ""
+    variant_description: str = ""
     duration: float = 0.0
     place: Place = Place()  # noqa: RUF009 -- frozen
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
@@ -127,8 +127,8 @@ def _where(result: CheckResult) -> list[str]:
     """The op, the check, the case and its arguments, a line each."""
     lines = [_labelled("op", result.op), _labelled("check", result.check)]
     lines.append(_labelled("case", result.case))
-    if result.change:
-        lines.append(f"{_INDENT}a variant of the sample: {result.change}")
+    if result.variant_description:
+        lines.append(f"{_INDENT}a variant of the sample: {result.variant_description}")
     lines += [f"{_INDENT}  {argument}" for argument in result.arguments]
     return lines
 

@@ -72,7 +72,7 @@ def _classify(case: Case) -> _Rejection | _Overrun | None:
             if error is None:
                 return _classify_backward(case)
     except LimitExceeded as overrun:
-        text = f"{case.op.name} did not come back: {overrun} ({case.change})"
+        text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
         return _Overrun(overrun.code, text, traceback_text(overrun))
     return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
 

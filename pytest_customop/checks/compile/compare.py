@@ -72,7 +72,7 @@ def reference(surrounded: OpHarness, case: Case) -> Reference:
     """
     promises = FakeContract()
     try:
-        with promises.watching():
+        with promises.recording():
             watched = surrounded.run(surrounded.function, case.inputs())
         seen = surrounded.run(surrounded.function, case.inputs())
     except Exception as error:  # whatever the op raises
@@ -86,7 +86,7 @@ def reference(surrounded: OpHarness, case: Case) -> Reference:
         if case.op.has_autograd  # without one, torch lets an output's backward raise
     }
     try:
-        with promises.watching():
+        with promises.recording():
             if grads:
                 watched.backward(grads)
         gradients = seen.backward(grads) if grads else {}

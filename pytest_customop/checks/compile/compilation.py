@@ -110,7 +110,7 @@ class Compilation:
 def _refuse_broken(expected: Reference, where: str) -> None:
     """Report without running it what compiled code would do to memory that is not there."""
     own = expected.case.op.name
-    for name, wrong in expected.promises.broken:
+    for name, wrong in expected.promises.violations:
         called = "" if name == own else f"{name}, which the backward calls: "
         raise fail(
             "compile-output-mismatch",

@@ -10,8 +10,8 @@ from ...declare.inputs import ErrorSample
 
 
 def expected_error(case: Case) -> ErrorSample:
-    assert case.refused is not None  # the checks of this family run on no other case
-    return case.refused
+    assert case.error_sample is not None  # the checks of this family run on no other case
+    return case.error_sample
 
 
 def error_types(expected: ErrorSample) -> tuple[type[Exception], ...]:

@@ -10,23 +10,23 @@ import torch
 
 from ...core.wording import dtype_name
 from ...declare.variant import Step
-from .sample_view import Described
+from .sample_view import SampleView
 
 _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
 
 
-def steps(given: Described) -> Iterator[Step]:
+def steps(view: SampleView) -> Iterator[Step]:
     """One argument at a time, in the order of the schema."""
-    dims = max((len(each.shape) for each in given.tensors), default=0)
-    for argument in given.op.arguments:
+    dims = max((len(each.shape) for each in view.tensors), default=0)
+    for argument in view.op.arguments:
         name = argument.name
-        if name in given.op.mutated:
+        if name in view.op.mutated:
             continue
         optional = str(argument.type).startswith("Optional[")
-        if name not in given.given:
-            yield from _absent(given, argument, optional, dims)
+        if name not in view.given:
+            yield from _absent(view, argument, optional, dims)
             continue
-        value = given.given[name]
+        value = view.given[name]
         yield from _changed(name, value, dims)
         if optional and value is not None:
             yield _step(name, "absent", f"{name} None", None, 4)
@@ -64,7 +64,7 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
             yield _step(name, str(wanted), f"{name}={wanted}", wanted, 5)
 
 
-def _absent(given: Described, argument: Any, optional: bool, dims: int) -> Iterator[Step]:
+def _absent(view: SampleView, argument: Any, optional: bool, dims: int) -> Iterator[Step]:
     """An argument that the sample leaves to its default."""
     name, default = argument.name, argument.default_value
     if isinstance(default, bool):
@@ -72,14 +72,14 @@ def _absent(given: Described, argument: Any, optional: bool, dims: int) -> Itera
     elif isinstance(default, int) and _DIM.search(name):
         yield from _other_dims(name, default, dims)
     elif optional and default is None:
-        yield from _given_now(given, name, str(argument.type))
+        yield from _given_now(view, name, str(argument.type))
 
 
-def _given_now(given: Described, name: str, kind: str) -> Iterator[Step]:
+def _given_now(view: SampleView, name: str, kind: str) -> Iterator[Step]:
     if kind == "Optional[bool]":
         yield _step(name, "true", f"{name}=True", True, 6)
-    elif kind == "Optional[Tensor]" and given.tensors:
-        like = given.tensors[0]
+    elif kind == "Optional[Tensor]" and view.tensors:
+        like = view.tensors[0]
         if like.resizable:
             yield _step(name, "given", f"{name} given, as {like.path}", like.resized(like.shape), 9)
 

@@ -10,7 +10,7 @@ import torch
 from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
 from ...declare.variant import Step
-from .sample_view import Described
+from .sample_view import SampleView
 
 _OTHER = {
     torch.float16: torch.float32,
@@ -25,14 +25,14 @@ _OTHER = {
 _HALF = torch.bfloat16
 
 
-def steps(given: Described, declared: bool) -> Iterator[Step]:
+def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """Every floating-point tensor in another dtype, then each tensor alone.
 
     Args:
         declared: whether the mark or the session says which dtypes the op supports; only one
             argument of another dtype is a step then.
     """
-    floats = [each for each in given.tensors if each.floating]
+    floats = [each for each in view.tensors if each.floating]
     if floats and not declared:
         for dtype, rank in ((_OTHER.get(floats[0].dtype), 2), (_HALF, 9)):
             if dtype is not None and any(each.dtype != dtype for each in floats):
@@ -42,9 +42,9 @@ def steps(given: Described, declared: bool) -> Iterator[Step]:
                 name = dtype_name(dtype)
                 narrower = dtype.itemsize < floats[0].dtype.itemsize
                 yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=narrower)
-    if len(given.tensors) < 2:
+    if len(view.tensors) < 2:
         return
-    for each in given.tensors:
+    for each in view.tensors:
         wider = _OTHER.get(each.dtype)
         if wider is None:
             continue

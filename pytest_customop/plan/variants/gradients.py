@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import combinations
 
 from ...declare.variant import Step
-from .sample_view import Described
+from .sample_view import SampleView
 
 _ALL_SUBSETS = 3  # of more inputs, only single ones and all but one
 
 
-def steps(given: Described) -> Iterator[Step]:
+def steps(view: SampleView) -> Iterator[Step]:
     """Each non-empty subset that is not all of them."""
-    able = [each for each in given.tensors if each.wants_grad]
+    able = [each for each in view.tensors if each.wants_grad]
     for count in range(1, len(able)):
         if len(able) > _ALL_SUBSETS and count not in (1, len(able) - 1):
             continue

@@ -9,17 +9,17 @@ from typing import Any
 from ...core.wording import listed
 from ...declare.layouts import LAYOUTS, layout_named
 from ...declare.variant import Step
-from .sample_view import Described, TensorArgument
+from .sample_view import SampleView, TensorArgument
 
 _FIRST = ("transposed", "channels_last", "offset", "strided", "expanded")
 _ORDER = (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST))
 
 
-def steps(given: Described) -> Iterator[Step]:
+def steps(view: SampleView) -> Iterator[Step]:
     """Every tensor in each layout, then each tensor alone."""
     for layout in _ORDER:
-        movable = [each for each in given.tensors if _moves(each, layout)]
-        alone = len(movable) > 1 or len(given.tensors) > 1
+        movable = [each for each in view.tensors if _moves(each, layout)]
+        alone = len(movable) > 1 or len(view.tensors) > 1
         if len(movable) > 1 or (movable and not alone):
             rank = _FIRST.index(layout) if layout in _FIRST else 10
             yield _step(layout, layout, movable, rank)

@@ -15,10 +15,10 @@ from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import Step, Variant
 from . import alias, arguments, dtype, gradients, layout, shape, values
-from .sample_view import Described
+from .sample_view import SampleView
 
 ONLY_FULL = 10  # the rank from which on a step belongs to the full set only
-_STEPS: dict[str, Callable[[Described], Iterable[Step]]] = {
+_STEPS: dict[str, Callable[[SampleView], Iterable[Step]]] = {
     "layout": layout.steps,
     "shape": shape.steps,
     "values": values.steps,
@@ -49,17 +49,17 @@ def chosen(
         seed: orders the steps that are equally likely to find something.
         seen: the signatures of what is tried already; the variants' are added.
     """
-    given = Described(op, sample, where)
+    view = SampleView(op, sample, where)
     seen.add(signature(sample))
-    found = [(step, kind) for kind in kinds for step in _steps(given, kind, declared_dtypes)]
+    found = [(step, kind) for kind in kinds for step in _steps(view, kind, declared_dtypes)]
     found.sort(key=lambda one: (one[0].rank, _turn(seed, op.name, one[0].name)))
     for step, kind in found:
-        changed = given.changed(step)
+        changed = view.changed(step)
         mark = signature(changed)
         if mark not in seen:
             seen.add(mark)
             likely = step.rank < ONLY_FULL
-            yield Variant(kind, step.name, step.words, changed, step.reads_beyond, likely)
+            yield Variant(kind, step.name, step.description, changed, step.reads_beyond, likely)
 
 
 @cache
@@ -68,10 +68,10 @@ def _turn(*parts: object) -> int:
     return seed_of(*parts)
 
 
-def _steps(given: Described, kind: str, declared_dtypes: bool) -> Iterable[Step]:
+def _steps(view: SampleView, kind: str, declared_dtypes: bool) -> Iterable[Step]:
     if kind == "dtype":
-        return dtype.steps(given, declared_dtypes)
-    return _STEPS[kind](given)
+        return dtype.steps(view, declared_dtypes)
+    return _STEPS[kind](view)
 
 
 def signature(sample: Sample) -> Any:

@@ -16,7 +16,7 @@ _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "
 _DEPTH = 4  # functions that call functions
 
 
-def why_apart(op: Op, device: str) -> str | None:
+def crash_risk(op: Op, device: str) -> str | None:
     """Why a variant that could lead outside of its memory is not run in this process; or None.
 
     A kernel written in Python reaches memory through torch or numpy, which look at every position; on

@@ -94,7 +94,7 @@ class TensorArgument:
 
 
 @dataclass(frozen=True, eq=False)
-class Described:
+class SampleView:
     """A sample of an op, with its arguments described.
 
     Args:

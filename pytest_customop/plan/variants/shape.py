@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...declare.variant import Step
-from .sample_view import Described, TensorArgument
+from .sample_view import SampleView, TensorArgument
 
 _ELEMENTS = 2**22  # no variant is larger, or four times larger than the sample
 _Sizes = Mapping[tuple[str, int], int]
@@ -33,26 +33,26 @@ class _Place(NamedTuple):
         return self.tensor.path, self.dim
 
 
-def steps(given: Described) -> Iterator[Step]:
+def steps(view: SampleView) -> Iterator[Step]:
     """Every step; those that would be too large are left out."""
-    tensors = [each for each in given.tensors if each.resizable]
+    tensors = [each for each in view.tensors if each.resizable]
     places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
-    fixed = {size for each in given.tensors if not each.resizable for size in each.shape}
-    fixed |= {size for each in given.tensors for size in each.counted}
+    fixed = {size for each in view.tensors if not each.resizable for size in each.shape}
+    fixed |= {size for each in view.tensors for size in each.counted}
     free = [place for place in places if place.size not in fixed]
     if not free:
         return
     groups = _tied(free)
-    first = given.tensors[0].path
-    yield from _together(given, groups)
-    yield from _distinct(given, tensors, free)
+    first = view.tensors[0].path
+    yield from _together(view, groups)
+    yield from _distinct(view, tensors, free)
     for group in groups:
-        yield from _group(given, group, _name(group[0], first), apart=False)
-    yield from _batched(given, tensors)
+        yield from _group(view, group, _name(group[0], first), apart=False)
+    yield from _batched(view, tensors)
     for group in groups:
         if len(group) > 1:
             for place in group:
-                yield from _group(given, [place], _name(place, ""), apart=True)
+                yield from _group(view, [place], _name(place, ""), apart=True)
 
 
 def _tied(places: Sequence[_Place]) -> list[list[_Place]]:
@@ -67,7 +67,7 @@ def _name(place: _Place, first: str) -> str:
     return f"{'' if path == first else f'{path}.'}{{}}{dim}"
 
 
-def _together(given: Described, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
+def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
     larger = [group for group in groups if group[0].size > 1]
     taken: set[int] = set()
     odd: dict[tuple[str, int], int] = {}
@@ -75,9 +75,9 @@ def _together(given: Described, groups: Sequence[Sequence[_Place]]) -> Iterator[
         size = _odd(group[0].size, taken)
         taken.add(size)
         odd |= {place.key: size for place in group}
-    yield from _resized(given, odd, "odd", "every size odd", 1)
+    yield from _resized(view, odd, "odd", "every size odd", 1)
     doubled = {place.key: 2 * place.size for group in larger for place in group}
-    yield from _resized(given, doubled, "doubled", "every size doubled", 11)
+    yield from _resized(view, doubled, "doubled", "every size doubled", 11)
 
 
 def _odd(size: int, taken: set[int]) -> int:
@@ -89,7 +89,7 @@ def _odd(size: int, taken: set[int]) -> int:
 
 
 def _distinct(
-    given: Described, tensors: Sequence[TensorArgument], free: Sequence[_Place]
+    view: SampleView, tensors: Sequence[TensorArgument], free: Sequence[_Place]
 ) -> Iterator[Step]:
     """No two dims of a tensor of one size: tensors alike by position, or as factors of a product."""
     square = [each for each in tensors if len(set(each.shape)) < len(each.shape)]
@@ -105,13 +105,13 @@ def _distinct(
                 from_end = dims - dim
                 by_position[each.path, dim] = size + 2 * (from_end - 1)
                 by_product[each.path, dim] = size + 2 * (index + dim)
-    yield from _resized(given, by_position, "distinct", "the sizes of each tensor distinct", 2)
+    yield from _resized(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
     if len(tensors) > 1:
         words = "the sizes distinct, as of factors of a product"
-        yield from _resized(given, by_product, "distinct_product", words, 4, apart=True)
+        yield from _resized(view, by_product, "distinct_product", words, 4, apart=True)
 
 
-def _group(given: Described, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
+def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
     whose += " and of all sizes equal to it" if len(group) > 1 else ""
@@ -130,15 +130,15 @@ def _group(given: Described, group: Sequence[_Place], name: str, apart: bool) ->
         if changed != size:
             resized = {place.key: changed for place in group}
             yield from _resized(
-                given, resized, name.format(step), f"{words} {whose}", rank, apart=apart
+                view, resized, name.format(step), f"{words} {whose}", rank, apart=apart
             )
 
 
-def _batched(given: Described, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
+def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
     """One more leading dim: of every tensor, then of each alone."""
-    if len(tensors) == len(given.tensors):
+    if len(tensors) == len(view.tensors):
         yield _with_batch(tensors, "batch", "one more leading dim", 5)
-    if len(given.tensors) > 1:
+    if len(view.tensors) > 1:
         for each in tensors:
             yield _with_batch(
                 [each], f"{each.path}.batch", f"one more leading dim of {each.path}", 14
@@ -151,20 +151,20 @@ def _with_batch(tensors: Sequence[TensorArgument], name: str, words: str, rank: 
 
 
 def _resized(
-    given: Described, sizes: _Sizes, name: str, words: str, rank: int, apart: bool = False
+    view: SampleView, sizes: _Sizes, name: str, words: str, rank: int, apart: bool = False
 ) -> Iterator[Step]:
     changes = {}
     elements = 0
-    for each in given.tensors:
+    for each in view.tensors:
         shape = tuple(sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape))
         elements += prod(shape)
         if shape != each.shape:
             changes[each.path] = each.resized(shape)
-    before = sum(prod(each.shape) for each in given.tensors)
+    before = sum(prod(each.shape) for each in view.tensors)
     if changes and elements <= max(4 * before, _ELEMENTS):
         shrinks = any(
             prod(changes[each.path].shape) < prod(each.shape)
-            for each in given.tensors
+            for each in view.tensors
             if each.path in changes
         )
         yield Step(name, words, changes, rank, reads_beyond=apart or shrinks)

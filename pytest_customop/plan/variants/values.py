@@ -12,39 +12,39 @@ from typing import Any
 import torch
 
 from ...declare.variant import Step
-from .sample_view import Described, TensorArgument
+from .sample_view import SampleView, TensorArgument
 
 _LARGE = 1e4
 _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9
 
 
-def steps(given: Described) -> Iterator[Step]:
+def steps(view: SampleView) -> Iterator[Step]:
     """All floating-point tensors together."""
-    yield from _together(given, "zeros", "every value 0", 1, fill=0)
-    yield from _together(given, "negative", "every value negative", 10, low=-_DRAWN, high=-0.5)
+    yield from _together(view, "zeros", "every value 0", 1, fill=0)
+    yield from _together(view, "negative", "every value negative", 10, low=-_DRAWN, high=-0.5)
 
 
-def positions(given: Described) -> Iterator[Step]:
+def positions(view: SampleView) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all of them the lowest, or the highest.
 
     So positions come twice. A permutation stays one, and so do offsets and lengths: an op may rely on
     what they are.
     """
-    for each in given.tensors:
-        if not each.floating and not _is_permutation(each) and not _counts(each, given):
+    for each in view.tensors:
+        if not each.floating and not _is_permutation(each) and not _counts(each, view):
             yield from _whole(each)
 
 
-def special(given: Described) -> Iterator[Step]:
+def special(view: SampleView) -> Iterator[Step]:
     """Values that arithmetic treats in its own way: large, NaN, infinite."""
-    yield from _together(given, "nan", "every value NaN", 11, fill=float("nan"))
-    yield from _together(given, "large", "large values", 12, low=_LARGE, high=2 * _LARGE)
-    yield from _together(given, "inf", "every value infinite", 14, fill=float("inf"))
+    yield from _together(view, "nan", "every value NaN", 11, fill=float("nan"))
+    yield from _together(view, "large", "large values", 12, low=_LARGE, high=2 * _LARGE)
+    yield from _together(view, "inf", "every value infinite", 14, fill=float("inf"))
 
 
-def _together(given: Described, name: str, words: str, rank: int, **to: Any) -> Iterator[Step]:
+def _together(view: SampleView, name: str, words: str, rank: int, **to: Any) -> Iterator[Step]:
     """All floating-point tensors, where the author's ranges let all of them be so."""
-    floats = [each for each in given.tensors if each.floating]
+    floats = [each for each in view.tensors if each.floating]
     if floats and all(_allows(each, to) for each in floats):
         changes = {
             each.path: replace(each.spec, **{"low": None, "high": None, **to}) for each in floats
@@ -79,12 +79,12 @@ def _whole(each: TensorArgument) -> Iterator[Step]:
         yield Step(f"{each.path}.{name}", f"{each.path}: {words}", {each.path: spec}, rank)
 
 
-def _counts(each: TensorArgument, given: Described) -> bool:
+def _counts(each: TensorArgument, view: SampleView) -> bool:
     """Whether the numbers seem to be offsets into another tensor, or lengths that add up to its size."""
     if not each.counted:
         return False
     ends = {int(each.listed.max()), int(each.listed.sum())}
-    return any(size in ends for other in given.tensors if other is not each for size in other.shape)
+    return any(size in ends for other in view.tensors if other is not each for size in other.shape)
 
 
 def _is_permutation(each: TensorArgument) -> bool:

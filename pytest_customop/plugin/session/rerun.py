@@ -39,7 +39,7 @@ def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script
     try:
         path = script.write(folder / f"repro-{name}{f'-{number}' if number else ''}.py")
     except OSError as error:  # the finding counts, with or without its script
-        session.notes.unwritten[str(folder)] = error.strerror or str(error)
+        session.omissions.unwritten[str(folder)] = error.strerror or str(error)
         return script
     return Path(os.path.relpath(path, item.config.invocation_params.dir))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...plan.omissions import Notes
+from ...plan.omissions import Omissions
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
 from .xdist import NUMBER
@@ -47,7 +47,7 @@ class Session:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.settings = read_settings(config)
-        self.notes = Notes()
+        self.omissions = Omissions()
         self.records: dict[tuple[str, str, str, int], ResultRecord] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0
@@ -123,10 +123,10 @@ class Session:
         """The status that the session ends with, of the one that pytest found."""
         if self.worker_errors:
             return pytest.ExitCode.USAGE_ERROR
-        shard = self.notes.shard
+        shard = self.omissions.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards
-        if status == pytest.ExitCode.OK and self.notes.unwritten:
+        if status == pytest.ExitCode.OK and self.omissions.unwritten:
             return pytest.ExitCode.TESTS_FAILED
         return status
 

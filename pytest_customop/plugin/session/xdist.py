@@ -33,7 +33,7 @@ def to_controller(session: Session) -> None:
     output[_KEY] = {
         "errors": session.wrong_checks(),
         "versions": torch_versions(),
-        "notes": session.notes.plain(),
+        "notes": session.omissions.to_dict(),
     }
 
 
@@ -44,7 +44,7 @@ def from_worker(node: Any, session: Session) -> None:
         return
     session.worker_errors |= set(left["errors"])
     session.worker_versions |= {name: one for name, one in left["versions"].items() if one}
-    session.notes.take(left["notes"])
+    session.omissions.merge(left["notes"])
 
 
 @contextlib.contextmanager
