@@ -37,7 +37,6 @@ MOST_AT_THE_TOP = 10
 
 # Imports that break the rules, and why they stay for now: (module, imported module) -> reason.
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
-    ("plugin.child.__init__", "plugin.child.controller"): "the two share what an isolated item is",
     ("report.json_file", "__init__"): "the report holds the version of the package",
 }
 

@@ -187,6 +187,20 @@ def test_output_of_a_child_is_seen_without_capture(suite: Suite) -> None:
     assert "aloud" not in suite.run_apart("--customop-isolate", checks="body").stdout.str()
 
 
+def test_a_warning_that_cannot_be_sent_arrives_as_its_base(suite: Suite) -> None:
+    suite.test("""
+import warnings
+
+@customop_cases(plain, [(tensor(3),)])
+def test_warns(customop_case):
+    class Local(FutureWarning): ...
+    warnings.warn("of this test alone", Local)
+""")
+    result = suite.run_apart("--customop-isolate", checks="body")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*FutureWarning: of this test alone"])
+
+
 @pytest.mark.parametrize("how", ["pytest.exit('enough')", "raise KeyboardInterrupt"])
 def test_a_body_may_end_the_session(suite: Suite, how: str) -> None:
     body = f"""

@@ -1,12 +1,31 @@
-"""What a child may hold and how its last words are cut, without a child."""
+"""The limits of a child process and the explanation of its end, mostly without a child."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+import torch
+
+from pytest_customop.cases.arguments import Placement
+from pytest_customop.cases.case import Case
+from pytest_customop.checks import Check
 from pytest_customop.core import process_memory
-from pytest_customop.plugin.child import exit_causes, limits
+from pytest_customop.declare.inputs import Sample
+from pytest_customop.declare.ops import resolve
+from pytest_customop.plan.items import PlannedItem
+from pytest_customop.plugin.child import (
+    exit_causes,
+    limits,
+    process,
+    protocol,
+    pytest_timeout,
+)
+from pytest_customop.run import engine
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
 
@@ -63,6 +82,54 @@ def test_a_process_that_is_gone_holds_nothing() -> None:
 def test_signals_have_names() -> None:
     assert exit_causes.signal_name(11) == "SIGSEGV"
     assert exit_causes.signal_name(55) == "signal 55"
+
+
+def test_a_child_that_ends_before_its_descriptor_arrives_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    boot = (
+        "import os, sys; from multiprocessing.connection import Connection; "
+        "from pytest_customop.plugin.child.protocol import Ready, Stderr; "
+        "session = Connection(int(sys.argv[1])); session.recv(); "
+        "session.send(Ready()); session.send(Stderr()); os._exit(3)"
+    )
+    monkeypatch.setattr(process, "_BOOT", boot)
+    child = process.Child(protocol.Start((), None), os.getcwd(), quiet=True)
+    with pytest.raises(exit_causes.ProcessExit, match="exit code 3") as caught:
+        child.receive(60)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("phase", "where"),
+    [
+        (None, "in the set-up of the test"),
+        ("eager", "in a plain call"),
+        ("check", "under own.slow"),
+    ],
+)
+def test_a_time_limit_that_is_passed_in_any_phase_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, phase: str | None, where: str
+) -> None:
+    calls = []
+
+    def run_check(check: Check, case: Case, on_phase: Callable[[str], None]) -> None:
+        calls.append(case)
+        if phase is not None:
+            on_phase(phase)
+        raise pytest.fail.Exception("Timeout (>1.5s) from pytest-timeout.")
+
+    monkeypatch.setattr(engine, "run_check", run_check)
+    sample = Sample((torch.ones(3),))
+    case = Case(resolve("aten::sin"), sample, Placement("cpu", torch.float32, False, "contiguous"))
+    check = Check("own.slow", "is slow", lambda case: None)
+    planned = PlannedItem("case-own.slow", "aten::sin", case, check)
+    session: Any = SimpleNamespace(on_phase=lambda name: None)
+    for _ in range(2):
+        result = pytest_timeout.run_in_time(planned, session)
+        assert (result.finding, result.duration) == ("hang", 1.5)
+        assert result.message == f"aten::sin does not end within 1.5 s {where}"
+    assert len(calls) == (1 if phase == "eager" else 2)  # after a plain call that hangs, no other
 
 
 STACKS = """assertion failed

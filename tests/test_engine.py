@@ -131,6 +131,34 @@ def test_a_check_that_breaks_is_an_error_with_its_whole_traceback() -> None:
     assert 'raise KeyError("a broken check")' in result.evidence
 
 
+def test_a_check_that_breaks_on_the_sample_hides_nothing_on_its_variants() -> None:
+    def odd(case: Case) -> None:
+        if case.base_case is None:
+            raise KeyError("a broken check")
+        raise fail("own-finding", "output is wrong", fix="change it")
+
+    plugin = SimpleNamespace(
+        pytest_customop_register_checks=lambda: [Check("own.odd", "is odd", odd, cheap=True)]
+    )
+    results = check_op(scale, X, checks="own", requires_grad=False, plugins=[plugin])
+    assert len(results) > 1
+    for one in results:
+        assert (one.outcome, one.finding) == ("error", None), one
+        assert "KeyError" in one.message
+
+
+def test_a_finding_without_an_explanation_needs_a_fix() -> None:
+    def unexplained(case: Case) -> None:
+        raise fail("own-finding", "output is wrong")
+
+    plugin = SimpleNamespace(
+        pytest_customop_register_checks=lambda: [Check("own.bare", "has no fix", unexplained)]
+    )
+    (result,) = check_op(scale, X, checks="own", requires_grad=False, plugins=[plugin])
+    assert result.outcome == "error"
+    assert "'own-finding' is not explained: give it a fix" in result.message
+
+
 def test_an_op_that_raises_is_told_in_full_once_a_case_and_in_one_line_after() -> None:
     results = run(refuses, [(tensor(3),), (tensor(4),)], requires_grad=False)
     assert {(one.outcome, one.finding) for one in results} == {("failed", "eager-raises")}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 
 import pytest
 from kit import HEAD, Suite, assert_no_plugin_frames
@@ -104,6 +106,52 @@ def test_the_command_is_for_the_folder_that_pytest_was_called_in(
     arguments = rerun_of(failure(result, "test_op[cpu-float32-nograd-0-own.fails]"))
     assert arguments[0] == "test_it.py::test_op[cpu-float32-nograd-0-own.fails]"
     suite.run(*arguments, checks=None).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("name", ["$HOME`id`", "it's", '"a"*!1'], ids=["$", "quote", "others"])
+@pytest.mark.skipif(os.name != "posix", reason="quoted for a POSIX shell")
+def test_a_shell_leaves_the_command_as_it_is(suite: Suite, name: str) -> None:
+    suite.test(f"""
+@customop_cases(
+    scale, [Sample((tensor(3), 2), id={name!r})], checks="own.fails", requires_grad=False
+)
+def test_scale(): ...
+""")
+    nodeid = f"test_scale[cpu-float32-nograd-{name}-own.fails]"
+    (line,) = (one for one in failure(suite.run(checks=None), nodeid) if one.startswith("rerun"))
+    command = line.removeprefix("rerun").strip().removeprefix("pytest")
+    printed = subprocess.run(["sh", "-c", f"printf %s {command}"], capture_output=True, text=True)
+    assert printed.stdout == f"test_it.py::{nodeid}"
+    suite.run(printed.stdout, checks=None).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_paths_are_those_of_the_folder_that_pytest_was_called_in(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    cases = "[(tensor(3), 2), (tensor(4), 2)], checks='own.fails', requires_grad=False"
+    suite.test(f"@customop_cases(scale, {cases})\ndef test_op(): ...\n", name="a/b/test_it.py")
+    suite.write("pytest.ini", "[pytest]\n")
+    (suite.path / "a" / "c").mkdir()
+    monkeypatch.chdir(suite.path / "a" / "c")
+    run = suite.run_apart if workers else suite.run
+    result = run("../b", "-p", "no:cacheprovider", *workers, checks=None)
+    result.assert_outcomes(failed=2)
+    nodeid = "test_op[cpu-float32-nograd-{}-own.fails]"
+    root = failure(result, nodeid.format(0))
+    assert rerun_of(root)[0] == f"../b/test_it.py::{nodeid.format(0)}"
+    shown = f"the same finding is reported in full at ../b/test_it.py::{nodeid.format(0)}"
+    assert failure(result, nodeid.format(1))[-1] == shown
+
+
+def test_a_line_a_failure_where_pytest_prints_lines(suite: Suite) -> None:
+    cases = "[(tensor(3), 2), (tensor(4), 2)], checks='own.fails', requires_grad=False"
+    suite.test(f"@customop_cases(scale, {cases})\ndef test_op(): ...\n")
+    result = suite.run("--tb=line", checks=None)
+    lines = [line for line in result.outlines if "own-finding: output is wrong" in line]
+    place = f"test_it.py:{suite.line_of('@customop_cases')}"
+    assert lines == [f"{place}: own-finding: output is wrong"] * 2
+    assert "the evidence" not in result.stdout.str()
 
 
 RAISES = """

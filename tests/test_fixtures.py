@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kit import ABSENT, Suite
+from kit import ABSENT, Suite, assert_no_plugin_frames
 
 
 def test_a_case_says_what_it_is(suite: Suite) -> None:
@@ -109,6 +109,67 @@ def test_the_error(customop_check):
             "E *fix    change it",
         ]
     )
+
+
+NO_FAKE = """
+@torch.library.custom_op("NS::no_fake", mutates_args=())
+def no_fake(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+def test_by_hand(customop_check):
+    customop_check(no_fake, torch.ones(3))
+"""
+
+
+def test_customop_check_reports_one_defect_once(suite: Suite) -> None:
+    suite.test(NO_FAKE)
+    result = suite.run(checks="fake,opcheck,compile.static")
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    checks = "compile.static (compile-graph-break), opcheck.test_aot_dispatch_dynamic"
+    assert text.count("has no fake kernel") == 1
+    assert f"also   {checks}, opcheck.test_faketensor" in text
+    assert "ConformanceError: 4 checks failed: compile.static (compile-graph-break), " in text
+
+
+def test_customop_check_shows_the_test_and_not_the_plugin(suite: Suite) -> None:
+    suite.test(
+        "def test_fails(customop_check):\n    customop_check(scale, torch.ones(3), 2)\n\n"
+        "def test_wrong(customop_check):\n    customop_check(scale, torch.ones(3), 'two')\n"
+    )
+    result = suite.run(checks="own.fails")
+    result.assert_outcomes(failed=2)
+    assert_no_plugin_frames(result)
+    for name, error in (("test_fails", "ConformanceError"), ("test_wrong", "MarkError")):
+        line = suite.line_of(f"def {name}") + 1
+        assert f"test_it.py:{line}: {error}" in result.outlines
+
+
+def test_one_check_by_hand_is_summed_up_by_its_error(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "1")  # the summary's lines are not cut
+    suite.test("def test_by_hand(customop_check):\n    customop_check(scale, torch.ones(3), 2)\n")
+    result = suite.run(checks="own.fails")
+    lines = [line for line in result.outlines if line.startswith("FAILED test_it.py::test_by_hand")]
+    assert len(lines) == 1
+    assert "ConformanceError: 1 check failed: own.fails (own-finding)" in lines[0]
+
+
+def test_an_op_that_raises_fails_every_check_by_hand_and_is_shown_once(suite: Suite) -> None:
+    suite.test("""
+@torch.library.custom_op("NS::raises", mutates_args=())
+def raises(x: torch.Tensor) -> torch.Tensor:
+    raise IndexError("no such row")
+
+def test_by_hand(customop_check):
+    customop_check(raises, torch.ones(3))
+""")
+    result = suite.run(checks="own.passes,own.skips")
+    text = result.stdout.str()
+    assert "2 checks failed: own.passes (eager-raises), own.skips (eager-raises)" in text
+    assert text.count("eager-raises: ") == 1
+    assert "also   own.skips" in text
 
 
 def test_customop_check_is_counted_in_the_summary(suite: Suite) -> None:

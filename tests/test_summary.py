@@ -6,6 +6,7 @@ from typing import Any
 
 from kit import ABSENT, Suite
 
+from pytest_customop.plan.omissions import OmittedVariants
 from pytest_customop.plan.place import Place
 from pytest_customop.report.terminal import summary_lines
 from pytest_customop.run.record import FindingRecord, ResultRecord
@@ -78,6 +79,27 @@ def test_what_was_not_judged_is_listed_with_its_reason() -> None:
         "  ns::op gradcheck.backward (2 cases): float32-internal: the op computes in it",
         "  ns::op not run: no cuda here",
     ]
+
+
+def test_variants_are_counted_by_what_is_known_of_them_and_not_by_messages() -> None:
+    words = "rejected: --customop-isolate runs them; its fake kernel accepts it"
+    rejected = {"outcome": "skipped", "skip_code": "rejected"}
+    records = [
+        record("t[a]", sample="0~a", variant="a", message=words),
+        record("t[b]", sample="0~b", variant="b", **rejected),
+        record("t[c]", sample="0~c", variant="c", accepted_by_fake=True, **rejected),
+        record("t[d]", sample="0~d", variant="d", outcome="skipped", needs_child=True),
+        record("t[e]", sample="0~e", variant="e", outcome="failed", finding="some-code"),
+        record("t[f]", sample="own~id", message=words),
+    ]
+    lines = summary_lines(records, [OmittedVariants("ns::op", "test_it.py", 5)])
+    assert lines[lines.index("Variants of the samples:") + 1 :] == [
+        "  ns::op: 4 tried, 2 of them rejected by the op (its fake kernel accepts 1 of these); "
+        "1 failed, 1 ok; 1 not run, they could read out of bounds (--customop-isolate runs them); "
+        "5 left out (--customop-variants=full)",
+        "    some-code  fake.forward: 0~e",
+    ]
+    assert lines[:2] == ["op      fake", "ns::op  1 ok"]
 
 
 def test_nothing_ran_nothing_is_said() -> None:

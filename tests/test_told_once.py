@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from graphlib import TopologicalSorter
 from typing import Any
 
 import pytest
+import torch
 from kit import Suite
 from test_failure_text import failure
 
-from pytest_customop.checks import catalogue
+from pytest_customop.checks import builtin_checks, catalogue
 from pytest_customop.findings import Finding
 from pytest_customop.plan.place import Place
 from pytest_customop.report.causes import causes
 from pytest_customop.run.finding_records import finding_record
 from pytest_customop.run.record import ResultRecord
 
+CHECKS = {check.name: check for check in builtin_checks()}
+
 
 def record(check: str, code: str | None, **changed: Any) -> ResultRecord:
     place = {"device": "cpu", "dtype": "float32", "requires_grad": False, "layout": "contiguous"}
     place |= {name: changed.pop(name) for name in ("dtype", "sample", "variant") if name in changed}
-    found = finding_record(check, Finding(code, "output: wrong", fix="mend it")) if code else None
+    found = None
+    if code is not None:
+        found = finding_record(Finding(code, "output: wrong", fix="change it"), CHECKS.get(check))
     made = {
         "nodeid": f"test_it.py::test_op[cpu-float32-nograd-0-{check}]",
         "op": "ns::op",
@@ -143,6 +149,29 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     compiled = op_fingerprint("compile.static")
     assert len(compiled) == 2
     assert compiled[1] == f"it may follow from fake-stride-mismatch, {told}"
+
+
+WATCH = """
+import sys
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        print("torch was imported:", "torch" in sys.modules)
+"""
+
+
+@pytest.mark.usefixtures("new_interpreters")
+def test_the_controller_of_workers_prints_and_reports_without_torch(suite: Suite) -> None:
+    suite.write("conftest.py", WATCH)
+    suite.write("pytest.ini", "[pytest]\ncustomop_checks = fake.forward,opcheck.test_faketensor\n")
+    suite.test(STRIDES)
+    result = suite.run_apart("-n", "1", "--customop-report=report.json", checks=None)
+    result.assert_outcomes(failed=2)
+    text = result.stdout.str()
+    assert "the same finding is reported in full at" in text
+    assert "torch was imported: False" in text
+    report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
+    assert report["environment"]["torch"] == torch.__version__
 
 
 def test_the_short_summary_has_one_line_a_failure_on_a_build_machine_too(

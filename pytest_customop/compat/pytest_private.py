@@ -26,7 +26,12 @@ def tear_down(session: Any, nextitem: Any) -> None:
 
 def set_nodeid(item: Any, nodeid: str) -> None:
     """Change the node id of an item."""
-    item._nodeid = nodeid
+    if hasattr(item, "_id"):  # newer pytest; 9.2 has it
+        from _pytest.nodeid import NodeId
+
+        item._id = NodeId.parse(nodeid)
+    else:
+        item._nodeid = nodeid
 
 
 def base_temp(config: Any) -> Path | None:

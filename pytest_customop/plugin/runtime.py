@@ -40,7 +40,7 @@ def apply_options(config: pytest.Config) -> None:
 
         validate_timer(config, session)
     if session.settings.isolate:
-        from .child import isolate
+        from .child.controller import isolate
 
         isolate(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):

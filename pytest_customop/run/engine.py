@@ -157,7 +157,7 @@ def _run(
             if case.base_case is not None:
                 skip_if_rejected(case)
             elif case.eager.error is not None:
-                return _eager_failure(case, case.eager.error, passed)
+                return _eager_failure(check, case, case.eager.error, passed)
             if not kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
@@ -170,7 +170,7 @@ def _run(
             message = f"{found.code}, as on sample {sample} itself, where it is reported"
             raise skip("as-sample", message, unjudged=False) from None
         lines = check.repro if found.repro is None else found.repro
-        return _failed(passed, found, reproduced_by(found, lines, found.case or case), check)
+        return _failed(passed, found, check, reproduced_by(found, lines, found.case or case))
     return passed
 
 
@@ -191,27 +191,29 @@ def _fails_alike(code: str, check: Check, case: Case) -> bool:
 def _failed(
     passed: CheckResult,
     finding: Finding,
+    check: Check,
     reproduce: Callable[[str], Script] | None,
-    check: Check | None = None,
 ) -> CheckResult:
     return replace(
         passed,
         outcome="failed",
-        found=finding_record(passed.check, finding, check),
+        found=finding_record(finding, check),
         message=finding.message,
         evidence=finding.evidence,
         reproduce=reproduce,
     )
 
 
-def _eager_failure(case: Case, error: BaseException, passed: CheckResult) -> CheckResult:
+def _eager_failure(
+    check: Check, case: Case, error: BaseException, passed: CheckResult
+) -> CheckResult:
     """The result where the op itself raises on a sample."""
     if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
         reason = f"the op refuses inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
-    return _failed(passed, found, reproduced_by(found, CALL, case))
+    return _failed(passed, found, check, reproduced_by(found, CALL, case))
 
 
 def _works_without_gradients(case: Case) -> bool:

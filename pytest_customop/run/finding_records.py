@@ -1,33 +1,50 @@
-"""Look up in the catalogue what a report needs of a finding, so that the report need not."""
+"""Look up what a report needs of a finding's explanation, so that the report need not."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
 
-from ..checks import Check, catalogue, fix_for, report_order
-from ..findings import Finding
+from ..checks import Check, catalogue, families, fix_for, report_order
+from ..findings import Explanation, Finding
 from .record import FindingRecord
 
 
-def finding_record(name: str, finding: Finding, check: Check | None = None) -> FindingRecord:
+def finding_record(finding: Finding, check: Check | None) -> FindingRecord:
     """The record of a finding.
 
-    The codes of an author's own checks come after those of the catalogue.
+    Codes of the catalogue come first, causes before their consequences. Codes that only an author's
+    own check explains come after them, in the same order.
 
     Args:
-        name: of the check that reports it, or `body`.
-        check: the one that explains the finding, where the catalogue does not.
+        check: the one that reports the finding; None for the test's own body.
 
     Raises:
-        ValueError: for a code that nothing explains and that brings no fix of its own.
+        ValueError: for a code that is not explained and brings no fix of its own.
     """
-    own = check.findings if check is not None else {}
-    explanation = catalogue().get(finding.code) or own.get(finding.code)
-    follows = explanation.follows if explanation else ()
+    own = check.findings if check else {}
+    explanation = own.get(finding.code) or catalogue().get(finding.code)
+    follows = _codes(explanation.follows) if explanation else ()
     order = _causes_first()
-    rank = (order.get(finding.code, len(order)), *report_order(name, finding.code))
+    position = order.get(finding.code, len(order) + _depth(finding.code, own, frozenset()))
+    name = check.name if check else ""
+    rank = (position, *report_order(name, finding.code))
     return FindingRecord(finding.code, fix_for(finding, check), follows, rank)
+
+
+def _codes(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Codes and families, with the codes of a family in the place of `family.*`."""
+    by_family = {f"{family.name}.*": tuple(family.findings) for family in families()}
+    return tuple(code for name in names for code in by_family.get(name, (name,)))
+
+
+def _depth(code: str, own: Mapping[str, Explanation], seen: frozenset[str]) -> int:
+    """How many codes that are not in the catalogue precede a code that a check explains."""
+    if code not in own or code in seen:
+        return 0
+    causes = [name for name in own[code].follows if name not in catalogue()]
+    return max((1 + _depth(cause, own, seen | {code}) for cause in causes), default=0)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ Other items run as always.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,12 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
+from ..read_options import where_given
 from ..session.state import PLANNED, Session
-from . import is_isolated, protocol
+from . import protocol
 from .exit_causes import ProcessExit
 from .item_log import ItemLog
+from .items import is_isolated
 from .reusable import NotCollected, ReusableChild
 from .xdist_emulation import measures_coverage
 
@@ -23,6 +26,23 @@ if TYPE_CHECKING:
     from ...cases.case import Case
     from ...plan.items import PlannedItem
     from ...run.results import CheckResult
+
+
+def isolate(config: pytest.Config, session: Session) -> None:
+    """Have a child process run this session's items, unless this session is a child itself.
+
+    Raises:
+        pytest.UsageError: where that is not possible.
+    """
+    if protocol.CHILD in getattr(config, "workerinput", {}):
+        return
+    if os.name != "posix":
+        raise pytest.UsageError(f"{where_given(config, 'isolate')}: needs Linux or macOS")
+    if config.getoption("usepdb", False):
+        raise pytest.UsageError(
+            f"{where_given(config, 'isolate')}: --pdb needs the process that runs the tests"
+        )
+    config.pluginmanager.register(Isolation(config, session), "customop-isolation")
 
 
 class Isolation:

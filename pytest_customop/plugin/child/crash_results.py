@@ -46,7 +46,7 @@ def result_of(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
         variant_description=planned.case.variant_description if planned.case else "",
         place=planned.place,
         outcome="failed",
-        found=finding_record(planned.check_name, found),
+        found=finding_record(found, planned.check),
         message=found.message,
         evidence=found.evidence,
         arguments=_described(drawn) if drawn else (),

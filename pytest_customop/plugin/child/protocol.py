@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+CHILD = "customop_child"  # in a session's workerinput: it is a child
+
 # The phases of an item. The child sends each before it begins, so that its end can be explained.
 START, COLLECT, SETUP, TEARDOWN = "start", "collect", "setup", "teardown"
 DRAW, EAGER, CHECK, BODY = "draw", "eager", "check", "body"

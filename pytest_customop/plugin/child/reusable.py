@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ...settings import Settings
-from . import is_isolated, limits, names_of, protocol
+from . import limits, protocol
 from .exit_causes import ProcessExit
+from .items import is_isolated, names_of
 from .process import Child
 from .protocol import Collect, Collected, Phase, Run, Start
 from .xdist_emulation import workerinput

@@ -23,8 +23,9 @@ from typing import Any
 import pytest
 
 from ..session.state import SESSION
-from . import CHILD, is_isolated, names_of, protocol
-from .protocol import Collect, Collected, Names, Run
+from . import protocol
+from .items import is_isolated, names_of
+from .protocol import CHILD, Collect, Collected, Names, Run
 
 
 def main(descriptor: int) -> None:

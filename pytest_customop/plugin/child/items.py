@@ -1,0 +1,20 @@
+"""Which items a child process runs, and their names there."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..session.state import PLANNED
+
+
+def is_isolated(item: pytest.Item) -> bool:
+    """Whether a child process runs an item: a check or a body on a case."""
+    planned = item.stash.get(PLANNED, None)
+    return planned is not None and planned.case is not None and planned.skip is None
+
+
+def names_of(item: pytest.Item) -> tuple[str, ...]:
+    """The names of an item and of the classes around it, below its file."""
+    chain = item.listchain()
+    file = max(at for at, node in enumerate(chain) if isinstance(node, pytest.File))
+    return tuple(node.name for node in chain[file + 1 :])

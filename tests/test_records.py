@@ -1,0 +1,137 @@
+"""Records of results: what they carry between processes, and what reports need to print them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from pytest_customop import check_op, fail, tensor
+from pytest_customop.checks import Check, builtin_checks, catalogue
+from pytest_customop.findings import Explanation, Finding
+from pytest_customop.plan.place import Place
+from pytest_customop.report.json_file import as_schema_1
+from pytest_customop.run.finding_records import finding_record
+from pytest_customop.run.record import FindingRecord, ResultRecord, from_wire, to_wire
+
+CHECKS = {check.name: check for check in builtin_checks()}
+FULL = ResultRecord(
+    nodeid="test_it.py::test_op[cpu-float32-nograd-a~empty0-fake.forward]",
+    op="ns::op",
+    check="fake.forward",
+    place=Place("cpu", "float32", False, "contiguous", "a~empty0", "empty0"),
+    outcome="failed",
+    message="output: wrong",
+    finding=FindingRecord(
+        "fake-stride-mismatch", "return the real strides", ("a", "b"), (3, 1, "c")
+    ),
+    skip_code="some-reason",
+    unjudged=True,
+    accepted_by_fake=True,
+    needs_child=True,
+    by_hand=True,
+    repro="pytest test_it.py",
+    duration=1.5,
+)
+BARE = ResultRecord("test_it.py::test_op", "ns::op", None, Place(), "skipped")
+
+
+@pytest.mark.parametrize("record", [FULL, BARE], ids=["full", "bare"])
+def test_a_record_comes_back_from_json_and_from_execnet(record: ResultRecord) -> None:
+    execnet = pytest.importorskip("execnet")
+    plain = to_wire(record)
+    assert from_wire(json.loads(json.dumps(plain))) == record
+    assert from_wire(execnet.loads(execnet.dumps(plain))) == record
+
+
+def test_the_test_of_the_wire_sets_every_field() -> None:
+    default = BARE
+    same = [
+        one.name for one in fields(FULL) if getattr(FULL, one.name) == getattr(default, one.name)
+    ]
+    assert same == ["op"]
+
+
+def test_the_report_has_the_fields_of_schema_1_in_order() -> None:
+    assert list(as_schema_1(FULL).items()) == [
+        ("nodeid", "test_it.py::test_op[cpu-float32-nograd-a~empty0-fake.forward]"),
+        ("op", "ns::op"),
+        ("check", "fake.forward"),
+        ("device", "cpu"),
+        ("dtype", "float32"),
+        ("requires_grad", False),
+        ("layout", "contiguous"),
+        ("sample", "a~empty0"),
+        ("outcome", "failed"),
+        ("finding", "fake-stride-mismatch"),
+        ("message", "some-reason: output: wrong"),
+        ("fix", "return the real strides"),
+        ("repro", "pytest test_it.py"),
+        ("duration", 1.5),
+    ]
+    assert as_schema_1(BARE)["finding"] is None
+
+
+def test_a_finding_carries_what_the_catalogue_says_of_it() -> None:
+    found = finding_record(Finding("compile-stride-assert", "wrong"), CHECKS["compile.static"])
+    assert found.fix == catalogue()["compile-stride-assert"].fix
+    assert "fake-stride-mismatch" in found.follows
+    strides = Finding("fake-stride-mismatch", "wrong")
+    cause = finding_record(strides, CHECKS["opcheck.test_faketensor"])
+    assert cause.rank < found.rank
+    specific = finding_record(strides, CHECKS["fake.forward"])
+    assert specific.rank < cause.rank
+
+
+def test_what_no_one_explains_follows_from_nothing_and_comes_last() -> None:
+    own = finding_record(Finding("own-finding", "wrong", fix="change it"), None)
+    assert (own.code, own.fix, own.follows) == ("own-finding", "change it", ())
+    for code in catalogue():
+        assert finding_record(Finding(code, "wrong"), CHECKS["compile.static"]).rank < own.rank
+
+
+def test_what_an_author_s_check_explains_may_follow_from_other_findings() -> None:
+    explained = {
+        "own-last": Explanation("meaning", "fix it", follows=("own-first", "fake.*")),
+        "own-first": Explanation("meaning", "fix it", follows=("fake-missing",)),
+    }
+    check = Check("own.check", "explains", lambda case: None, findings=explained)
+    first, last = (finding_record(Finding(code, ""), check) for code in ("own-first", "own-last"))
+    assert first.follows == ("fake-missing",)
+    assert {"own-first", "fake-missing", "fake-stride-mismatch"} <= set(last.follows)
+    assert finding_record(Finding("fake-missing", ""), check).rank < first.rank < last.rank
+    assert (first.fix, last.fix) == ("fix it", "fix it")
+
+
+def test_what_a_check_found_is_in_its_result() -> None:
+    def fails(case: object) -> None:
+        raise fail("own-finding", "output is wrong", fix="change it")
+
+    class Own:
+        def pytest_customop_register_checks(self) -> list[Check]:
+            return [Check("own.fails", "fails", fails)]
+
+    (result,) = check_op(
+        "aten::sin", [(tensor(3),)], checks="own", requires_grad=False, plugins=[Own()]
+    )
+    record = result.record("test_it.py::test_op")
+    assert record.finding is not None
+    assert (record.finding.code, record.finding.fix) == (result.finding, result.fix)
+    assert record.place == result.place == Place("cpu", "float32", False, "contiguous", "0")
+
+
+@pytest.mark.usefixtures("new_interpreters")
+def test_printing_needs_neither_torch_nor_pytest() -> None:
+    script = (
+        "import sys\n"
+        "from pytest_customop.report import causes, json_file, terminal, variants\n"
+        "from pytest_customop.run.record import from_wire\n"
+        "print(sorted({'torch', 'pytest'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
