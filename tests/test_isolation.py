@@ -14,8 +14,8 @@ import pytest
 import torch
 from kit import HEAD, Suite
 
-from pytest_customop.global_state import preserve
-from pytest_customop.global_state.preserve import in_own_context, preserved_state
+from pytest_customop.global_state.preserve import preserved_state
+from pytest_customop.global_state.shared_context import MOST_ADDED, in_shared_context
 
 
 def set_determinism() -> None:
@@ -106,12 +106,12 @@ def test_a_context_does_not_grow_with_patches() -> None:
             return len(contextvars.copy_context())
 
     before = len(contextvars.copy_context())
-    inside = [in_own_context(patch) for _ in range(_MANY)]
+    inside = [in_shared_context(patch) for _ in range(_MANY)]
     assert len(contextvars.copy_context()) == before
-    assert max(inside) <= before + preserve._VARIABLES + 50
+    assert max(inside) <= before + MOST_ADDED + 50
 
 
-_MANY = 2 * preserve._VARIABLES
+_MANY = 2 * MOST_ADDED
 number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 
@@ -122,9 +122,9 @@ def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() ->
         return found
 
     def called() -> list[int]:
-        found = [in_own_context(add) for _ in range(2)]
+        found = [in_shared_context(add) for _ in range(2)]
         number.set(1)  # a change of the caller's begins a new copy
-        return [*found, in_own_context(add), number.get()]
+        return [*found, in_shared_context(add), number.get()]
 
     def called_among_many() -> list[int]:
         kept = [contextvars.ContextVar(f"other{index}") for index in range(_MANY)]
@@ -137,19 +137,19 @@ def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() ->
 
 
 def test_a_context_may_be_entered_from_within_and_by_several_threads() -> None:
-    assert in_own_context(in_own_context, number.get) == 0
+    assert in_shared_context(in_shared_context, number.get) == 0
     found: list[int] = []
 
     def outer() -> None:
-        thread = threading.Thread(target=lambda: found.append(in_own_context(number.get)))
+        thread = threading.Thread(target=lambda: found.append(in_shared_context(number.get)))
         thread.start()
         thread.join()
 
-    in_own_context(outer)
+    in_shared_context(outer)
     assert found == [0]
     with pytest.raises(KeyError):
-        in_own_context({}.__getitem__, "missing")
-    assert in_own_context(number.get) == 0
+        in_shared_context({}.__getitem__, "missing")
+    assert in_shared_context(number.get) == 0
 
 
 def test_gradients_are_on_inside_whatever_they_are_outside() -> None:

@@ -142,7 +142,7 @@ NEW = pytest.mark.skipif(
 
 
 def precisions() -> list[str]:
-    return [torch.get_float32_matmul_precision(), *float32_precision.by_backend()]
+    return [torch.get_float32_matmul_precision(), *float32_precision.read_by_backend()]
 
 
 def test_the_precision_of_products_is_put_back_in_every_place() -> None:

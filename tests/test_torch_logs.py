@@ -1,4 +1,4 @@
-"""Torch's logs while a check runs: nobody hears them, nobody pays for them, and all is as before."""
+"""torch logs nothing while a check runs, writes no trace for pytest, and logs as before afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kit import HEAD, Suite
 
 from pytest_customop import compat
 from pytest_customop.global_state.preserve import preserved_state
-from pytest_customop.global_state.torch_logging import unheard
+from pytest_customop.global_state.torch_logging import silenced
 
 
 class Keeper(logging.Handler):
@@ -36,11 +36,11 @@ def keeper() -> Iterator[Keeper]:
         logger.removeHandler(handler)
 
 
-def test_torch_is_unheard_and_others_are_not(keeper: Keeper) -> None:
-    with unheard():
+def test_torch_is_silenced_and_others_are_not(keeper: Keeper) -> None:
+    with silenced():
         logging.getLogger("torch._dynamo").error("torch")
         logging.getLogger("ops").error("an op")
-        with unheard():
+        with silenced():
             pass
         logging.getLogger("torch._inductor").error("torch after an inner block")
     logging.getLogger("torch._dynamo").error("torch again")
@@ -52,7 +52,7 @@ def test_a_trace_that_was_asked_for_goes_on() -> None:
     logger.error("at the first record torch's own handler leaves, and the next one misses it")
     logger.addHandler(handler)
     try:
-        with preserved_state(), unheard():
+        with preserved_state(), silenced():
             assert handler in logger.handlers
             logger.error("traced")
     finally:

@@ -1,1 +1,1 @@
-"""Process-global state: what is read, compared, and restored around a check."""
+"""Process-global state: read, perturb and restore it around a check."""

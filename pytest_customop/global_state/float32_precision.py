@@ -1,7 +1,8 @@
-"""How precise products of float32 are: one setting of old, and since torch 2.9 one a backend too.
+"""The precision of float32 products: one setting for all backends and, from torch 2.9 on, one for each.
 
-Setting the old one sets those of the backends, and not back to `none`, which they are at first; dynamo
-compiles again where they differ. Setting one of a backend makes torch refuse to tell the old one.
+Writing the shared one sets those of the backends; it cannot set them to `none`, their first value. dynamo
+compiles again where they differ. After one of a backend was written, torch raises where the shared one is
+read.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ from typing import Any
 import torch
 
 
-def of_all() -> str | None:
-    """The precision of all backends; None where torch refuses to tell one."""
+def read_shared() -> str | None:
+    """The precision that all backends share; None where torch has no single answer."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:  # torch 2.9 and later, where backends have precisions of their own
         return None
 
 
-def set_for_all(value: str | None) -> None:
-    """Set the precision of all backends, and that of each."""
+def write_shared(value: str | None) -> None:
+    """Set the precision of all backends; None changes nothing."""
     if value is not None:
         torch.set_float32_matmul_precision(value)
 
 
-MODULES: tuple[Any, ...] = tuple(
+# The modules of torch that have a precision of their own; none before torch 2.9.
+BACKENDS: tuple[Any, ...] = tuple(
     module
     for module in (
         torch.backends,
@@ -40,13 +42,13 @@ MODULES: tuple[Any, ...] = tuple(
 )
 
 
-def by_backend() -> list[str]:
-    """The precision of each of `MODULES`, which may be `none`: as a wider one says."""
-    return [module.fp32_precision for module in MODULES]
+def read_by_backend() -> list[str]:
+    """The precision of each of `BACKENDS`. `none` means that of a wider one."""
+    return [module.fp32_precision for module in BACKENDS]
 
 
-def set_by_backend(value: list[str]) -> None:
-    """Set the precision of each of `MODULES`."""
-    for module, precision in zip(MODULES, value, strict=True):
+def write_by_backend(value: list[str]) -> None:
+    """Set the precision of each of `BACKENDS`."""
+    for module, precision in zip(BACKENDS, value, strict=True):
         if module.fp32_precision != precision:
             module.fp32_precision = precision

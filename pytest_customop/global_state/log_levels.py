@@ -1,4 +1,4 @@
-"""The levels of torch's loggers and of the root of all: what they are, and others to start from."""
+"""Read and write the levels of the root logger and of torch's loggers."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ import logging
 
 
 @functools.lru_cache(maxsize=1)
-def _torchs(count: int) -> tuple[list[logging.Logger], list[str]]:
-    """torch's loggers, and names that may become some, as long as there are no more than these."""
+def _torch_loggers(count: int) -> tuple[list[logging.Logger], list[str]]:
+    """torch's loggers, and its names that are no loggers yet.
+
+    Args:
+        count: of all names of loggers: the answer is cached until there are more.
+    """
     names = logging.root.manager.loggerDict.items()
-    own = [(name, one) for name, one in names if name == "torch" or name.startswith("torch.")]
-    loggers = [one for _, one in own if isinstance(one, logging.Logger)]
-    return loggers, [name for name, one in own if not isinstance(one, logging.Logger)]
+    found = [(name, one) for name, one in names if name == "torch" or name.startswith("torch.")]
+    loggers = [one for _, one in found if isinstance(one, logging.Logger)]
+    return loggers, [name for name, one in found if not isinstance(one, logging.Logger)]
 
 
 def read() -> dict[str, int]:
-    """The levels of the root logger and of torch's own, by name, where there is one."""
+    """The levels by the logger's name: of the root logger, and of those of torch that have one."""
     known = logging.root.manager.loggerDict
-    loggers, names = _torchs(len(known))
+    loggers, names = _torch_loggers(len(known))
     since = [one for one in map(known.get, names) if isinstance(one, logging.Logger)]
-    found = {one.name: one.level for one in (*loggers, *since) if one.level}
-    return {"": logging.root.level, **found}
+    levels = {one.name: one.level for one in (*loggers, *since) if one.level}
+    return {"": logging.root.level, **levels}
 
 
 def write(value: dict[str, int]) -> None:
-    """Give those loggers these levels, and none to torch's others."""
+    """Set the levels of these loggers, and remove those of torch's other loggers."""
     before = read()
     for name in {**before, **value}:
         if before.get(name) != value.get(name):  # each call clears the caches of all loggers
             logging.getLogger(name).setLevel(value.get(name, logging.NOTSET))
 
 
-def other(value: dict[str, int]) -> dict[str, int]:
-    """Other levels than these."""
+def change(value: dict[str, int]) -> dict[str, int]:
+    """Levels that differ from these, for the root logger and for `torch`."""
     return {**value, "": value[""] + 1, "torch": value.get("torch", logging.WARNING) + 1}

@@ -1,4 +1,4 @@
-"""What ops and compilers leave behind in the process beside torch's own settings, put back."""
+"""Save and restore signal handlers, `sys.path` and other state that ops and compilers leave behind."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ _NAMES = "ABRT ALRM BUS CHLD FPE HUP ILL INT PIPE SEGV TERM USR1 USR2"
 _SIGNALS = [
     getattr(signal, f"SIG{name}") for name in _NAMES.split() if hasattr(signal, f"SIG{name}")
 ]
-# The same without making enumerations of its answers, which takes 20 times as long.
+# Without the wrapper that turns every answer into an enumeration, which takes 20 times as long.
 _handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-# What importing setuptools adds, once; its modules and torch's C++ builder need it from then on.
+# Importing setuptools adds this entry once. Its modules and torch's C++ builder need it from then on.
 _VENDORED = os.path.join("setuptools", "_vendor")
 
 
 @contextlib.contextmanager
 def preserved() -> Iterator[Callable[[], None]]:
-    """Put back the compiler's configuration, signal handlers, `sys.path` and the recursion limit.
+    """Restore what the block changes of the process.
 
-    What the block is given does so at once.
+    That is the compiler's configuration, signal handlers, `sys.path`, `sys.excepthook` and the recursion
+    limit.
+
+    Yields:
+        a function that restores them at once.
     """
-    configure_back = compat.compiler_configuration()
+    restore_configuration = compat.compiler_configuration()
     limit, path, hook = sys.getrecursionlimit(), [*sys.path], sys.excepthook
     handlers = [_handler_of(number) for number in _SIGNALS]
 
     def restore() -> None:
-        configure_back()
+        restore_configuration()
         if sys.getrecursionlimit() != limit:
             sys.setrecursionlimit(limit)
         if sys.path != path:
@@ -41,7 +45,7 @@ def preserved() -> Iterator[Callable[[], None]]:
         sys.excepthook = hook
         for number, handler in zip(_SIGNALS, handlers, strict=True):
             if _handler_of(number) is not handler:
-                _handle(number, handler)
+                _set_handler(number, handler)
 
     try:
         yield restore
@@ -49,11 +53,11 @@ def preserved() -> Iterator[Callable[[], None]]:
         restore()
 
 
-def _is_new_and_needed(entry: str, known: list[str]) -> bool:
-    return entry not in known and entry.endswith(_VENDORED)
+def _is_new_and_needed(entry: str, before: list[str]) -> bool:
+    return entry not in before and entry.endswith(_VENDORED)
 
 
-def _handle(number: int, handler: Any) -> None:
-    """Handlers that C code has set cannot be put back, and only the main thread may."""
+def _set_handler(number: int, handler: Any) -> None:
+    """Set a handler, in the main thread only. Handlers that C code has set read as None and are lost."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(number, handler)

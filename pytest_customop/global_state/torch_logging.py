@@ -1,4 +1,4 @@
-"""What torch logs while a check runs, and for whom it writes down its trace of compilations."""
+"""Silence torch's loggers while a check runs, and spare torch the trace that pytest's handlers ask for."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from .. import compat
 from ..compat.pytest_private import is_log_handler
 
 
-class _NotOfTorch:
-    """Drops the records of torch's own loggers; those of the op and of others pass."""
+class _WithoutTorch:
+    """A filter that drops the records of torch's loggers and passes those of all others."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not _is_torchs(record.name)
+        return not _is_of_torch(record.name)
 
 
-def _is_torchs(name: str) -> bool:
+def _is_of_torch(name: str) -> bool:
     return name == "torch" or name.startswith("torch.")
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
-    """Drop what torch logs, but for a trace that goes to a file because it was asked for."""
+def silenced() -> Iterator[None]:
+    """Drop what torch logs in the block. A trace that was asked for (TORCH_TRACE) is still written."""
     loggers = [
         one
         for name, one in logging.root.manager.loggerDict.items()
-        if isinstance(one, logging.Logger) and _is_torchs(name) and name != compat.TRACE_LOGGER
+        if isinstance(one, logging.Logger) and _is_of_torch(name) and name != compat.TRACE_LOGGER
     ]
-    # pytest puts its own handlers on every one of them.
+    # pytest adds its own handlers to every one of them.
     handlers = {handler for one in loggers for handler in one.handlers}
-    dropped = _NotOfTorch()
+    without_torch = _WithoutTorch()
     for handler in handlers:
-        handler.addFilter(dropped)
+        handler.addFilter(without_torch)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(dropped)
+            handler.removeFilter(without_torch)
 
 
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
-    """Take pytest's handlers off the logger of torch's trace of compilations.
+    """Remove pytest's handlers from the logger of torch's trace of compilations for the block.
 
-    Where it has a handler, torch writes down all that a compilation does: every tensor, graph and
-    guard. pytest 9.2 puts four there. Torch's own takes itself off, unless a trace was asked for.
+    If that logger has a handler, torch writes down every tensor, graph and guard of a compilation. pytest
+    9.2 adds four. torch's own handler removes itself, unless a trace was asked for.
     """
     logger = logging.getLogger(compat.TRACE_LOGGER)
-    taken = [one for one in logger.handlers if is_log_handler(one)]
-    for handler in taken:
+    removed = [one for one in logger.handlers if is_log_handler(one)]
+    for handler in removed:
         logger.removeHandler(handler)
     try:
         yield
     finally:
-        for handler in taken:
+        for handler in removed:
             logger.addHandler(handler)

@@ -21,7 +21,8 @@ from ..declare.declaration import Declaration, declare_call
 from ..declare.inputs import ErrorSample, GradOptions
 from ..declare.mistakes import MarkError, raised_at_call
 from ..findings import CheckFailed, CheckSkipped, Finding, skip
-from ..global_state.preserve import in_own_context, preserved_state
+from ..global_state.preserve import preserved_state
+from ..global_state.shared_context import in_shared_context
 from ..plan.items import PlannedItem, place_of
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
@@ -87,7 +88,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
     with warnings.catch_warnings():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        result = in_own_context(_in_preserved_state, check, case, on_phase, passed)
+        result = in_shared_context(_in_preserved_state, check, case, on_phase, passed)
     is_bad = result.outcome in ("failed", "error")
     arguments = tuple(case.describe()) if is_bad else ()
     return replace(result, arguments=arguments, duration=time.perf_counter() - start)

@@ -60,7 +60,7 @@ def compiler_session() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Drop what torch logs and warns of."""
-    with warnings.catch_warnings(), torch_logging.unheard():
+    with warnings.catch_warnings(), torch_logging.silenced():
         warnings.simplefilter("ignore")
         yield
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from ...cases.case import Case
 from ...findings import CheckFailed, Explanation, doc_links, fail
-from ...global_state.settings import ENVIRONMENT, SETTINGS, Setting, perturb, preserved
+from ...global_state.process_settings import ENVIRONMENT
+from ...global_state.setting import Setting
+from ...global_state.settings import SETTINGS, perturb, preserved
 from ..check import Check
 from .parts import Part, parts_of, runs
 

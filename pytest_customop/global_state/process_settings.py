@@ -1,0 +1,93 @@
+"""The global settings of Python, numpy and the process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import warnings
+from typing import Any
+
+from . import log_levels
+from .setting import Setting, flag
+
+ENVIRONMENT = "the environment's variables"
+# As they were when the package was imported. While settings are perturbed, the variables that torch, numpy
+# and the tests have set since are left out, so that a variable that an op sets at each call shows.
+_VARIABLES = dict(os.environ)
+_UNUSED_FILTER = ("default", None, BytesWarning, None, 1_000_000_007)  # no file has such a line
+
+
+def _set_filters(value: list[Any]) -> None:
+    warnings.filters[:] = value  # type: ignore[index]
+
+
+def _numpy() -> Any:
+    return sys.modules.get("numpy")
+
+
+def _errstate() -> Any:
+    return None if _numpy() is None else _numpy().geterr()
+
+
+def _set_errstate(value: Any) -> None:
+    if value is not None:
+        _numpy().seterr(**value)
+
+
+def _changed_errstate(value: Any) -> Any:
+    return value and {**value, "over": "ignore" if value["over"] != "ignore" else "warn"}
+
+
+def _set_environment(value: dict[str, str]) -> None:
+    for name in os.environ.keys() - value.keys():
+        del os.environ[name]
+    for name, text in value.items():
+        if os.environ.get(name) != text:
+            os.environ[name] = text
+
+
+PROCESS_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "the filters of warnings",
+        lambda: [*warnings.filters],
+        _set_filters,
+        lambda value: [_UNUSED_FILTER, *value],
+        "[*__import__('warnings').filters]",
+    ),
+    Setting(
+        "numpy's error handling",
+        _errstate,
+        _set_errstate,
+        _changed_errstate,
+        "__import__('numpy').geterr()",
+    ),
+    Setting(
+        ENVIRONMENT,
+        lambda: dict(os.environ),
+        _set_environment,
+        lambda value: _VARIABLES,
+        "dict(__import__('os').environ)",
+    ),
+    Setting(
+        "the working directory",
+        os.getcwd,
+        os.chdir,
+        lambda path: os.path.dirname(path) or path,
+        "__import__('os').getcwd()",
+    ),
+    Setting(
+        "the levels of loggers",
+        log_levels.read,
+        log_levels.write,
+        log_levels.change,
+        "{name: getattr(each, 'level', 0)"
+        " for name, each in __import__('logging').root.manager.loggerDict.items()}",
+    ),
+    flag(
+        "garbage collection",
+        gc.isenabled,
+        lambda value: gc.enable() if value else gc.disable(),
+        "__import__('gc').isenabled()",
+    ),
+)

@@ -1,0 +1,47 @@
+"""Run checks in a copy of the caller's context variables, which checks share.
+
+From torch 2.13 on, every patch of a configuration adds context variables, and nothing removes them: a
+session would grow by 20 of them a case. torch also keeps in them what it has worked out from its
+configurations. So a copy for each call would be slow, and no copy would be a leak.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+MOST_ADDED = 400  # variables, before a new copy is made
+
+
+class _Contexts(threading.local):
+    """The shared context of one thread, and the caller's context that it was copied from."""
+
+    original: contextvars.Context | None = None
+    copy = contextvars.Context()
+    entered = False
+
+
+_contexts = _Contexts()
+
+
+def in_shared_context(call: Callable[..., _T], *args: object) -> _T:
+    """Call with the caller's context variables; what the call changes in them stays in the copy."""
+    if _contexts.entered:
+        return call(*args)
+    now = contextvars.copy_context()
+    if len(_contexts.copy) > len(now) + MOST_ADDED or not _is_same(now, _contexts.original):
+        _contexts.original, _contexts.copy = now, now.copy()
+    _contexts.entered = True
+    try:
+        return _contexts.copy.run(call, *args)
+    finally:
+        _contexts.entered = False
+
+
+def _is_same(now: contextvars.Context, before: contextvars.Context | None) -> bool:
+    if before is None or len(now) != len(before):
+        return False
+    return all(before.get(variable, now) is value for variable, value in now.items())
