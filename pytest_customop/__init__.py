@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
-    from .run.engine import check_op as check_op
     from .run.results import CheckResult as CheckResult
+    from .run.standalone import check_op as check_op
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,7 @@ _HOMES = {
     "Finding": "findings",
     "GradOptions": "declare.inputs",
     "Sample": "declare.inputs",
-    "check_op": "run.engine",
+    "check_op": "run.standalone",
     "customop_cases": "declare.mark",
     "fail": "findings",
     "skip": "findings",

@@ -55,7 +55,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     from ..declare.inputs import Sample
     from ..declare.mistakes import raised_at_call
     from ..run.devices import own_devices
-    from ..run.engine import run_declaration
+    from ..run.standalone import run_declaration
     from .case_handle import ConformanceError
     from .runtime import session_of
     from .session.rerun import script_of

@@ -1,65 +1,25 @@
-"""Checks x cases -> results, without pytest. `check_op` is here; pytest is one caller of it."""
+"""Run one check on one case: global state preserved, every exception turned into a result."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import pluggy
-import torch
-
-from .. import hookspecs
 from ..cases.case import Case
-from ..checks import Check, builtin_checks
+from ..checks import Check
 from ..core import rng
-from ..core.hooks import call_hook
 from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
-from ..declare.declaration import Declaration, declare_call
-from ..declare.inputs import ErrorSample, GradOptions
-from ..declare.mistakes import MarkError, raised_at_call
+from ..declare.mistakes import MarkError
 from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
-from ..plan.items import PlannedItem, place_of
-from ..plan.matrix import plan
-from ..plan.selection import registry_from, select_checks
-from ..settings import Settings, Variants, read_variants, validate_backend
-from .devices import why_absent
+from ..plan.items import place_of
 from .finding_records import finding_record
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
 from .variant_validity import VariantRejected, skip_if_rejected
-
-
-class BuiltinChecks:
-    """The plugin through which the package's own checks come in, like anybody's."""
-
-    @hookspecs.hookimpl
-    def pytest_customop_register_checks(self) -> Iterable[Check]:
-        """Every family of the package."""
-        return builtin_checks()
-
-
-class _PluginManager(pluggy.PluginManager):
-    """As pytest's: a function with a hook's name is a hook, so that a conftest can be a plugin here."""
-
-    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        marked = super().parse_hookimpl_opts(plugin, name)
-        named = name.startswith("pytest_customop_") and callable(getattr(plugin, name, None))
-        return {} if marked is None and named else marked
-
-
-def standalone_hook(plugins: Iterable[object] = ()) -> Any:
-    """A hook caller without pytest: the package's checks, and those of the plugins given."""
-    manager = _PluginManager("pytest")
-    manager.add_hookspecs(hookspecs)
-    manager.register(BuiltinChecks())
-    for plugin in plugins:
-        manager.register(plugin)
-    return manager.hook
 
 
 def _no_op(phase: str) -> None:
@@ -220,152 +180,3 @@ def _eager_failure(
 def _works_without_gradients(case: Case) -> bool:
     arguments = case.inputs().map(lambda tensor: tensor.detach())
     return case.run(arguments).error is None
-
-
-@raised_at_call
-def check_op(
-    op: Any,
-    samples: Iterable[Any] | Callable[..., Iterable[Any]],
-    *,
-    devices: str | Sequence[str] | None = None,
-    dtypes: torch.dtype | Sequence[torch.dtype] | None = None,
-    requires_grad: bool | Sequence[bool] | None = None,
-    layouts: str | Sequence[str] = ("contiguous",),
-    axes: Mapping[str, Sequence[Any]] | None = None,
-    skip_if: Callable[[Any], str | None] | None = None,
-    checks: str | Sequence[str] | None = None,
-    tolerances: Mapping[torch.dtype, tuple[float, float]] | tuple[float, float] | None = None,
-    gradcheck: GradOptions | str | None = None,
-    reference: Callable[..., Any] | None = None,
-    errors: Sequence[ErrorSample] = (),
-    variants: bool | str | int | Callable[[Any], str | None] | Sequence[Any] | None = None,
-    backend: str = "inductor",
-    seed: int = 0,
-    max_samples: int | None = None,
-    plugins: Iterable[object] = (),
-) -> list[CheckResult]:
-    """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
-
-    Args:
-        op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
-            gradcheck, reference, errors: as in `customop_cases`.
-        variants: the variants of the samples that are tried too. As in `--customop-variants`, words
-            that are amounts (`"off"`, `"quick"`, `"full"`, a number a sample) or kinds (`"shape"`,
-            ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. A function `(variant)
-            -> reason or None`, alone or among the words, leaves out what the op does not support.
-        backend: the name of a `torch.compile` backend.
-        seed: of every drawn value.
-        max_samples: how many of the samples to take at most, drawn by the seed; None: all.
-        plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
-
-    Returns:
-        One result a check and case, in the order they ran; each prints as a failure reads.
-
-    Raises:
-        MarkError: for arguments that cannot be meant.
-        HookError: for what a hook of the plugins does wrong.
-    """
-    try:
-        wanted, unsupported = _read_variants(variants)
-        settings = _read_settings(backend, seed, max_samples)._replace(variants=wanted)
-    except ValueError as error:
-        raise MarkError(f"check_op: {error}") from None
-    declaration = declare_call(
-        {
-            "op": op,
-            "samples": samples,
-            "devices": devices,
-            "dtypes": dtypes,
-            "requires_grad": requires_grad,
-            "layouts": layouts,
-            "axes": axes,
-            "skip_if": skip_if,
-            "checks": checks,
-            "tolerances": tolerances,
-            "gradcheck": gradcheck,
-            "reference": reference,
-            "errors": errors,
-            "variants": unsupported,
-        },
-        "check_op",
-    )
-    results = run_declaration(declaration, settings, standalone_hook(plugins))
-    return _shorten_repeated_errors(results)
-
-
-def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
-    """The settings of a call; raises `ValueError` for a value that is not allowed."""
-    if not isinstance(backend, str):
-        raise ValueError(f"backend is {backend!r}: give the name of a torch.compile backend")
-    validate_backend(backend)
-    if type(seed) is not int:
-        raise ValueError(f"seed is {seed!r}: give a whole number")
-    if max_samples is not None and (type(max_samples) is not int or max_samples < 1):
-        raise ValueError(f"max_samples is {max_samples!r}: give a whole number of 1 or more")
-    return Settings(backend=backend, seed=seed, max_samples=max_samples)
-
-
-def _read_variants(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
-    """Amount and kinds of the variants of a call, and what says which ones the op does not support."""
-    if given is None or isinstance(given, bool):
-        return Variants("off" if given is False else "quick"), None
-    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    functions = [one for one in listed if callable(one)]
-    words = [
-        word.strip() if isinstance(word, str) else word
-        for one in listed
-        if not callable(one)
-        for word in (one.split(",") if isinstance(one, str) else [one])
-    ]
-    if not listed or len(functions) > 1:
-        raise ValueError(
-            f"variants is {given!r}: give amounts and kinds, and at most one function of a variant"
-        )
-    try:
-        return read_variants(words), next(iter(functions), None)
-    except ValueError as error:
-        raise ValueError(f"variants: {error}") from None
-
-
-def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> list[CheckResult]:
-    """Plan and run the checks of one declaration, releasing each case when it is done."""
-    registry = registry_from(hook)
-
-    def select(one: Declaration) -> list[Check]:
-        try:
-            return select_checks(registry, one, settings)
-        except ValueError as error:
-            raise one.mistake(str(error)) from None
-
-    every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
-    planned = [one for one in every if not one.is_body]
-    call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
-    results: list[CheckResult] = []
-    last: Case | None = None
-    for one in planned:
-        if last is not None and one.case is not last:
-            last.release()
-        last = one.case
-        if one.skip is not None:
-            results.append(_not_run(one))
-        elif one.check is not None and one.case is not None:
-            results.append(run_check(one.check, one.case))
-    return results
-
-
-def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult]:
-    """A failing eager call in full for the first check of a case, in one line for the others."""
-    first: dict[tuple[str, str], str] = {}
-    shortened = []
-    for one in results:
-        if (
-            one.finding == "eager-raises"
-            and first.setdefault((one.op, one.case), one.check) != one.check
-        ):
-            one = replace(one, reported_above=True, evidence="", arguments=(), reproduce=None)
-        shortened.append(one)
-    return shortened
-
-
-def _not_run(one: PlannedItem) -> CheckResult:
-    return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=one.place)

@@ -36,7 +36,9 @@ from pytest_customop.checks import Check
 from pytest_customop.checks.compile import graph_cache
 from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
-from pytest_customop.run.engine import registry_from, run_check, select_checks, standalone_hook
+from pytest_customop.plan.selection import registry_from, select_checks
+from pytest_customop.run.engine import run_check
+from pytest_customop.run.standalone import standalone_hook
 from pytest_customop.settings import AMOUNTS, Settings, Variants
 
 from .registry import Specimen, specimens
