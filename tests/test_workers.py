@@ -10,7 +10,7 @@ import pytest
 import torch
 from kit import Suite, summary_of
 
-from pytest_customop.run.devices import own_devices, own_index
+from pytest_customop.run.devices import device_index, worker_devices
 
 SUITE = """
 @customop_cases(scale, [(tensor(n), 2) for n in range(1, 6)])
@@ -116,8 +116,8 @@ class FakeDevices:
 
 
 def test_workers_spread_evenly() -> None:
-    assert [own_index(worker, 3) for worker in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert [own_index(worker, 1) for worker in range(3)] == [0, 0, 0]
+    assert [device_index(worker, 3) for worker in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert [device_index(worker, 1) for worker in range(3)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_bare_device_type_is_the_worker_s_own_device(
     monkeypatch: pytest.MonkeyPatch, devices: list[str], worker: int | None, inside: int
 ) -> None:
     fake = FakeDevices(monkeypatch)
-    with own_devices(devices, worker):
+    with worker_devices(devices, worker):
         assert fake.current == inside
     assert fake.current == 0
 
@@ -143,7 +143,7 @@ def test_the_device_is_put_back_after_an_exception(monkeypatch: pytest.MonkeyPat
     fake = FakeDevices(monkeypatch)
 
     def use() -> None:
-        with own_devices(["cuda"], 1):
+        with worker_devices(["cuda"], 1):
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -153,7 +153,7 @@ def test_the_device_is_put_back_after_an_exception(monkeypatch: pytest.MonkeyPat
 
 def test_one_device_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeDevices(monkeypatch, count=1)
-    with own_devices(["cuda"], 1):
+    with worker_devices(["cuda"], 1):
         pass
     assert fake.calls == []
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..core import rng
-from ..core.tracebacks import is_own_bug, of_the_op
+from ..core.tracebacks import ends_test, is_own_bug
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
@@ -140,7 +140,7 @@ class Case:
         try:
             return Run(arguments, arguments.call())
         except BaseException as error:  # whatever an op raises is a result here
-            if not of_the_op(error) or is_own_bug(error):
+            if ends_test(error) or is_own_bug(error):
                 raise
             return Run(arguments, error=error)
 

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of ops, cases or pytest."""
+"""Helpers that know nothing about ops, cases or pytest."""

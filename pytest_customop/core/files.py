@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and whether they can be written at all."""
+"""Write files as a whole or not at all, and find out in advance why a file cannot be written."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ import stat
 import tempfile
 from pathlib import Path
 
-_BLOCK = b"\n" * 4096  # a full disk still makes empty files
+_BLOCK = b"\n" * 4096  # written as a trial: on a full disk, empty files can still be made
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a file beside it, which then takes its place; a link is followed.
+    """Write a file: a temporary one in the same folder, which then replaces it. A link is followed.
 
     Raises:
-        OSError: if that fails; what stood there before still does.
+        OSError: if that fails. The file is then as it was before.
     """
     path = Path(os.path.realpath(path))
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        _fill(handle, content)
-        _give_usual_mode(beside)
-        os.replace(beside, path)
+        _write(handle, content)
+        _set_usual_mode(temporary)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
 
 
-def _fill(handle: int, content: bytes) -> None:
+def _write(handle: int, content: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(handle)  # some file systems tell only now that they are full
+        os.fsync(handle)  # some file systems raise only here when they are full
 
 
-def _give_usual_mode(path: str) -> None:
-    """mkstemp makes files private; these are as readable as any other file made here."""
+def _set_usual_mode(path: str) -> None:
+    """Make a file of mkstemp, which is private, as readable as any other new file."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(path, 0o666 & ~mask)
 
 
 def why_unwritable(path: Path) -> str | None:
-    """Why `write_whole` cannot work, found by trying it beside the file; None if it can."""
+    """Why `write_whole` cannot work, found by a trial in the same folder; None if it can."""
     path = Path(os.path.realpath(path))
     try:
         mode = path.stat().st_mode
@@ -60,7 +60,7 @@ def why_unwritable(path: Path) -> str | None:
 
 
 def why_unusable(folder: Path) -> str | None:
-    """Why no files can be written into a folder, which need not exist yet; None if they can."""
+    """Why no files can be written to a folder, which need not exist yet; None if they can."""
     existing = Path(os.path.realpath(folder))
     while not os.path.lexists(existing):
         existing = existing.parent
@@ -69,11 +69,11 @@ def why_unusable(folder: Path) -> str | None:
 
 def _why_no_file_in(folder: Path, prefix: str) -> str | None:
     try:
-        handle, beside = tempfile.mkstemp(dir=folder, prefix=prefix)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
-            _fill(handle, _BLOCK)
+            _write(handle, _BLOCK)
         finally:
-            os.unlink(beside)
+            os.unlink(temporary)
     except OSError as error:
         return error.strerror or str(error)
     return None

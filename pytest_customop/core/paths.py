@@ -1,4 +1,4 @@
-"""Where the package is installed: the one module that knows, so that the others may move."""
+"""The folder of the package. Other modules do not work it out from their own place, so they can move."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 
-# What the file names of the package's own modules begin with.
+# File names of modules of the package begin with this.
 PACKAGE_PREFIX = str(PACKAGE_ROOT) + os.sep

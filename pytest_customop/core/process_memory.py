@@ -1,4 +1,4 @@
-"""How much memory a process holds, and how much is free, as far as the system tells."""
+"""Read how much memory a process holds and how much is free, on Linux."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# Version 2 and version 1 of control groups, as a container sees its own: the limit, what is used, and
-# what of that is only a cache of files, which the kernel gives back.
+# The files of a control group in versions 2 and 1, seen from inside of a container: the limit, the memory
+# in use, and the part of it that is a cache of files, which the kernel frees when it has to.
 _GROUPS = (
     ("memory.max", "memory.current", "file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_cache"),
@@ -15,7 +15,7 @@ _GROUPS = (
 
 
 def resident(pid: int) -> int | None:
-    """The bytes of memory that a process holds; None where the system does not tell (no Linux)."""
+    """The bytes of memory that a process holds; None on other systems, or without such a process."""
     try:
         fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except OSError:
@@ -24,9 +24,9 @@ def resident(pid: int) -> int | None:
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """The bytes that are free, for the machine and for the container; None if nothing tells."""
-    told = _table(root / "proc/meminfo").get("MemAvailable:")
-    free = [] if told is None else [told * 1024]
+    """The bytes that are free in the machine and in the container; None if neither is known."""
+    kilobytes = _table(root / "proc/meminfo").get("MemAvailable:")
+    free = [] if kilobytes is None else [kilobytes * 1024]
     groups = root / "sys/fs/cgroup"
     for limit, used, cache in _GROUPS:
         most, now = _number(groups / limit), _number(groups / used)
@@ -39,7 +39,7 @@ def available(root: Path = Path("/")) -> int | None:
 def _number(path: Path) -> int | None:
     try:
         return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # "max" is no number
+    except (OSError, ValueError):  # the limit is "max" where there is none
         return None
 
 

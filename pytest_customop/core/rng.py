@@ -1,4 +1,4 @@
-"""Random streams: torch's on every device in use, numpy's and Python's."""
+"""Seed, save, restore and compare the random streams of torch, of numpy and of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = dict[str, Any]
 
 
 def states() -> State:
-    """The state of every stream, by what a message calls it."""
+    """The state of every stream, by its name in messages: `torch's on cuda:0`."""
     found: State = {"torch's": _bytes(torch.get_rng_state())}
     for index, state in enumerate(_cuda_states()):
         found[f"torch's on cuda:{index}"] = _bytes(state)
@@ -30,8 +30,8 @@ def states() -> State:
 def seed(number: int) -> None:
     """Start every stream from a number.
 
-    Not by torch.manual_seed: where CUDA is there and not in use yet, that keeps the call and its
-    traceback for later, at each call.
+    torch.manual_seed is not used: where CUDA is available and not in use yet, it stores each call with
+    its traceback for later.
     """
     torch.default_generator.manual_seed(number)
     if _cuda_used():
@@ -44,15 +44,15 @@ def seed(number: int) -> None:
 
 @contextlib.contextmanager
 def preserved() -> Iterator[None]:
-    """Put every stream back to where it was before the block."""
-    own, python = torch.get_rng_state(), random.getstate()
+    """Restore the state of every stream after the block."""
+    cpu, python = torch.get_rng_state(), random.getstate()
     cuda = _cuda_states()
     numpy: Any = sys.modules.get("numpy")
     numpys = numpy.random.get_state() if numpy is not None else None
     try:
         yield
     finally:
-        torch.set_rng_state(own)
+        torch.set_rng_state(cpu)
         random.setstate(python)
         if numpy is not None:
             numpy.random.set_state(numpys)
@@ -61,7 +61,7 @@ def preserved() -> Iterator[None]:
 
 
 def changed(before: State, after: State) -> Iterator[str]:
-    """The streams whose state is another one."""
+    """The names of the streams whose states differ."""
     return (name for name, state in before.items() if after.get(name) != state)
 
 

@@ -10,7 +10,7 @@ _PREFIX = 0.9  # how alike a word is to one that begins with it
 
 
 def misspelt(name: str, allowed: Iterable[str]) -> bool:
-    """Whether a name is so near to an allowed one that nothing else can be meant."""
+    """Whether a name is so similar to an allowed one that it must be a misspelling of it."""
     import difflib
 
     return bool(difflib.get_close_matches(name, allowed, n=1, cutoff=0.8))

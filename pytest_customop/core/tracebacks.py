@@ -1,4 +1,7 @@
-"""Tracebacks cut to the frames that an op's author wrote."""
+"""Read exceptions: their texts, their causes, and whose code raised them.
+
+Code is that of an op's author if it is neither torch's, nor Python's, nor this package's.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ def _torch() -> str:
 
 
 def traceback_text(error: BaseException, *, whole: bool = False) -> str:
-    """The exception with its author's frames: not those of torch, of this package and of Python.
+    """The exception with the frames of the author's code.
 
-    `whole` keeps every frame: for an exception of the package itself.
+    Args:
+        error: the exception.
+        whole: whether to keep every frame, as for a mistake in this package.
     """
     frames = traceback.extract_tb(error.__traceback__)
     kept = [frame for frame in frames if whole or not _hidden(frame.filename)]
@@ -42,7 +47,7 @@ def error_line(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's text, also of one that cannot tell it."""
+    """The exception's text; a note in its place if its `__str__` raises."""
     try:
         return str(error)
     except Exception as broken:  # the author's own __str__
@@ -54,15 +59,15 @@ def message_line(error: BaseException) -> str:
     return first_line(message_of(error))
 
 
-def of_the_op(error: BaseException) -> bool:
-    """Whether an exception that leaves an op is the op's own doing.
+def ends_test(error: BaseException) -> bool:
+    """Whether an exception is meant to end the test, and is not something that an op has done wrong.
 
-    SystemExit is. KeyboardInterrupt is where SIGINT is ignored, so that Ctrl-C cannot be meant. Other
-    exceptions below BaseException are how pytest ends a test.
+    KeyboardInterrupt is meant so, except where SIGINT is ignored, and with it Ctrl-C. SystemExit is not.
+    The other types that are no Exception are pytest's.
     """
     if isinstance(error, KeyboardInterrupt):
-        return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    return isinstance(error, (Exception, SystemExit))
+        return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    return not isinstance(error, (Exception, SystemExit))
 
 
 def raised_at(error: BaseException) -> str:
@@ -74,7 +79,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def raised_by_author(error: BaseException) -> bool:
-    """Whether the author's own code raised, and not torch inside an op; `torch._check` is his too."""
+    """Whether the last frame is of the author's code, or a call of `torch._check` in it."""
     frames = traceback.extract_tb(error.__traceback__)
     while frames and frames[-1].name.startswith("_check"):
         frames.pop()
@@ -128,7 +133,7 @@ def reraise_bug(error: BaseException) -> None:
 
 
 def is_of_author(filename: str) -> bool:
-    """Whether a file is neither torch's, nor Python's, nor this package's."""
+    """Whether a file holds code of an op's author."""
     return not _hidden(filename)
 
 

@@ -1,4 +1,4 @@
-"""Small pieces of sentences: names of torch's constants, counts, lists, first lines."""
+"""Make parts of sentences: names of torch's constants, counts, lists, first lines."""
 
 from __future__ import annotations
 

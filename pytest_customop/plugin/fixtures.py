@@ -54,7 +54,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     from ..declare.declaration import declare_call
     from ..declare.inputs import Sample
     from ..declare.mistakes import raised_at_call
-    from ..run.devices import own_devices
+    from ..run.devices import worker_devices
     from ..run.standalone import run_declaration
     from .case_handle import ConformanceError
     from .runtime import session_of
@@ -70,7 +70,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
         __tracebackhide__ = True
         given = {"op": op, "samples": [Sample(args, kwargs)], "variants": False}
         declaration = declare_call(given, "customop_check")
-        with own_devices(session.settings.devices or (), session.worker):
+        with worker_devices(session.settings.devices or (), session.worker):
             found = run_declaration(declaration, session.settings, item.ihook)
         results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]

@@ -1,4 +1,4 @@
-"""Whether a device is here, and which of several a worker has."""
+"""Find out whether a device is available, and assign one of several to a worker of xdist."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..core.hooks import call_hook
 
 
 def why_absent(device: str, hook: Any) -> str | None:
-    """Why a device cannot be used here, or None if it can.
+    """Why a device is not available; None if it is.
 
     Args:
         device: one that torch knows, `cuda` or `cuda:1`.
-        hook: where `pytest_customop_device_available` is asked first.
+        hook: pytest's hooks. `pytest_customop_device_available` is asked first, then torch.
     """
     answer = call_hook(hook.pytest_customop_device_available, device=device)
     if answer is not None:
         if answer is True:
             return None
         return f"device {device} is not available: {answer or 'a plugin says so'}"
-    reason = _torch_says(torch.device(device))
+    reason = _why_absent_in_torch(torch.device(device))
     return f"device {device} is not available: {reason}; here is {_present()}" if reason else None
 
 
-def _torch_says(device: torch.device) -> str | None:
+def _why_absent_in_torch(device: torch.device) -> str | None:
     if device.type == "cpu":
         return None
     module: Any = getattr(torch, device.type, None)
@@ -42,24 +42,27 @@ def _torch_says(device: torch.device) -> str | None:
 
 
 def _present() -> str:
-    names = [name for name in ("cuda", "xpu", "mps") if _torch_says(torch.device(name)) is None]
+    names = [
+        name for name in ("cuda", "xpu", "mps") if _why_absent_in_torch(torch.device(name)) is None
+    ]
     return ", ".join(["cpu", *names])
 
 
-def own_index(worker: int, count: int) -> int:
-    """The device of a worker, so that workers spread evenly over devices."""
+def device_index(worker: int, count: int) -> int:
+    """The index of a worker's device among `count` devices. Workers are spread evenly."""
     return worker % count
 
 
 @contextlib.contextmanager
-def own_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]:
-    """Let a bare device type, `cuda`, mean this worker's own device inside the block.
+def worker_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]:
+    """Let `cuda`, without an index, mean this worker's device inside the block.
 
-    It becomes the current device: that is what `cuda` means to torch, and kernels that are launched
-    without a guard run there too. A device with an index stays what it is.
+    The worker's device becomes the current one, which torch takes where no index is given, and on which
+    kernels run that are launched without a device guard. Devices with an index are not touched.
 
     Args:
-        worker: counted from 0; None outside of xdist, where nothing changes.
+        devices: as in `--customop-devices`.
+        worker: its number, from 0. None outside of xdist, where nothing changes.
     """
     before: list[tuple[Any, int]] = []
     try:
@@ -67,7 +70,7 @@ def own_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]:
             module = _several(torch.device(device))
             if module is not None and worker is not None:
                 before.append((module, module.current_device()))
-                module.set_device(own_index(worker, module.device_count()))
+                module.set_device(device_index(worker, module.device_count()))
         yield
     finally:
         for module, index in before:
@@ -75,7 +78,7 @@ def own_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]:
 
 
 def _several(device: torch.device) -> Any:
-    """What torch offers for a bare device type of which there are several here, or None."""
+    """torch's module of a device type without an index, if several such devices are here, or None."""
     module: Any = getattr(torch, device.type, None)
     wanted = ("is_available", "device_count", "current_device", "set_device")
     if device.index is not None or not all(hasattr(module, name) for name in wanted):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..cases.case import Case
 from ..checks import Check
 from ..core import rng
-from ..core.tracebacks import error_line, message_line, of_the_op, traceback_text
+from ..core.tracebacks import ends_test, error_line, message_line, traceback_text
 from ..declare.mistakes import MarkError
 from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
@@ -91,7 +91,7 @@ def _judge(
         evidence = traceback_text(cause) if cause is not None else ""
         return replace(passed, outcome="error", message=str(mistake), evidence=evidence)
     except BaseException as error:  # a mistake in the check, or in this package
-        if not of_the_op(error):
+        if ends_test(error):
             raise
         return replace(
             passed,

@@ -11,7 +11,7 @@ from ..core.tracebacks import error_line, reraise_bug, traceback_text
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .repro import CALL
-from .watchdog import LimitExceeded, time_limited
+from .watchdog import LimitExceeded, within_limits
 
 
 class VariantRejected(CheckSkipped):
@@ -45,7 +45,7 @@ class _Overrun:
     evidence: str
 
 
-# None for a variant that the op accepts.
+# What became of each variant's call: None if the op accepts it.
 _answers: WeakKeyDictionary[Case, _Rejection | _Overrun | None] = WeakKeyDictionary()
 
 
@@ -67,7 +67,7 @@ def skip_if_rejected(case: Case) -> None:
 
 def _classify(case: Case) -> _Rejection | _Overrun | None:
     try:
-        with time_limited():
+        with within_limits():
             error = case.eager.error
             if error is None:
                 return _classify_backward(case)

@@ -1,4 +1,4 @@
-"""A call that may not end, or take all memory, ended from inside the process where that can be done."""
+"""End a call that takes too long or too much memory, from inside of the process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from types import FrameType
 
 from ..core.process_memory import available, resident
 
-SECONDS = 30.0  # of one call of an op on arguments as small as a sample's
-_TICK = 0.2
+SECONDS = 30.0  # for the calls of an op on one variant
+_TICK = 0.2  # seconds between two looks at the clock and at the memory
 
 
 class LimitExceeded(BaseException):
-    """Raised in the middle of a call; no `except Exception` of an op catches it.
+    """Raised in the middle of a call. It is no Exception, so that no handler of an op catches it.
 
     Args:
-        code: of the finding that it is.
-        text: what was exceeded.
+        code: of the finding: `hang` or `crash`.
+        text: which limit was exceeded.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -31,14 +31,14 @@ class LimitExceeded(BaseException):
 
 
 @contextlib.contextmanager
-def time_limited() -> Iterator[None]:
-    """End the block if it takes too long, or more than half of the memory that is free.
+def within_limits() -> Iterator[None]:
+    """End the block if it takes longer than `SECONDS`, or more than half of the memory that is free.
 
-    Only Python code can be ended so, in the main thread, where there is SIGALRM and nobody else uses
-    it. Elsewhere the block runs as it would without.
+    It works in the main thread, where the system has SIGALRM and no other timer is set, and it ends Python
+    code only. Elsewhere nothing ends the block.
 
     Raises:
-        LimitExceeded: `hang` or `crash`.
+        LimitExceeded: `hang` for the time, `crash` for the memory.
     """
     if not _possible():
         yield

@@ -90,10 +90,10 @@ class Session:
         """Let `cuda` mean this worker's own device until the test that requests this has ended."""
         if self.worker is None or device == "cpu":
             return
-        from ...run.devices import own_devices
+        from ...run.devices import worker_devices
 
         own = contextlib.ExitStack()
-        own.enter_context(own_devices([device], self.worker))
+        own.enter_context(worker_devices([device], self.worker))
         request.addfinalizer(own.close)
 
     def registry(self, hook: Any) -> Registry:
