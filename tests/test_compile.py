@@ -679,7 +679,7 @@ def test_an_op_that_compiles_only_alone_is_a_finding(monkeypatch: pytest.MonkeyP
     real = OpHarness.run
 
     def run(self: OpHarness, function: Any, arguments: Any) -> Any:
-        if function is not self.function and self.form.producers:
+        if function is not self.function and self.config.producers:
             raise ValueError("only together")
         return real(self, function, arguments)
 
@@ -775,11 +775,11 @@ def test_the_compilers_state_is_as_before() -> None:
 
 def test_code_objects_are_released() -> None:
     with compiler_session():
-        surrounded = OpHarness(case("copies"))
-        function = surrounded.compiled("aot_eager", dynamic=False)
-        surrounded.run(function, surrounded.case.inputs())
-    code = weakref.ref(surrounded.function.__code__)
-    del surrounded, function
+        harness = OpHarness(case("copies"))
+        function = harness.compiled("aot_eager", dynamic=False)
+        harness.run(function, harness.case.inputs())
+    code = weakref.ref(harness.function.__code__)
+    del harness, function
     gc.collect()
     assert code() is None
 

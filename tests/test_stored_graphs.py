@@ -155,16 +155,16 @@ def test_what_was_broken_since_is_found_and_what_was_mended_passes(
         assert broken[0] == "failed"
 
 
-def _tag(surrounded: OpHarness) -> Any:
+def _tag(harness: OpHarness) -> Any:
     with compat.compile_session():
-        return tag_of(surrounded, surrounded.case)
+        return tag_of(harness, harness.case)
 
 
 @stores
 def test_a_failure_on_a_graph_from_disk_is_judged_again_without_it(
     monkeypatch: pytest.MonkeyPatch, bent: Callable[..., None], taken: list[int]
 ) -> None:
-    monkeypatch.setattr(static, "tag_of", lambda surrounded, case: "whatever it does")
+    monkeypatch.setattr(static, "tag_of", lambda harness, case: "whatever it does")
     assert _told() == ("passed", None)
     bent(factor=4.0)  # the graph on disk still doubles
     assert _told() == ("passed", None)
@@ -188,10 +188,10 @@ def test_a_kernel_that_has_become_wrong_fails_on_graphs_from_disk(
 def test_calls_with_the_same_words_on_other_memory_are_told_apart(
     bent: Callable[..., None],
 ) -> None:
-    surrounded = OpHarness(_case())
-    before = _tag(surrounded)
+    harness = OpHarness(_case())
+    before = _tag(harness)
     bent(aliases=True)
-    assert _tag(surrounded) != before
+    assert _tag(harness) != before
 
 
 @stores
@@ -208,7 +208,7 @@ def test_other_backends_have_no_tag() -> None:
 
 
 def test_without_a_tag_nothing_is_stored(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
-    monkeypatch.setattr(static, "tag_of", lambda surrounded, case: None)
+    monkeypatch.setattr(static, "tag_of", lambda harness, case: None)
     for _ in range(2):
         assert _told() == ("passed", None)
     assert taken == []

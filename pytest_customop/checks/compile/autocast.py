@@ -1,7 +1,7 @@
-"""`compile.autocast`: the op under torch.autocast, fake beside real and compiled beside eager.
+"""`compile.autocast`: under torch.autocast, fake is compared with real and compiled with eager.
 
-Compiled code has traced the casts and runs with autocast off: what a kernel computes by the ambient
-autocast state is then computed otherwise than in eager mode.
+Compiled code contains the traced casts and runs with autocast off. A kernel that depends on the ambient
+autocast state therefore computes something else than in eager mode.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
-from .compare import CompiledRaises, Reference, agree
-from .errors import certain_verdict, compiler_session, skip_without_compiler, verdict
+from .compare import CompiledRaises, EagerRecord, assert_matches
+from .errors import blamed_verdict, compiler_session, read_exception, skip_without_compiler
 from .harness import OP_ONLY, CallRecord, Function, OpHarness
 
 
 def check_autocast(case: Case) -> None:
-    """Compare under autocast: fake with real, and compiled with eager; both only if it matters.
+    """Compare fake with real and compiled with eager under autocast, if autocast matters.
 
-    It matters if autocast changes what eager mode gives, or if the op has a rule for it.
+    It matters if it changes the results of eager mode, or if the op has a rule for it.
     """
     device = _autocast_device(case)
     run = _run(case, device)
     if run.error is not None:
-        reason = f"eager mode raises under {_where(device)}: {error_line(run.error)}"
+        reason = f"eager mode raises under {_context_text(device)}: {error_line(run.error)}"
         raise skip("nothing-to-check", reason)
-    if not compat.has_autocast_rule(case.op.overload, device) and _unchanged(case, run, device):
+    has_rule = compat.has_autocast_rule(case.op.overload, device)
+    if not has_rule and _same_as_without(case, run):
         return
     _compare_fake(case, run, device)
     with compiler_session():
@@ -51,7 +52,7 @@ def _autocast_device(case: Case) -> str:
     return device
 
 
-def _where(device: str) -> str:
+def _context_text(device: str) -> str:
     dtype = dtype_name(torch.get_autocast_dtype(device))
     return f"torch.autocast({device!r}, {dtype})"
 
@@ -61,13 +62,15 @@ def _run(case: Case, device: str) -> Run:
         return case.run(case.inputs())
 
 
-def _unchanged(case: Case, run: Run, device: str) -> bool:
-    """Whether eager mode gives under autocast what it gives without."""
+def _same_as_without(case: Case, run: Run) -> bool:
+    """Whether eager mode gives the same results and gradients with and without autocast."""
     plain = case.eager
-    mine, theirs = output_leaves(run.result), output_leaves(plain.result)
-    pairs = [*zip(mine, theirs, strict=False)]
+    leaves, plain_leaves = output_leaves(run.result), output_leaves(plain.result)
+    if len(leaves) != len(plain_leaves):
+        return False
+    pairs = [*zip(leaves, plain_leaves, strict=True)]
     pairs += zip(run.arguments.mutated(), plain.arguments.mutated(), strict=True)
-    if len(mine) != len(theirs) or any(_differ(case, one, other) for (_, one), (_, other) in pairs):
+    if any(_differs(case, one, other) for (_, one), (_, other) in pairs):
         return False
     if not run.differentiable_outputs:
         return True
@@ -81,10 +84,10 @@ def _unchanged(case: Case, run: Run, device: str) -> bool:
     except Exception as error:  # whatever a backward raises: backward.linear reports it
         reraise_bug(error)
         return True
-    return not any(_differ(case, one, before[name]) for name, one in after.items())
+    return not any(_differs(case, one, before[name]) for name, one in after.items())
 
 
-def _differ(case: Case, one: Any, other: Any) -> bool:
+def _differs(case: Case, one: Any, other: Any) -> bool:
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return one is not other and one != other
     if case.op.nondeterministic:
@@ -111,25 +114,25 @@ def _compare_fake(case: Case, run: Run, device: str) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     raise fail(
         "autocast-fake-mismatch",
-        f"under {_where(device)}, {case.op.name} {found[1]}",
+        f"under {_context_text(device)}, {case.op.name} {found[1]}",
         table(outputs),
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _FAKE.replace("DEVICE", repr(device)),
     )
 
 
 class _UnderAutocast(OpHarness):
-    """The op alone, its forward under autocast; its backward outside of that, as one should."""
+    """The op alone, with its forward under autocast and its backward outside of it."""
 
     def run(self, function: Function, arguments: Arguments) -> CallRecord:
-        """Call the function, or its compiled twin."""
+        """Call the function, eager or compiled, under autocast."""
         with torch.autocast(torch.device(self.case.placement.device).type):
             return super().run(function, arguments)
 
 
 def _compare_compiled(case: Case, device: str) -> None:
     rtol, atol = DEFAULT_TOLERANCES.get(torch.get_autocast_dtype(device), (1e-2, 1e-5))
-    own = {dtype: case.tolerance(dtype) for dtype in DEFAULT_TOLERANCES}
-    loose = {dtype: (max(mine, rtol), max(less, atol)) for dtype, (mine, less) in own.items()}
+    plain = {dtype: case.tolerance(dtype) for dtype in DEFAULT_TOLERANCES}
+    loose = {dtype: (max(one, rtol), max(other, atol)) for dtype, (one, other) in plain.items()}
     case = replace(case, tolerances=loose)
     failure = _failure(_UnderAutocast(case, OP_ONLY), case)
     if failure is None:
@@ -141,41 +144,41 @@ def _compare_compiled(case: Case, device: str) -> None:
         raise failure
     raise fail(
         "compile-autocast-mismatch",
-        f"under {_where(device)}: {failure.finding.message}",
+        f"under {_context_text(device)}: {failure.finding.message}",
         failure.finding.evidence,
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _COMPILED.replace("DEVICE", repr(device)),
     )
 
 
-def _failure(surrounded: OpHarness, case: Case) -> CheckFailed | CheckSkipped | None:
-    """What is wrong with the compiled function; None if it agrees with eager mode."""
+def _failure(harness: OpHarness, case: Case) -> CheckFailed | CheckSkipped | None:
+    """The difference between the compiled function and eager mode; None if there is none."""
     try:
-        expected = _reference(surrounded, case)
+        expected = _run_eager(harness, case)
     except Exception as error:  # whatever a backward raises; the op itself runs under autocast
         reraise_bug(error)
         return skip("nothing-to-check", f"the backward raises {error_line(error)}", unjudged=False)
     try:
-        function = surrounded.compiled(compat.counting_backend(case.backend), dynamic=False)
-        agree(expected, lambda: surrounded.run(function, case.inputs()))
+        function = harness.compiled(compat.counting_backend(case.backend), dynamic=False)
+        assert_matches(expected, lambda: harness.run(function, case.inputs()))
     except (CheckFailed, CheckSkipped) as wrong:
         return wrong
     except CompiledRaises as raised:
         skip_without_compiler(raised.error)
-        known = certain_verdict(raised.error, expected.promises)
-        return known or verdict(raised.error, case, expected.promises)
+        known = blamed_verdict(raised.error, expected.contract)
+        return known or read_exception(raised.error, case, expected.contract)
     return None
 
 
-def _reference(surrounded: OpHarness, case: Case) -> Reference:
-    """What eager mode gives. Nothing watches the ops: under a dispatch mode autocast is off."""
-    seen = surrounded.run(surrounded.function, case.inputs())
+def _run_eager(harness: OpHarness, case: Case) -> EagerRecord:
+    """The eager results. Ops are not recorded, because autocast is off under a dispatch mode."""
+    record = harness.run(harness.function, case.inputs())
     grads = {
         name: random_like(tensor, case.seed + 1 + index)
-        for index, (name, tensor) in enumerate(seen.differentiable.items())
+        for index, (name, tensor) in enumerate(record.differentiable.items())
         if case.op.has_autograd
     }
-    gradients = seen.backward(grads) if grads else {}
-    return Reference(surrounded, case, seen, grads, gradients, FakeContract())
+    gradients = record.backward(grads) if grads else {}
+    return EagerRecord(harness, case, record, grads, gradients, FakeContract())
 
 
 _SCRIPT = """
@@ -189,7 +192,7 @@ def dtypes(result):
 
 args, kwargs = inputs()
 with torch.autocast(DEVICE):
-    due = op(*args, **kwargs)
+    expected = op(*args, **kwargs)
 """
 
 
@@ -197,8 +200,8 @@ _FAKE = """
 mode = FakeTensorMode()
 args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, inputs())
 with torch.autocast(DEVICE), mode:
-    promised = op(*args, **kwargs)
-assert dtypes(promised) == dtypes(due), f"fake {dtypes(promised)}, real {dtypes(due)}"
+    fake = op(*args, **kwargs)
+assert dtypes(fake) == dtypes(expected), f"fake {dtypes(fake)}, real {dtypes(expected)}"
 """
 
 
@@ -206,9 +209,9 @@ _COMPILED = """
 args, kwargs = inputs()
 compiled = torch.compile(lambda *args, **kwargs: op(*args, **kwargs), backend=backend)
 with torch.autocast(DEVICE):
-    got = compiled(*args, **kwargs)
-assert dtypes(got) == dtypes(due), f"compiled {dtypes(got)}, eager {dtypes(due)}"
-torch.testing.assert_close(got, due, rtol=2e-2, atol=2e-2)
+    actual = compiled(*args, **kwargs)
+assert dtypes(actual) == dtypes(expected), f"compiled {dtypes(actual)}, eager {dtypes(expected)}"
+torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-2)
 """
 
 

@@ -1,6 +1,6 @@
-"""The function around an op as straight-line code, the shortest that a compiler can trace.
+"""Write the function around an op as straight-line source code, which a compiler traces fastest.
 
-A general function with loops and helpers gives the same graph, and takes dynamo three times as long.
+A general function with loops and helpers gives the same graph, but takes dynamo three times as long.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ...cases.arguments import Arguments
 from ...core.paths import PACKAGE_PREFIX
 from ...declare.ops import Op
 
-# Not a file: tracebacks show no lines of it. In the package's folder: they are cut like the package's.
+# Not a file, so tracebacks show no lines of it; in the package's folder, so they are cut like its own.
 _FILE = PACKAGE_PREFIX + "<around the op>"
 _LITERAL = (type(None), bool, int, str)
 
 
 class SourceBuilder:
-    """Lines of a function of one list of tensors, and the objects that they name.
+    """The source of a function of one list of tensors, and the objects that it uses.
 
     Args:
-        objects: by the name under which the lines may use them.
+        objects: by the names under which the source uses them.
     """
 
     def __init__(self, **objects: Any) -> None:
@@ -39,32 +39,34 @@ class SourceBuilder:
 
     @property
     def text(self) -> str:
-        """The lines."""
+        """The source lines."""
         return "".join(self._lines)
 
     @property
     def constants(self) -> tuple[Any, ...]:
-        """The objects by which the lines differ from others with the same text."""
+        """The objects that the lines use; they tell functions with the same text apart."""
         return tuple(self._objects.values())
 
     def function(self, name: str) -> types.FunctionType:
         """A function of these lines, with a code object of its own."""
         names = dict(self._objects)
         exec(compile(f"def {name}(tensors):\n{self.text}", _FILE, "exec"), names)
-        # Not left among its own globals: guards keep those, and the code object keeps the guards.
+        # Not left in its own globals: guards keep those alive, and the code object keeps the guards.
         return names.pop(name)  # type: ignore[no-any-return]
 
     def call(self, arguments: Arguments, used: Sequence[str]) -> str:
-        """The call of `op` with these arguments, the tensors in them being `used` in order.
+        """The source of a call of `op`; arguments that are not tensors become constants.
 
-        Everything that is not a tensor becomes a constant.
+        Args:
+            arguments: of the call.
+            used: the expressions for its tensors, in order.
         """
         rest = iter(used)
-        words = [self._argument(value, rest) for value in arguments.args]
+        parts = [self._argument(value, rest) for value in arguments.args]
         for name, value in arguments.kwargs.items():
             text = self._argument(value, rest)
-            words.append(f"**{{{name!r}: {text}}}" if iskeyword(name) else f"{name}={text}")
-        return f"op({', '.join(words)})"
+            parts.append(f"**{{{name!r}: {text}}}" if iskeyword(name) else f"{name}={text}")
+        return f"op({', '.join(parts)})"
 
     def _argument(self, value: Any, rest: Iterator[str]) -> str:
         if isinstance(value, torch.Tensor):
@@ -79,7 +81,7 @@ class SourceBuilder:
 
 
 def consumer(kind: str, name: str) -> str:
-    """What consumes the tensor of that name; gradients come in through the op's own outputs."""
+    """The expression that consumes the tensor of that name, detached from autograd."""
     if kind == "double":
         return f"{name}.detach() * 2"
     if kind == "invert":
@@ -88,10 +90,11 @@ def consumer(kind: str, name: str) -> str:
 
 
 def returned_tensors(op: Op, result: Any) -> list[str] | None:
-    """The returned tensors as expressions of `result`; None if the schema does not say how many.
+    """Expressions for the returned tensors; None if the schema does not fix their number.
 
     Args:
-        result: what the op returns in eager mode.
+        op: the op.
+        result: what it returns in eager mode; `result` in the expressions.
     """
     kinds = [str(one.type) for one in op.schema.returns]
     if any(kind != "Tensor" for kind in kinds):
@@ -106,7 +109,7 @@ def returned_tensors(op: Op, result: Any) -> list[str] | None:
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    """Every tensor in a result; written so that every tracer takes it."""
+    """Every tensor in a result; written so that every tracer supports it."""
     if isinstance(result, torch.Tensor):
         return [result]
     found = []
@@ -116,5 +119,5 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
     return found
 
 
-# What the lines of a function may use besides.
+# Further objects that every function may use.
 HELPERS = {"bitwise_not": torch.bitwise_not, "tensors_of": tensors_of}

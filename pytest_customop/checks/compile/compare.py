@@ -1,4 +1,4 @@
-"""One call of the function around an op held against another: outputs, writes, gradients."""
+"""Compare a compiled call of the function around an op with the eager one."""
 
 from __future__ import annotations
 
@@ -22,114 +22,119 @@ Gradients = dict[str, "torch.Tensor | None"]
 
 
 @dataclass(eq=False)
-class Reference:
-    """What eager mode gives at the sizes of a case.
+class EagerRecord:
+    """The results of eager mode at the sizes of a case.
 
     Args:
-        surrounded: the function.
+        harness: the function around the op.
         case: the case whose arguments it was called with.
-        seen: what it returned.
-        grad_outputs: a random one for everything differentiable, by name.
+        record: what the call returned.
+        grad_outputs: a random one for each differentiable output, by name.
         gradients: of the arguments, by name.
-        promises: what fake kernels promised for the ops that ran.
+        contract: what the fake kernels of the ops that ran return, compared with the real ones.
     """
 
-    surrounded: OpHarness
+    harness: OpHarness
     case: Case
-    seen: CallRecord
+    record: CallRecord
     grad_outputs: dict[str, torch.Tensor]
     gradients: Gradients
-    promises: FakeContract
+    contract: FakeContract
 
     @cached_property
     def wide(self) -> tuple[CallRecord, Gradients] | None:
-        """The same in double precision; None if the op does not take it."""
+        """The call and its gradients in double precision; None if the op does not support it."""
         case = self.case.widened()
-        surrounded = OpHarness(case, self.surrounded.form)
+        harness = OpHarness(case, self.harness.config)
         try:
             if case.eager.error is not None:
                 return None
-            seen = surrounded.run(surrounded.function, case.inputs())
-            outputs = seen.differentiable
+            record = harness.run(harness.function, case.inputs())
+            outputs = record.differentiable
             if not outputs.keys() >= self.grad_outputs.keys():
                 return None
             grads = {name: grad.to(outputs[name].dtype) for name, grad in self.grad_outputs.items()}
-            return seen, seen.backward(grads) if grads else {}
+            return record, record.backward(grads) if grads else {}
         except Exception as error:  # whatever an op or its backward raises for float64
             reraise_bug(error)
             return None
 
 
-def reference(surrounded: OpHarness, case: Case) -> Reference:
+def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
     """Run the function in eager mode at the sizes of a case.
 
-    If it raises, the op runs alone: some ops care where their arguments come from. It runs twice: a
-    kernel that is watched runs as compiled code calls it, where torch does not conjugate lazily
-    conjugated tensors, so its values are not eager mode's.
+    If the function raises, the op runs without producers and consumers: some ops depend on where
+    their arguments come from. It runs twice, because the values of a recorded call are not eager
+    mode's: there torch does not resolve lazily conjugated tensors before it calls the kernel.
 
     Raises:
         CheckFailed: `backward-raises`.
     """
-    promises = FakeContract()
+    contract = FakeContract()
     try:
-        with promises.recording():
-            watched = surrounded.run(surrounded.function, case.inputs())
-        seen = surrounded.run(surrounded.function, case.inputs())
+        with contract.recording():
+            recorded = harness.run(harness.function, case.inputs())
+        record = harness.run(harness.function, case.inputs())
     except Exception as error:  # whatever the op raises
         reraise_bug(error)
-        if surrounded.form == OP_ONLY:
+        if harness.config == OP_ONLY:
             raise
-        return reference(OpHarness(surrounded.case, OP_ONLY), case)
+        return run_eager(OpHarness(harness.case, OP_ONLY), case)
     grads = {
         name: random_like(tensor, case.seed + 1 + index)
-        for index, (name, tensor) in enumerate(seen.differentiable.items())
+        for index, (name, tensor) in enumerate(record.differentiable.items())
         if case.op.has_autograd  # without one, torch lets an output's backward raise
     }
     try:
-        with promises.recording():
+        with contract.recording():
             if grads:
-                watched.backward(grads)
-        gradients = seen.backward(grads) if grads else {}
-        if grads:  # a backward that writes to an output must not be taken for a compiler's mistake
-            seen = surrounded.run(surrounded.function, case.inputs())
+                recorded.backward(grads)
+        gradients = record.backward(grads) if grads else {}
+        if grads:  # the backward may have written to an output
+            record = harness.run(harness.function, case.inputs())
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         message = f"the backward raises {error_line(error)}"
         raise fail("backward-raises", message, traceback_text(error)) from error
-    return Reference(surrounded, case, seen, grads, gradients, promises)
+    return EagerRecord(harness, case, record, grads, gradients, contract)
 
 
 class NoneDiffers(CheckFailed):
-    """A gradient is None on one side only. torch 2.4 hands zeros through a producer in its place."""
+    """A gradient is None on one side only. In torch 2.4 a producer turns None into zeros."""
 
 
 class CompiledRaises(Exception):
-    """The compiler, or the code that it made, raised `error`."""
+    """The compiler, or the code that it generated, raised `error`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(message_of(error))
         self.error = error
 
 
-def agree(expected: Reference, run: Callable[[], CallRecord], where: str = "") -> None:
+def assert_matches(expected: EagerRecord, run: Callable[[], CallRecord], where: str = "") -> None:
     """Compare a run of compiled code with the eager one.
 
+    Args:
+        expected: the eager results.
+        run: calls the compiled function.
+        where: the start of a message: at which size.
+
     Raises:
-        CheckFailed: for the first disagreement: outputs, then arguments written to, then gradients.
-        CheckSkipped: if values differ and eager mode does not repeat its own.
-        CompiledRaises: if the run raises, or its backward.
+        CheckFailed: for the first difference in outputs, written arguments and gradients, in this order.
+        CheckSkipped: if values differ and eager mode does not repeat its own values.
+        CompiledRaises: if the run or its backward raises.
     """
     comparison = _Comparison(expected, where)
-    got = _calling(run)
-    comparison.outputs(got)
-    comparison.arguments(got)
+    record = _run_compiled(run)
+    comparison.outputs(record)
+    comparison.arguments(record)
     if expected.case.op.has_autograd:
-        comparison.differentiable(got)
+        comparison.differentiable(record)
     if expected.grad_outputs:
-        comparison.gradients(_calling(lambda: got.backward(expected.grad_outputs)))
+        comparison.gradients(_run_compiled(lambda: record.backward(expected.grad_outputs)))
 
 
-def _calling(run: Callable[[], _T]) -> _T:
+def _run_compiled(run: Callable[[], _T]) -> _T:
     try:
         return run()
     except Exception as error:  # whatever a compiler, compiled code or a backward raises
@@ -139,154 +144,182 @@ def _calling(run: Callable[[], _T]) -> _T:
 
 @dataclass(eq=False)
 class _Comparison:
-    expected: Reference
+    """Compares the parts of a compiled call with those of the eager one, and raises on a difference."""
+
+    expected: EagerRecord
     where: str
 
-    @property
-    def values(self) -> bool:
-        """Whether values are compared, and not only what else is known of tensors."""
-        return not self.expected.case.op.nondeterministic
-
-    def outputs(self, got: CallRecord) -> None:
-        mine, theirs = got.outputs, self.expected.seen.outputs
-        if [name for name, _ in mine] != [name for name, _ in theirs]:
+    def outputs(self, record: CallRecord) -> None:
+        """Compare the op's outputs, and what the consumers of the outputs read."""
+        compiled, eager = record.outputs, self.expected.record.outputs
+        if [name for name, _ in compiled] != [name for name, _ in eager]:
             self._fail(
-                "compile-output-mismatch", f"{len(mine)} outputs, {len(theirs)} in eager mode"
+                "compile-output-mismatch", f"{len(compiled)} outputs, {len(eager)} in eager mode"
             )
-        for (name, one), (_, other) in zip(mine, theirs, strict=True):
-            wrong = self._tensors(name, one, other, "outputs") or _strides(one, other)
+        for (name, actual), (_, expected) in zip(compiled, eager, strict=True):
+            wrong = self._difference(name, actual, expected, "outputs")
+            wrong = wrong or _stride_difference(actual, expected)
             if wrong:
                 self._fail("compile-output-mismatch", f"{name}: {wrong}")
-        for (name, one), (_, other) in zip(got.consumed, self.expected.seen.consumed, strict=True):
-            wrong = self._tensors(name, one, other, "consumed")
+        pairs = zip(record.consumed, self.expected.record.consumed, strict=True)
+        for (name, actual), (_, expected) in pairs:
+            wrong = self._difference(name, actual, expected, "consumed")
             if wrong:
                 text = f"{name}, as an op after it reads it: {wrong}"
                 self._fail("compile-output-mismatch", text)
 
-    def arguments(self, got: CallRecord) -> None:
-        mine, theirs = got.arguments.mutated(), self.expected.seen.arguments.mutated()
-        for (name, one), (_, other) in zip(mine, theirs, strict=True):
-            wrong = self._tensors(name, one, other, "arguments")
+    def arguments(self, record: CallRecord) -> None:
+        """Compare the arguments after the call, and what the readers of the arguments returned."""
+        compiled, eager = record.arguments.mutated(), self.expected.record.arguments.mutated()
+        for (name, actual), (_, expected) in zip(compiled, eager, strict=True):
+            wrong = self._difference(name, actual, expected, "arguments")
             if wrong:
                 text = f"argument {name} after the call: {wrong}"
                 self._fail("compile-mutation-mismatch", text)
         written = self.expected.case.op.mutated
-        for (name, one), (_, other) in zip(got.read, self.expected.seen.read, strict=True):
+        for (name, actual), (_, expected) in zip(
+            record.read, self.expected.record.read, strict=True
+        ):
             argument, _, when = name.partition(" ")
             declared = base_name(argument) in written
             wrong = (
-                self._tensors(name, one, other, "read")
+                self._difference(name, actual, expected, "read")
                 if declared
-                else difference(one, other, 0, 0)
+                else difference(actual, expected, 0, 0)
             )
             if wrong:
                 kind = "" if declared else ", which the schema does not declare as written to"
                 text = f"argument {argument}{kind}: compiled code that reads it {when}: {wrong}"
                 self._fail("compile-mutation-mismatch", text)
 
-    def differentiable(self, got: CallRecord) -> None:
-        mine, theirs = set(got.differentiable), set(self.expected.seen.differentiable)
-        for name in sorted(mine ^ theirs):
+    def differentiable(self, record: CallRecord) -> None:
+        """Compare which outputs require gradients."""
+        compiled, eager = set(record.differentiable), set(self.expected.record.differentiable)
+        for name in sorted(compiled ^ eager):
             here, there = (
-                "requires" if name in names else "does not require" for names in (mine, theirs)
+                "requires" if name in names else "does not require" for names in (compiled, eager)
             )
             text = f"{name} {here} gradients when compiled, and {there} them in eager mode"
             self._fail("compile-gradient-mismatch", text)
 
-    def gradients(self, got: Gradients) -> None:
-        for name, one in got.items():
-            other = self.expected.gradients[name]
-            if one is None or other is None:
-                if one is not other:
-                    text = f"{self.where}gradient of {name}: {_kind(one)}, {_kind(other)} in eager mode"
+    def gradients(self, gradients: Gradients) -> None:
+        """Compare the gradients, and which of them are None.
+
+        Raises:
+            NoneDiffers: if one is None on one side only.
+        """
+        for name, actual in gradients.items():
+            expected = self.expected.gradients[name]
+            if actual is None or expected is None:
+                if actual is not expected:
+                    text = (
+                        f"{self.where}gradient of {name}: {_kind(actual)}, {_kind(expected)} in "
+                        "eager mode"
+                    )
                     raise NoneDiffers(Finding("compile-gradient-mismatch", text))
                 continue
-            wrong = self._tensors(name, one, other, "gradients")
+            wrong = self._difference(name, actual, expected, "gradients")
             if wrong:
                 self._fail("compile-gradient-mismatch", f"gradient of {name}: {wrong}")
 
-    def _tensors(self, name: str, one: Any, other: Any, part: str) -> str | None:
-        """How two leaves differ beyond rounding; None if they do not."""
-        if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-            return None if _same_plain(one, other) else f"{one!r}, {other!r} in eager mode"
-        rtol, atol = self.expected.case.tolerance(one.dtype)
-        wrong = difference(one, other, rtol, atol)
-        if wrong is None or one.shape != other.shape or one.dtype != other.dtype:
+    def _difference(self, name: str, actual: Any, expected: Any, part: str) -> str | None:
+        """How two leaves differ beyond rounding; None if they do not.
+
+        Args:
+            name: of the leaf.
+            actual, expected: compiled and eager.
+            part: of the call: where to look for the leaf in double precision.
+        """
+        if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+            same = _same_value(actual, expected)
+            return None if same else f"{actual!r}, {expected!r} in eager mode"
+        tolerance = self.expected.case.tolerance(actual.dtype)
+        wrong = difference(actual, expected, *tolerance)
+        if wrong is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
             return wrong
-        if not self.values or self._rounded(name, one, other, part, (rtol, atol)):
+        if self.expected.case.op.nondeterministic:  # only metadata is compared
             return None
-        self._refuse_unrepeatable()
+        if self._within_rounding(name, actual, expected, part, tolerance):
+            return None
+        self._skip_if_nondeterministic()
         return wrong
 
-    def _rounded(
-        self, name: str, one: Any, other: Any, part: str, tolerance: tuple[float, float]
+    def _within_rounding(
+        self,
+        name: str,
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        part: str,
+        tolerance: tuple[float, float],
     ) -> bool:
         """Whether compiled code is as near to double precision as eager mode is."""
         wide = self._in_double(name, part)
-        exact = other if wide is None or wide.shape != other.shape else wide
-        return other.layout == torch.strided and within_rounding(one, other, exact, tolerance)
+        exact = expected if wide is None or wide.shape != expected.shape else wide
+        strided = expected.layout == torch.strided
+        return strided and within_rounding(actual, expected, exact, tolerance)
 
     def _in_double(self, name: str, part: str) -> torch.Tensor | None:
+        """The leaf in double precision; None if the op does not compute in it."""
         wide = self.expected.wide
         if wide is None:
             return None
-        seen, gradients = wide
+        record, gradients = wide
         found = {
-            "outputs": dict(seen.outputs),
-            "consumed": dict(seen.consumed),
-            "arguments": dict(seen.arguments.mutated()),
-            "read": dict(seen.read),
+            "outputs": dict(record.outputs),
+            "consumed": dict(record.consumed),
+            "arguments": dict(record.arguments.mutated()),
+            "read": dict(record.read),
             "gradients": gradients,
         }[part].get(name)
         return found if isinstance(found, torch.Tensor) else None
 
-    def _refuse_unrepeatable(self) -> None:
+    def _skip_if_nondeterministic(self) -> None:
         """Skip an op that gives other values each time it runs in eager mode."""
-        expected = self.expected
-        surrounded = expected.surrounded
-        again = surrounded.run(surrounded.function, expected.case.inputs())
+        first, harness = self.expected, self.expected.harness
+        again = harness.run(harness.function, first.case.inputs())
         pairs = [
-            *zip(again.outputs, expected.seen.outputs, strict=False),
-            *zip(again.arguments.mutated(), expected.seen.arguments.mutated(), strict=True),
+            *zip(again.outputs, first.record.outputs, strict=False),
+            *zip(again.arguments.mutated(), first.record.arguments.mutated(), strict=True),
         ]
-        if expected.grad_outputs:
-            gradients = again.backward(expected.grad_outputs)
-            pairs += zip(gradients.items(), expected.gradients.items(), strict=True)
-        if any(self._moved(mine, theirs) for (_, mine), (_, theirs) in pairs):
+        if first.grad_outputs:
+            gradients = again.backward(first.grad_outputs)
+            pairs += zip(gradients.items(), first.gradients.items(), strict=True)
+        if any(self._beyond_tolerance(one, other) for (_, one), (_, other) in pairs):
             raise skip(
                 "nondeterministic",
                 "the op gives other values each time it runs: tag it with "
                 "torch.Tag.nondeterministic_seeded, and only metadata is compared",
             )
 
-    def _moved(self, mine: Any, theirs: Any) -> bool:
-        if not (isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor)):
+    def _beyond_tolerance(self, actual: Any, expected: Any) -> bool:
+        if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
             return False
-        tolerance = self.expected.case.tolerance(mine.dtype)
-        return difference(mine, theirs, *tolerance) is not None
+        tolerance = self.expected.case.tolerance(actual.dtype)
+        return difference(actual, expected, *tolerance) is not None
 
     def _fail(self, code: str, text: str) -> None:
         raise fail(code, self.where + text)
 
 
-def _strides(one: Any, other: Any) -> str | None:
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+def _stride_difference(actual: Any, expected: Any) -> str | None:
+    """How the strides of two tensors differ; those of dims of size 1 do not count."""
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return None
-    if not (is_plain(one) and is_plain(other)) or other.numel() == 0:
+    if not (is_plain(actual) and is_plain(expected)) or expected.numel() == 0:
         return None
-    mine, theirs = (
+    compiled, eager = (
         [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
-        for tensor in (one, other)
+        for tensor in (actual, expected)
     )
-    if mine == theirs:
+    if compiled == eager:
         return None
-    return f"strides {tuple(one.stride())} instead of {tuple(other.stride())}"
+    return f"strides {tuple(actual.stride())} instead of {tuple(expected.stride())}"
 
 
-def _same_plain(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+def _same_value(actual: Any, expected: Any) -> bool:
+    if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
         return False
-    return bool(one == other) or (one != one and other != other)
+    return bool(actual == expected) or (actual != actual and expected != expected)
 
 
 def _kind(gradient: torch.Tensor | None) -> str:

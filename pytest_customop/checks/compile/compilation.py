@@ -10,12 +10,12 @@ from ...cases.case import Case
 from ...cases.tensors import is_plain
 from ...core.tracebacks import chain
 from ...findings import fail, skip
-from .compare import CompiledRaises, NoneDiffers, Reference, agree, reference
+from .compare import CompiledRaises, EagerRecord, NoneDiffers, assert_matches, run_eager
 from .errors import (
-    certain_verdict,
+    blamed_verdict,
     compiles,
+    read_exception,
     skip_without_compiler,
-    verdict,
 )
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 
@@ -28,36 +28,46 @@ def skip_if_meta(case: Case) -> None:
 
 
 class Compilation:
-    """One function around the op, compiled once and called at one size or two."""
+    """A function around the op, compiled once and called at one size or two.
+
+    Args:
+        case: the case at whose sizes it is compiled.
+        config: what surrounds the op.
+        dynamic: whether sizes are marked as dynamic.
+    """
 
     function: Function
     backend: Any
 
-    def __init__(self, case: Case, form: HarnessConfig, dynamic: bool) -> None:
+    def __init__(self, case: Case, config: HarnessConfig, dynamic: bool) -> None:
         self.case = case
         self.dynamic = dynamic
-        self.expected = reference(OpHarness(case, form), case)
-        # A function that eager mode does not take around the op leaves the op alone.
-        self.surrounded = self.expected.surrounded
+        self.expected = run_eager(OpHarness(case, config), case)
+        # The op alone, if the function around it raises in eager mode.
+        self.harness = self.expected.harness
 
     def compile(self) -> None:
-        """Have it compiled at the next call."""
+        """Wrap the function, so that its next call compiles it."""
         self.backend = compat.counting_backend(self.case.backend)
-        self.function = self.surrounded.compiled(self.backend, dynamic=self.dynamic)
+        self.function = self.harness.compiled(self.backend, dynamic=self.dynamic)
 
-    def expected_at(self, case: Case) -> Reference | None:
-        """What eager mode gives at the sizes of a case; None if it needs other surroundings."""
+    def expected_at(self, case: Case) -> EagerRecord | None:
+        """The eager results at the sizes of a case; None if they need another function."""
         if case is self.case:
             return self.expected
-        expected = reference(self.surrounded, case)
-        return expected if expected.surrounded is self.surrounded else None
+        expected = run_eager(self.harness, case)
+        return expected if expected.harness is self.harness else None
 
     def run_at(self, case: Case, where: str = "") -> None:
-        """Compare at the sizes of a case, which has the same arguments otherwise.
+        """Compare with eager mode at the sizes of a case.
+
+        Args:
+            case: one that differs from the first only in sizes and values.
+            where: the start of a message: at which size.
 
         Raises:
-            CheckFailed: for what is wrong, an exception of the compiled function included.
-            CompiledRaises: if a recompilation was refused.
+            CheckFailed: for a difference, or an exception of the compiled function.
+            CompiledRaises: if a recompilation was needed and not allowed.
         """
         expected = self.expected_at(case)
         if expected is None:
@@ -65,14 +75,14 @@ class Compilation:
         try:
             self.compare(expected, where)
         except NoneDiffers:
-            if self.surrounded.form == OP_ONLY:
+            if self.harness.config == OP_ONLY:
                 raise
-            self._alone(case, where)
+            self._compare_op_only(case, where)
         except CompiledRaises as raised:
             if _is_recompile(raised.error):
                 raise
             if "found no compiled frames" not in str(raised.error):
-                return self._judge(case, expected, raised.error, where)
+                return self._report(case, expected, raised.error, where)
         if self.backend.graphs == 0:
             raise skip(
                 "compiler-off",
@@ -80,26 +90,26 @@ class Compilation:
                 "TORCHDYNAMO_DISABLE or torch._dynamo.config.disable)",
             )
 
-    def compare(self, expected: Reference, where: str = "") -> None:
-        """Hold one call against what is expected of it."""
-        _refuse_broken(expected, where)
+    def compare(self, expected: EagerRecord, where: str = "") -> None:
+        """Compare one call with the eager results."""
+        _fail_if_contract_broken(expected, where)
         arguments = expected.case.inputs()
         if self.dynamic:
             _mark_dynamic(arguments)
-        agree(expected, lambda: self.surrounded.run(self.function, arguments), where)
+        assert_matches(expected, lambda: self.harness.run(self.function, arguments), where)
 
-    def _judge(self, case: Case, expected: Reference, error: Exception, where: str) -> None:
-        """Report an exception of compiled code, unless it is the surroundings that cannot compile."""
+    def _report(self, case: Case, expected: EagerRecord, error: Exception, where: str) -> None:
+        """Report an exception of compiled code, unless the code around the op cannot be compiled."""
         skip_without_compiler(error)
-        known = certain_verdict(error, expected.promises, where)
-        if known is None and self.surrounded.form != OP_ONLY:
-            self._alone(case, where)  # raises if the op alone is enough
-            if not compiles(*self.surrounded.without_op(), self.case):
+        known = blamed_verdict(error, expected.contract, where)
+        if known is None and self.harness.config != OP_ONLY:
+            self._compare_op_only(case, where)  # raises if the op alone is enough
+            if not compiles(*self.harness.without_op(), self.case):
                 return
-        raise known or verdict(error, case, expected.promises, where) from error
+        raise known or read_exception(error, case, expected.contract, where) from error
 
-    def _alone(self, case: Case, where: str) -> None:
-        """The same with nothing around the op."""
+    def _compare_op_only(self, case: Case, where: str) -> None:
+        """Compare again with nothing around the op."""
         alone = Compilation(self.case, OP_ONLY, self.dynamic)
         alone.compile()
         if case is not self.case:
@@ -107,11 +117,10 @@ class Compilation:
         alone.run_at(case, where)
 
 
-def _refuse_broken(expected: Reference, where: str) -> None:
-    """Report without running it what compiled code would do to memory that is not there."""
-    own = expected.case.op.name
-    for name, wrong in expected.promises.violations:
-        called = "" if name == own else f"{name}, which the backward calls: "
+def _fail_if_contract_broken(expected: EagerRecord, where: str) -> None:
+    """Fail without running compiled code that would read or write memory that does not exist."""
+    for name, wrong in expected.contract.violations:
+        called = f"{name}, which the backward calls: " if name != expected.case.op.name else ""
         raise fail(
             "compile-output-mismatch",
             f"{where}{called}{wrong}",

@@ -1,10 +1,9 @@
-"""Compiled graphs on disk, which make a case quicker in later sessions.
+"""The additional key for torch's disk cache of compiled graphs, which speeds up later sessions.
 
-torch's own keys hold the graph around an op, and not what the op's fake kernel and its backward do in it
-while it is compiled: with them alone, an op that was mended or broken since would get the old answer. So
-the key has a digest of that besides: every call of an op that the function around the op makes on fake
-tensors, in the backward too, with its constants, and the metadata, memory and order of its tensors. What
-only shows elsewhere, the code of the functions themselves tells as a rule.
+torch's own keys contain the graph around an op, but not what the op's fake kernel and backward do while
+it is compiled. With these keys alone, an op that was changed since would get the old result. So a digest
+is added to the key: of every call of an op that the function around the op makes on fake tensors, in
+the backward too, with its constants and with the metadata, memory and order of its tensors.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ _CONSTANT = 1 << 16  # bytes: the largest constant tensor of a backward that is 
 
 
 class _NoKey(Exception):
-    """Something that may decide what is compiled cannot be told from others of its kind."""
+    """A value that may influence compilation cannot be put into the key."""
 
 
-def tag_of(surrounded: OpHarness, case: Case) -> str | None:
-    """What the keys of the graphs of a function around an op have to hold; None if none will do.
+def tag_of(harness: OpHarness, case: Case) -> str | None:
+    """What to add to torch's keys for a function around an op; None if no key is safe.
 
     Args:
-        surrounded: the function.
-        case: whose tensors it is compiled for, with plain sizes.
+        harness: the function.
+        case: the case for whose tensors it is compiled, with plain sizes.
     """
     if not compat.GRAPHS_ARE_STORED or case.backend != "inductor":
         return None
-    function = surrounded.function  # its lines are made by looking at real tensors
+    function = harness.function  # its lines are made by looking at real tensors
     calls = _Calls()
     mode = compat.fake_mode(scalar_outputs=False)
     try:
@@ -52,12 +51,12 @@ def tag_of(surrounded: OpHarness, case: Case) -> str | None:
             compat.compiling_flag_set(),
             compat.observe_calls(calls.made),
         ):
-            seen = surrounded.run(function, arguments)
-            outputs = seen.differentiable if case.op.has_autograd else {}
+            record = harness.run(function, arguments)
+            outputs = record.differentiable if case.op.has_autograd else {}
             if outputs:
                 calls.read(list(outputs.values()))
                 grads = {name: one.detach().clone() for name, one in outputs.items()}
-                calls.read(list(seen.backward(grads).values()))
+                calls.read(list(record.backward(grads).values()))
     except Exception as error:  # of every kind: compiling without a key shows what it is worth
         reraise_bug(error)
         return None
@@ -65,19 +64,19 @@ def tag_of(surrounded: OpHarness, case: Case) -> str | None:
 
 
 class _Calls:
-    """The calls of ops, one after the other, as text that is digested."""
+    """Records calls of ops, in order, as text for a digest."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._known: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no address comes twice
+        self._kept: list[Any] = []  # so that no address is used twice
 
     def digest(self) -> str:
-        """Tells these calls from others."""
+        """A digest of the calls."""
         return hashlib.sha256("\n".join(self._parts).encode()).hexdigest()
 
     def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call, and note it."""
+        """Make a call and record it."""
         self._parts.append(self._op(func))
         self.read((args, sorted(kwargs.items())))
         result = func(*args, **kwargs)
@@ -85,7 +84,7 @@ class _Calls:
         return result
 
     def read(self, value: Any) -> None:
-        """Note a value that a call has taken or given."""
+        """Record an argument or a result of a call."""
         if isinstance(value, torch.Tensor):
             self._parts.append(self._tensor(value))
         elif isinstance(value, (list, tuple)):
@@ -123,7 +122,7 @@ class _Calls:
 
 
 def _bytes(tensor: torch.Tensor) -> str:
-    """The memory of a constant, read without an op: fake ones would answer."""
+    """The memory of a constant, read without calling an op, which would run on fake tensors."""
     storage = tensor.untyped_storage()
     if type(tensor) is not torch.Tensor or not tensor.is_cpu or storage.nbytes() > _CONSTANT:
         raise _NoKey

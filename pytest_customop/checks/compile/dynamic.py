@@ -20,13 +20,13 @@ from .errors import (
     compiler_session,
     pinned_size,
 )
-from .graph_cache import Graph, find, keep, key_of, unchanged
+from .graph_cache import Graph, find, holds, keep, key_of
 from .harness import HarnessConfig
 from .scripts import DYNAMIC, TWO_SIZES
 
 
 def check_dynamic(case: Case) -> None:
-    """Compiled for dynamic sizes, the op gives what it gives in eager mode, at two sizes."""
+    """Compile the op for dynamic sizes, and compare with eager mode at two sizes."""
     sizes = [size for _, tensor in case.inputs().tensors() for size in tensor.shape]
     if all(size < 2 for size in sizes):
         reason = "no tensor argument has a size of at least 2; 0 and 1 are constants to a compiler"
@@ -34,25 +34,23 @@ def check_dynamic(case: Case) -> None:
     skip_if_meta(case)
     with compiler_session():
         compilation = Compilation(case, HarnessConfig(consumers="generated"), dynamic=True)
-        key = key_of(compilation.surrounded, case)
+        key = key_of(compilation.harness, case)
         if _agrees_on_shared(compilation, find(key)):
             return
         compilation.compile()
         compilation.run_at(case)
         _at_second_size(compilation)
         if compilation.backend.graphs == 1:
-            graph = Graph(
-                compilation.surrounded.function, compilation.function, compilation.backend
-            )
+            graph = Graph(compilation.harness.function, compilation.function, compilation.backend)
             keep(key, graph)
 
 
-# Which graph of the process a guard belongs to; it depends on what was compiled before.
+# The number of the graph in a guard's message, which depends on what was compiled before.
 _NUMBER = re.compile(r"- \d+/\d+: ")
 
 
 def _agrees_on_shared(compilation: Compilation, graph: Graph | None) -> bool:
-    """Whether the case agrees with eager mode on the graph of another one, at both of its sizes."""
+    """Whether the graph of another case gives what eager mode gives, at both sizes of this case."""
     if graph is None:
         return False
     compilation.backend, compilation.function = graph.backend, graph.function
@@ -64,10 +62,11 @@ def _agrees_on_shared(compilation: Compilation, graph: Graph | None) -> bool:
         if expected is not None:
             compilation.compare(expected)
 
-    return unchanged(graph, compare)
+    return holds(graph, compare)
 
 
 def _at_second_size(compilation: Compilation) -> None:
+    """Compare at a second size, if there is one."""
     second = _second(compilation.case)
     if second is None:
         return
@@ -81,12 +80,12 @@ def _at_second_size(compilation: Compilation) -> None:
 
 
 def _second(case: Case) -> Case | None:
-    """The case at other sizes; None if it has no others with which it could use the same graph."""
+    """The case at other sizes; None if no other sizes can use the same graph."""
     try:
         second = second_case(case)
     except CheckSkipped:
         return None
-    # Another constant is another graph, whatever the sizes.
+    # A call with other constants needs another graph.
     return second if _constants(second) == _constants(case) else None
 
 
@@ -97,18 +96,18 @@ def _compare_second(compilation: Compilation, second: Case) -> None:
         with compat.recompiles_raise():
             compilation.run_at(second, where)
     except CompiledRaises as raised:
-        _refuse_pinned(raised.error, case, second, where)
+        _fail_if_size_pinned(raised.error, case, second, where)
         compilation.run_at(second, where)
 
 
-def _refuse_pinned(error: Exception, case: Case, second: Case, where: str) -> None:
-    """Report a recompile that a size turned into a constant has forced."""
+def _fail_if_size_pinned(error: Exception, case: Case, second: Case, where: str) -> None:
+    """Fail if a recompilation was needed because a size had become a constant."""
     pinned = pinned_size(str(error), case.inputs().tensors(), second.inputs().tensors())
     if pinned is None:
-        return  # relations between sizes, sizes 0 and 1, strides: nothing that the op decided
+        return  # relations between sizes, sizes 0 and 1, strides: not the op's decision
     name, dim, size = pinned
     if size in whole_numbers(case):
-        return  # the op may compare the two, as it may well do
+        return  # the op may compare the size with that argument
     raise fail(
         "compile-recompiles",
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "

@@ -1,4 +1,4 @@
-"""What the compiler raises, in words of the op: exceptions -> findings and skips."""
+"""Turn exceptions of the compiler and of compiled code into findings and skips."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PINNED = re.compile(
     rf"|Eq\((?:L\[')?{_TENSOR}\.size\(\)\[(\d+)\], (\d+)\)"
 )
 RETURNED_ARGUMENT = re.compile(r"operator whose output has alias annotations: ([\w:.]+)")
-RETURNED_TOLD = "returns an argument that it writes to, and has no tag that says so"
+RETURNED_TEXT = "returns an argument that it writes to, and has no tag that says so"
 _PINNED_STRIDE = re.compile(rf"{_TENSOR}'? stride mismatch at index (\d+)")
 _NOISE = re.compile(
     r"\n\s*(?:Set TORCH_LOGS|Set TORCHDYNAMO_VERBOSE|You can suppress this|Developer debug context"
@@ -52,25 +52,25 @@ _NOISE = re.compile(
 
 @contextmanager
 def compiler_session() -> Iterator[None]:
-    """Compile inside with the settings of the checks; nothing is logged, warned of or left behind."""
+    """Compile with the settings of the checks; logs and warnings are dropped, torch's state restored."""
     with compat.compile_session(), quiet():
         yield
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop what torch logs and warns of."""
+    """Drop torch's logs and warnings."""
     with warnings.catch_warnings(), torch_logging.silenced():
         warnings.simplefilter("ignore")
         yield
 
 
 def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int, int] | None:
-    """The size that a failed guard holds at a constant: (argument, dim, size).
+    """The size that a failed guard requires to be constant: (argument, dim, size); None without one.
 
     Args:
         message: of the compiler, with the guards that failed.
-        before, after: the tensors that the function was called with, at first and then.
+        before, after: (name, tensor) of the first and of the second call.
     """
     for found in _PINNED.finditer(message):
         index, dim, size = (int(number) for number in found.groups() if number)
@@ -91,7 +91,7 @@ def _kinds(error: BaseException) -> set[str]:
 
 
 def skip_without_compiler(error: Exception) -> None:
-    """Skip if there is no C++ compiler, or it fails: that is not the op's fault."""
+    """Skip if there is no C++ compiler, or if it fails on generated code."""
     kinds = _kinds(error)
     if "CppCompileError" in kinds:
         last = str(root_cause(error)).strip().partition("\n")[0]
@@ -105,59 +105,59 @@ def skip_without_compiler(error: Exception) -> None:
         )
 
 
-def verdict(
-    error: Exception, case: Case, promises: FakeContract, where: str = ""
+def read_exception(
+    error: Exception, case: Case, contract: FakeContract, where: str = ""
 ) -> CheckFailed | CheckSkipped:
-    """What an exception of a compiled call says about the op.
+    """The finding or skip for an exception of a compiled call.
 
     Args:
         error: the exception.
-        case: whose op was compiled.
-        promises: what was seen when the same function ran in eager mode.
-        where: words for the message: at which size.
+        case: the case whose op was compiled.
+        contract: the fake kernels that ran when the same function ran in eager mode.
+        where: the start of a message: at which size.
     """
     op = case.op.name
     texts = "\n".join(str(one) for one in chain(error))
     kinds = _kinds(error)
     return (
-        certain_verdict(error, promises, where)
+        blamed_verdict(error, contract, where)
         or _untagged(texts, case, where)
-        or _beyond_the_compiler(case)
-        or _fake_kernel(case, kinds, promises, where)
+        or _unsupported_tensor(case)
+        or _fake_kernel(case, kinds, contract, where)
         or _graph_break(error, op, kinds, where)
-        or _anything(error, op, texts, where)
+        or _other_error(error, op, texts, where)
     )
 
 
-def certain_verdict(
-    error: Exception, promises: FakeContract, where: str = ""
-) -> CheckFailed | None:
-    """The verdict, if the exception names the op that is to blame; see `verdict`."""
-    return _broken_promise(error, where) or _no_fake_kernel(error, promises, where)
+def blamed_verdict(error: Exception, contract: FakeContract, where: str = "") -> CheckFailed | None:
+    """The finding, if the exception names the op that causes it; arguments as of `read_exception`."""
+    return _failed_assertion(error, where) or _missing_fake_kernel(error, contract, where)
 
 
-def _broken_promise(error: Exception, where: str) -> CheckFailed | None:
-    """Assertions in generated code about what an op returned."""
+def _failed_assertion(error: Exception, where: str) -> CheckFailed | None:
+    """The finding for a failed assertion of generated code about an op's outputs."""
     texts = "\n".join(str(one) for one in chain(error))
     found = [pattern.search(texts) for pattern in (_ASSERT, _DIMENSIONS, _DTYPE)]
     if not any(found):
         return None
     named = _OP.search(texts)
     if named and named.group(1).startswith("pytest_customop."):
-        return None  # what stands around the op
+        return None  # one of the ops around the op
     who = _qualified(named.group(1)) if named else "an op"
     parts = "; ".join(_ASSERT.findall(texts)) or next(one.group(0) for one in found if one)
     code = "compile-stride-assert"
-    told = "other strides than its fake kernel promised"
+    what = "other strides than its fake kernel promised"
     if found[0] is None or any(one != other for one, other in _SIZES.findall(texts)):
-        code, told = "compile-output-mismatch", "another output than its fake kernel promised"
+        code, what = "compile-output-mismatch", "another output than its fake kernel promised"
     target = f" (torch.ops.{named.group(1)})" if named else ""
-    message = f"{where}{who} returned {told}: {parts}, real == promised{target}"
+    message = f"{where}{who} returned {what}: {parts}, real == promised{target}"
     return fail(code, message, _evidence(error))
 
 
-def _no_fake_kernel(error: Exception, promises: FakeContract, where: str) -> CheckFailed | None:
-    for one in (*chain(error), *promises.errors.values()):
+def _missing_fake_kernel(
+    error: Exception, contract: FakeContract, where: str
+) -> CheckFailed | None:
+    for one in (*chain(error), *contract.errors.values()):
         missing = compat.missing_fake_kernel(one)
         if missing and not missing.startswith("pytest_customop::"):
             return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
@@ -165,11 +165,11 @@ def _no_fake_kernel(error: Exception, promises: FakeContract, where: str) -> Che
 
 
 def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:
-    """torch refuses ops that return an argument, unless a tag says what for."""
+    """The finding for an op that returns an argument without a tag for that kind of op."""
     found = RETURNED_ARGUMENT.search(texts)
     if not found or not case.op.mutated:
         return None
-    text = f"{where}{found.group(1)} {RETURNED_TOLD}"
+    text = f"{where}{found.group(1)} {RETURNED_TEXT}"
     return fail("untagged-returned-argument", text, fix=_tags_fix())
 
 
@@ -181,8 +181,8 @@ def _tags_fix() -> str:
     return fix
 
 
-def _beyond_the_compiler(case: Case) -> CheckSkipped | None:
-    """Arguments and outputs of a kind that torch.compile takes from no op."""
+def _unsupported_tensor(case: Case) -> CheckSkipped | None:
+    """The skip for arguments and outputs that torch.compile supports for no op."""
     for name, value in case.inputs().named():
         if isinstance(value, torch.Generator):
             reason = f"torch.compile takes no torch.Generator, and argument {name} is one"
@@ -211,15 +211,15 @@ def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
 
 
 def _fake_kernel(
-    case: Case, kinds: set[str], promises: FakeContract, where: str
+    case: Case, kinds: set[str], contract: FakeContract, where: str
 ) -> CheckFailed | None:
-    """A fake kernel that raises, outside of the compiler as well."""
+    """The finding for a fake kernel that raises outside of the compiler too."""
     if not kinds & {"TorchRuntimeError", "Unsupported", "UserError"}:
         return None
-    found = next(iter(promises.errors.items()), None)
+    found = next(iter(contract.errors.items()), None)
     sizes = ""
     if found is None:
-        fake = _symbolic(case)
+        fake = _symbolic_error(case)
         found = None if fake is None else (case.op.name, fake)
         sizes = ", given symbolic sizes,"
     if found is None:
@@ -230,7 +230,7 @@ def _fake_kernel(
     return fail(code, text, traceback_text(raised))
 
 
-def _symbolic(case: Case) -> Exception | None:
+def _symbolic_error(case: Case) -> Exception | None:
     """What the fake kernel raises on symbolic sizes."""
     try:
         return fake_run(case.inputs(), symbolic=True, scalar_outputs=False).error
@@ -253,7 +253,7 @@ def _needs_data(error: Exception) -> bool:
 def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> CheckFailed | None:
     if not kinds & {"Unsupported", "UserError", "GuardOnDataDependentSymNode"}:
         return None
-    text = _trimmed(message_of(error))
+    text = _without_advice(message_of(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = next((line for line in lines if not line.endswith("raised:")), text)
     explained = re.search(r"Explanation: *(\S.*)", text)
@@ -264,9 +264,9 @@ def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> Chec
     return fail("compile-graph-break", f"{message}{f' ({line})' if line else ''}", text)
 
 
-def _anything(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
+def _other_error(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
     root = root_cause(error)
-    kind, text = type(root).__name__, _trimmed(str(root)).strip()
+    kind, text = type(root).__name__, _without_advice(str(root)).strip()
     inner = re.search(r"got (\w+)\(['\"](.*)['\"]\)", text)
     if type(root).__name__ == "TorchRuntimeError":
         kind, text = inner.groups() if inner else ("RuntimeError", text.partition("\n")[2] or text)
@@ -285,14 +285,14 @@ def _qualified(dotted: str) -> str:
     return f"{namespace}::{rest.removesuffix('.default')}"
 
 
-def _trimmed(text: str) -> str:
-    """A message of the compiler without its advice on debugging the compiler."""
+def _without_advice(text: str) -> str:
+    """A message of the compiler without its advice on debugging."""
     found = _NOISE.search(text)
     return (text[: found.start()] if found else text).strip()
 
 
 def _user_line(error: Exception) -> str | None:
-    """The last line of the author's code that the compiler was at."""
+    """The last line of the author's code that the compiler traced."""
     found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
     for filename, line, function in reversed(found):
         if not filename.startswith((PACKAGE_PREFIX, str(torch.__file__).rpartition("__init__")[0])):

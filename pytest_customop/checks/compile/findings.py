@@ -1,13 +1,13 @@
 """Findings that several checks of the family report.
 
-Compiled code relies on the schema and on the fake kernel, and treats a kernel as a pure function.
-So every defect of these follows from one that a check of the op in eager mode finds."""
+Compiled code relies on the schema and on the fake kernel, and treats a kernel as a pure function. So
+these findings may follow from any that a check of the schema, the kernel or the fake kernel reports."""
 
 from __future__ import annotations
 
 from ...findings import Explanation, doc_links
 
-_BELIEVED = ("opcheck.*", "values.*", "state.*", "fake.*")
+_RELIED_ON = ("opcheck.*", "values.*", "state.*", "fake.*")
 
 FINDINGS = {
     "compile-graph-break": Explanation(
@@ -32,7 +32,7 @@ def _backward(ctx, grad):
     return torch.where(x.max() > 0, grad, -grad)
 """,
         docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
-        follows=_BELIEVED,
+        follows=_RELIED_ON,
     ),
     "compile-error": Explanation(
         meaning="The op works in eager mode and raises when it is compiled.",
@@ -52,7 +52,7 @@ def _(x):
     return torch.empty_like(x), torch.empty_like(x)
 """,
         docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
-        follows=_BELIEVED,
+        follows=_RELIED_ON,
     ),
     "compile-stride-assert": Explanation(
         meaning=(
@@ -77,7 +77,7 @@ def _(image, shape):
     return image.new_empty(image.shape).contiguous()   # and .contiguous() in the real kernel
 """,
         docs=(doc_links.REGISTER_FAKE, doc_links.COMPILE),
-        follows=_BELIEVED,
+        follows=_RELIED_ON,
     ),
     "compile-output-mismatch": Explanation(
         meaning="The compiled op returns other values than the eager one.",
@@ -98,7 +98,7 @@ def flip(x: Tensor) -> Tensor:
     return x.t().contiguous()
 """,
         docs=(doc_links.COMPILE, doc_links.CUSTOM_OP),
-        follows=_BELIEVED,
+        follows=_RELIED_ON,
     ),
     "compile-mutation-mismatch": Explanation(
         meaning=(
@@ -123,7 +123,7 @@ def push(cache: Tensor, x: Tensor) -> Tensor:
     return x + 1
 """,
         docs=(doc_links.CUSTOM_OP,),
-        follows=_BELIEVED,
+        follows=_RELIED_ON,
     ),
     "compile-gradient-mismatch": Explanation(
         meaning=(
@@ -145,6 +145,6 @@ def _setup(ctx, inputs, output):
     ctx.shape = inputs[0].shape
 """,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.COMPILE),
-        follows=(*_BELIEVED, "backward-raises"),
+        follows=(*_RELIED_ON, "backward-raises"),
     ),
 }

@@ -1,8 +1,8 @@
-"""Graphs with dynamic sizes that several cases use; compiling one takes longer than all else of a check.
+"""Share compiled graphs with dynamic sizes between cases; compiling is the largest cost of a check.
 
-A graph is one case's if nothing that a compiler could look at tells it from the case that it was
-compiled for, but the sizes: and those are held to the graph's guards when it is called. Whoever uses one
-reports nothing that it shows: a case that does not agree on it is judged by a graph of its own.
+Two cases share a graph if they differ only in sizes and values, as far as a compiler can see. The guards
+of the graph check the sizes when it is called. A shared graph never decides: a case that disagrees with
+eager mode on it is compiled again by itself, and only that result is reported.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ...cases.tensors import is_plain
 from ...core.tracebacks import reraise_bug
 from .harness import Function, OpHarness
 
-_LIMIT = 8  # graphs that are kept: samples that share one come one after the other
+_LIMIT = 8  # kept graphs: samples that share one come one after the other
 
 
 @dataclass(frozen=True)
 class Key:
-    """All that has to be equal.
+    """Everything that must be equal for two cases to share a graph.
 
     Args:
-        text: the lines of the function around the op, every argument that is no tensor in them.
-        constants: what the lines name: the op is one.
+        text: the source of the function around the op, with all arguments that are not tensors.
+        constants: the objects that the source uses; the op is one.
         backend: the `torch.compile` backend.
-        tensors: of each tensor argument all but its sizes and values.
-        aliases: which tensor arguments share memory, each told by the first that has it.
+        tensors: for each tensor argument everything except sizes and values.
+        aliases: for each tensor argument the position of the first one with the same memory.
     """
 
     text: str
@@ -47,8 +47,8 @@ class Graph:
     """A compiled function.
 
     Args:
-        source: the function that was compiled.
-        function: what was made of it.
+        source: the function before compilation.
+        function: the compiled function.
         backend: the counting backend that compiled it.
     """
 
@@ -57,13 +57,13 @@ class Graph:
     backend: Any
 
 
-def key_of(surrounded: OpHarness, case: Case) -> Key | None:
-    """The key of a case in the function around its op; None if it can share no graph."""
+def key_of(harness: OpHarness, case: Case) -> Key | None:
+    """The key of a case and the function around its op; None if it cannot share a graph."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if not compat.GRAPHS_CAN_STAY or not all(is_plain(tensor) for tensor in tensors):
         return None
     homes = [tensor.untyped_storage().data_ptr() for tensor in tensors]
-    code = surrounded.code
+    code = harness.code
     key = Key(
         code.text,
         code.constants,
@@ -73,13 +73,13 @@ def key_of(surrounded: OpHarness, case: Case) -> Key | None:
     )
     try:
         hash(key)
-    except TypeError:  # an argument of a kind that cannot be told from others
+    except TypeError:  # an argument that cannot be compared
         return None
     return key
 
 
 def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """All of a tensor but its values and the sizes above 1."""
+    """Everything of a tensor except its values and its sizes above 1."""
     strides, sizes = tensor.stride(), tensor.shape
     order = tuple(sorted(range(tensor.dim()), key=lambda dim: (strides[dim], dim)))
     return (
@@ -101,7 +101,7 @@ _graphs: OrderedDict[Key, Graph] = OrderedDict()
 
 
 def find(key: Key | None) -> Graph | None:
-    """The graph of that key, if there is one."""
+    """The graph for a key, if there is one."""
     if key is None or key not in _graphs:
         return None
     _graphs.move_to_end(key)
@@ -109,7 +109,7 @@ def find(key: Key | None) -> Graph | None:
 
 
 def keep(key: Key | None, graph: Graph) -> None:
-    """Keep a graph on which its own case agreed with eager mode, beyond the session of the compiler."""
+    """Keep a graph on which its own case agreed with eager mode, after the compiler session ends."""
     if key is None:
         return
     discard(key)
@@ -120,7 +120,7 @@ def keep(key: Key | None, graph: Graph) -> None:
 
 
 def discard(key: Key | None) -> None:
-    """Drop the graph of that key, if there is one."""
+    """Drop the graph for a key, if there is one."""
     if key is not None and key in _graphs:
         compat.forget_compiled(_graphs.pop(key).source)
 
@@ -131,8 +131,8 @@ def discard_all() -> None:
         discard(next(iter(_graphs)))
 
 
-def unchanged(graph: Graph, call: Callable[[], None]) -> bool:
-    """Whether a call of the graph, which compares, neither raised nor compiled anything."""
+def holds(graph: Graph, call: Callable[[], None]) -> bool:
+    """Whether `call`, which calls the graph and compares, neither raises nor compiles anything."""
     before = graph.backend.graphs
     try:
         with compat.recompiles_raise():

@@ -1,8 +1,9 @@
-"""The op as models have it, producers before it and consumers after it, in eager mode and compiled.
+"""A function around the op, with producers before it and consumers after it, as in a model.
 
-Opaque producers and consumers are ops of our own, for which the backend generates no kernel: they
-cost next to nothing, take every dtype, and see the memory of the op's outputs by the strides that its
-fake kernel promised. Generated consumers are arithmetic in code that the backend writes.
+It runs in eager mode and compiled. Opaque producers and consumers are ops of this package, for which
+the backend generates no kernel: they cost almost nothing, work in every dtype, and read the memory of
+the op's outputs by the strides that its fake kernel returns. Generated consumers are arithmetic, for
+which the backend writes code.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ _INTEGRAL = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.i
 
 @dataclass(frozen=True)
 class HarnessConfig:
-    """What stands around the op: producers or none; consumers `opaque`, `generated` or `none`."""
+    """What surrounds the op.
+
+    Args:
+        producers: whether tensor arguments come out of another op.
+        consumers: `opaque`, `generated` or `none`.
+    """
 
     producers: bool = True
     consumers: str = "opaque"
@@ -42,13 +48,13 @@ OP_ONLY = HarnessConfig(producers=False, consumers="none")
 
 @dataclass(frozen=True, eq=False)
 class CallRecord:
-    """What one call of the function gave.
+    """The results of one call of the function.
 
     Args:
-        arguments: what it was called with, as it stands after the call.
-        outputs: the op's own outputs, tensors and plain values, by name.
-        consumed: what the consumers of the outputs returned, by the output's name.
-        read: what the readers of the arguments returned, as `x before the op`.
+        arguments: its arguments, as they are after the call.
+        outputs: (name, value) of the op's outputs, tensors and plain values.
+        consumed: (name of the output, what its consumer returned).
+        read: (`x before the op`, what the reader of that argument returned).
     """
 
     arguments: Arguments
@@ -79,7 +85,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Positions and kinds of the consumers: of the outputs, and of the arguments' readers."""
+    """(position, kind) of each consumer of an output, and of each reader of an argument."""
 
     outputs: tuple[tuple[int, str], ...]
     before: tuple[tuple[int, str], ...]
@@ -88,28 +94,28 @@ class _Plan:
 
 @dataclass(eq=False)
 class OpHarness:
-    """The op of a case inside a function, which takes the case's tensors as one list.
+    """The op of a case inside a function of one list of tensors.
 
-    Every other argument is a constant in it.
+    Arguments that are not tensors are constants in the function.
     """
 
     case: Case
-    form: HarnessConfig = field(default_factory=HarnessConfig)
+    config: HarnessConfig = field(default_factory=HarnessConfig)
 
     @functools.cached_property
     def function(self) -> Function:
-        """The function, with a code object of its own: compilers keep their caches by it."""
+        """The function, with a code object of its own, by which compilers key their caches."""
         return self.code.function("surrounded")
 
     @functools.cached_property
     def code(self) -> SourceBuilder:
-        """The lines of the function.
+        """The source of the function.
 
-        It reads its arguments before the op and after it: a compiler takes the two for one unless
-        the op declares that it writes. Opaque consumers read only those that eager mode writes to.
+        It reads its arguments before and after the op: a compiler reads them only once unless the op
+        declares that it writes. Opaque consumers read only the arguments that eager mode writes to.
         """
         drawn, plan = self.case.inputs(), self.plan
-        produced = _producible(drawn) if self.form.producers else frozenset()
+        produced = _producible(drawn) if self.config.producers else frozenset()
         produce, consume = opaque_ops()
         code = SourceBuilder(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
         used = [f"used_{index}" for index in range(len(drawn.tensors()))]
@@ -132,24 +138,25 @@ class OpHarness:
     @functools.cached_property
     def plan(self) -> _Plan:
         """What is consumed, and how."""
-        eager, form = self.case.eager, self.form.consumers
-        if form == "none":
+        eager, consumers = self.case.eager, self.config.consumers
+        if consumers == "none":
             return _Plan((), (), ())
         sized_by_data = data_dependent(self.case.inputs())
         if any(one.alias_info is not None for one in self.case.op.schema.returns):
-            form = "opaque"  # torch 2.13 and 2.15 generate code that overwrites a returned argument
-        outputs = _kinds([tensor for _, tensor in eager.outputs], form, sized_by_data)
+            # torch 2.13 and 2.15 generate code that overwrites a returned argument.
+            consumers = "opaque"
+        outputs = _kinds([tensor for _, tensor in eager.outputs], consumers, sized_by_data)
         declared = _written(eager.arguments)
-        after = _kinds([tensor for _, tensor in eager.arguments.tensors()], form)
-        if form == "opaque":
-            # What nobody writes to reads the same before and after, and each reader takes 10 ms or more.
-            told = {*declared, *_changed(self.case.inputs(), eager.arguments)}
-            after = tuple((index, kind) for index, kind in after if index in told)
+        after = _kinds([tensor for _, tensor in eager.arguments.tensors()], consumers)
+        if consumers == "opaque":
+            # Other arguments read the same before and after, and each reader takes 10 ms or more.
+            read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
+            after = tuple((index, kind) for index, kind in after if index in read)
         before = tuple((index, kind) for index, kind in after if index not in declared)
         return _Plan(outputs, before, after)
 
     def compiled(self, backend: Any, *, dynamic: bool) -> Function:
-        """The function compiled; with `dynamic`, sizes that are marked so may vary."""
+        """The compiled function; with `dynamic`, sizes that are marked as dynamic may vary."""
         options: dict[str, Any] = {} if dynamic else {"dynamic": False}
         return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
 
@@ -171,11 +178,11 @@ class OpHarness:
         )
 
     def without_op(self) -> tuple[Function, list[torch.Tensor]]:
-        """What stands around the op without the op, and the tensors that it is given."""
+        """The producers and consumers without the op, as a function, and the tensors for it."""
         eager, plan = self.case.eager, self.plan
         given = [tensor.detach() for _, tensor in eager.arguments.tensors()]
         tensors = given + [tensor.detach() for _, tensor in eager.outputs]
-        produced = _producible(eager.arguments) if self.form.producers else frozenset()
+        produced = _producible(eager.arguments) if self.config.producers else frozenset()
         consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
         consumed += [*plan.before, *plan.after]
         produce, consume = opaque_ops()
@@ -187,7 +194,7 @@ class OpHarness:
 
 
 def _written(arguments: Arguments) -> list[int]:
-    """The positions among the tensors of the arguments that the schema says are written to."""
+    """The positions of the tensor arguments that the schema declares as written to."""
     mutated = arguments.op.mutated
     return [
         index for index, (name, _) in enumerate(arguments.tensors()) if base_name(name) in mutated
@@ -195,13 +202,13 @@ def _written(arguments: Arguments) -> list[int]:
 
 
 def _changed(before: Arguments, after: Arguments) -> list[int]:
-    """The positions among the tensors of the arguments of those that a call has changed."""
+    """The positions of the tensor arguments that a call has changed."""
     pairs = zip(before.tensors(), after.tensors(), strict=True)
     return [index for index, ((_, one), (_, two)) in enumerate(pairs) if not same_bits(one, two)]
 
 
 def _producible(arguments: Arguments) -> frozenset[int]:
-    """The positions of the tensors that another op can hand over with the very same strides."""
+    """The positions of the tensors that another op can return with the same strides."""
     tensors = [tensor for _, tensor in arguments.tensors()]
     homes = [tensor.untyped_storage().data_ptr() for tensor in tensors if is_plain(tensor)]
     written = _written(arguments)
@@ -218,7 +225,7 @@ def _count(homes: list[int], tensor: torch.Tensor) -> int:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the tensor fills its memory from the start, without gaps and overlaps."""
+    """Whether the tensor fills its storage from the start, without gaps or overlaps."""
     if not is_plain(tensor) or tensor.storage_offset() or tensor.is_conj() or tensor.is_neg():
         return False
     expected = 1
@@ -231,17 +238,19 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _kinds(
-    tensors: Sequence[torch.Tensor], form: str, sized_by_data: frozenset[int] = frozenset()
+    tensors: Sequence[torch.Tensor], consumers: str, sized_by_data: frozenset[int] = frozenset()
 ) -> tuple[tuple[int, str], ...]:
-    kinds = [_kind(tensor, form, index in sized_by_data) for index, tensor in enumerate(tensors)]
+    kinds = [
+        _kind(tensor, consumers, index in sized_by_data) for index, tensor in enumerate(tensors)
+    ]
     return tuple((index, kind) for index, kind in enumerate(kinds) if kind)
 
 
-def _kind(tensor: torch.Tensor, form: str, sized_by_data: bool) -> str:
-    """How a tensor is consumed; not at all where the compiler could fail for a right op."""
+def _kind(tensor: torch.Tensor, consumers: str, sized_by_data: bool) -> str:
+    """The kind of a tensor's consumer; empty where the compiler could fail on a correct op."""
     if not is_plain(tensor):
         return ""
-    if form == "generated" or sized_by_data:  # views of such sizes are beyond torch 2.4
+    if consumers == "generated" or sized_by_data:  # views of such sizes are beyond torch 2.4
         if tensor.dtype in _FLOATING:
             return "double"
         if tensor.dtype in _INTEGRAL:
@@ -251,7 +260,7 @@ def _kind(tensor: torch.Tensor, form: str, sized_by_data: bool) -> str:
 
 @functools.cache
 def opaque_ops() -> tuple[Any, Any]:
-    """Two ops that copy: one keeps the strides of a dense tensor, the other gives contiguous ones."""
+    """Two ops that copy: one keeps the strides of a dense tensor, the other returns a contiguous one."""
     ops = torch.ops.pytest_customop
     signature = "(Tensor x) -> Tensor"
 
@@ -265,12 +274,12 @@ def opaque_ops() -> tuple[Any, Any]:
         ctx.set_materialize_grads(False)
 
     def read(ctx: Any, grad: torch.Tensor | None) -> torch.Tensor | None:
-        # As a consumer reads: by the strides that fake kernels promised.
+        # Like a consumer, it reads by the strides that fake kernels return.
         return None if grad is None else ops.consume(grad.unsqueeze(0)).squeeze(0)
 
     produce.register_autograd(read, setup_context=keep_none)
 
-    # Without custom_op's layers, which every tracing of a graph goes through: it has no gradients.
+    # It has no gradients, so it needs none of custom_op's layers, which cost time in each trace.
     torch.library.define("pytest_customop::consume", signature)
     torch.library.impl("pytest_customop::consume", "default", _contiguous_copy)
     torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape))

@@ -1,4 +1,4 @@
-"""The lines that show a defect under `torch.compile` by plain torch calls; see `Check.repro`."""
+"""Script lines that show a defect under `torch.compile` with plain torch calls; see `Check.repro`."""
 
 from __future__ import annotations
 

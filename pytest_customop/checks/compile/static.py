@@ -16,7 +16,7 @@ from .scripts import STATIC
 
 
 def check_static(case: Case) -> None:
-    """Compiled for plain sizes, the op gives what it gives in eager mode."""
+    """Compile the op for the sizes of the case, and compare with eager mode."""
     skip_if_meta(case)
     with compiler_session():
         compilation = Compilation(case, HarnessConfig(consumers="opaque"), dynamic=False)
@@ -26,12 +26,15 @@ def check_static(case: Case) -> None:
 
 
 def _agrees_on_stored(compilation: Compilation) -> bool:
-    """Whether the case agrees with eager mode on graphs from disk, or on those that go there.
+    """Compare with graphs from torch's disk cache, or with new ones that are stored there.
+
+    Returns:
+        False if there is no safe key for the disk cache, or the stored graphs disagree.
 
     Raises:
-        Exception: what `Compilation.run_at` raises, if nothing of it came from disk.
+        Exception: what `Compilation.run_at` raises, if no graph came from disk.
     """
-    tag = tag_of(compilation.surrounded, compilation.case)
+    tag = tag_of(compilation.harness, compilation.case)
     if tag is None:
         return False
     with compat.graphs_on_disk(tag) as taken:

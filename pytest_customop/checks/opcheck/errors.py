@@ -17,7 +17,7 @@ from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import chain, error_line, reraise_bug, traceback_text
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
-from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TOLD, quiet
+from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
 from ..compile.harness import opaque_ops
 
 # What torch's utilities say of the op -> the code of the finding, and the message in our words.
@@ -57,7 +57,7 @@ _VERDICTS: tuple[tuple[str, str, str, str], ...] = (
         "",
         RETURNED_ARGUMENT.pattern,
         "untagged-returned-argument",
-        f"{{0}} {RETURNED_TOLD}",
+        f"{{0}} {RETURNED_TEXT}",
     ),
     (
         "test_autograd_registration",
