@@ -1,4 +1,4 @@
-"""What `torch.library.opcheck` raises, in words of the op: its text is long and hides the cause."""
+"""Turn what `torch.library.opcheck` raises, long texts that hide the cause, into findings and skips."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
 from ..compile.harness import opaque_ops
 
-# What torch's utilities say of the op -> the code of the finding, and the message in our words.
-# The first word is the utility; "" is any.
-_VERDICTS: tuple[tuple[str, str, str, str], ...] = (
+# (utility, or "" for any; pattern of torch's message; code of the finding; its message)
+_MESSAGES: tuple[tuple[str, str, str, str], ...] = (
     (
         "test_schema",
         r"Argument (\w+) is not defined as mutable but was mutated",
@@ -117,10 +116,10 @@ _VERDICTS: tuple[tuple[str, str, str, str], ...] = (
 _WHERE = re.compile(r"mismatched tensor metadata for output\[(\d+)\]")
 _CALLED = re.compile(r"When comparing the output of (\S+) on FakeTensor")
 _DIFFERENT = re.compile(r"(Outputs|Gradients) of the operator are different in eager-mode")
-_OURS_AND_TORCHS = (PACKAGE_PREFIX, str(Path(torch.__file__).parent))
-# Where torch's utilities do their own work (file, function): what is raised there, and is no verdict,
-# is not about the op.
-_CHECKING = (
+_LIBRARY_CODE = (PACKAGE_PREFIX, str(Path(torch.__file__).parent))
+# (file, function) of torch's utilities. What is raised there without a known message is a limit of the
+# utility and not about the op.
+_CHECKER_CODE = (
     ("_subclasses/schema_check_mode.py", ""),
     ("_subclasses/fake_utils.py", ""),
     ("testing/_internal/optests/", ""),
@@ -130,10 +129,10 @@ _CHECKING = (
 
 
 def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | CheckSkipped:
-    """What a failure of a utility of `torch.library.opcheck` says: of the op, or of the utility.
+    """The finding or skip for a failure of a utility of `torch.library.opcheck`.
 
     Args:
-        case: whose op it was called with.
+        case: the case that it ran on.
         name: of the utility.
         error: what it raised.
     """
@@ -142,18 +141,18 @@ def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | Check
     texts = "\n".join(str(link) for link in reversed(links))
     different = _DIFFERENT.search(texts)
     if different:
-        return _different(case, different.group(1), root, texts)
+        return _different_values(case, different.group(1), root, texts)
     return (
-        _verdict(case, name, texts)
-        or _limit(case, name, root)
-        or _kernel(case, name, links)
+        _known_message(case, name, texts)
+        or _checker_limit(case, name, root)
+        or _fake_kernel(case, name, links)
         or _backward(case)
         or fail("opcheck-failure", f"{name}: {error_line(root)}", traceback_text(root))
     )
 
 
-def _verdict(case: Case, name: str, texts: str) -> CheckFailed | None:
-    for utility, pattern, code, message in _VERDICTS:
+def _known_message(case: Case, name: str, texts: str) -> CheckFailed | None:
+    for utility, pattern, code, message in _MESSAGES:
         found = re.search(pattern, texts) if utility in ("", name) else None
         if found is None or (code == "untagged-returned-argument" and not case.op.mutated):
             continue
@@ -163,20 +162,22 @@ def _verdict(case: Case, name: str, texts: str) -> CheckFailed | None:
         if called and called.group(1) != str(case.op.overload):
             text = f"{called.group(1)}, called inside: {text}"
         start, end = texts.rfind("\n", 0, found.start()) + 1, texts.find("\n", found.end())
-        return fail(code, text, f"torch's words: {texts[start : end if end > 0 else None].strip()}")
+        return fail(
+            code, text, f"torch's message: {texts[start : end if end > 0 else None].strip()}"
+        )
     return None
 
 
 def _argument(case: Case, word: str) -> str:
-    """The name in the schema: torch's checker calls an argument `self` by another name."""
+    """The argument's name in the schema: torch's checker calls `self` by the name `input`."""
     names = [argument.name for argument in case.op.arguments]
     return "self" if word == "input" and "input" not in names and "self" in names else word
 
 
-def _different(
+def _different_values(
     case: Case, what: str, root: BaseException, texts: str
 ) -> CheckFailed | CheckSkipped:
-    """Values that differ between eager mode and AOTDispatcher's tracing."""
+    """The finding or skip for values that differ between eager mode and AOTDispatcher's tracing."""
     if _has_nan(case, gradients=what == "Gradients"):
         return skip(
             "checker-limit",
@@ -192,8 +193,8 @@ def _different(
             "torch.Tag.nondeterministic_seeded if it should",
         )
     details = [line.strip() for line in str(root).splitlines() if line.strip()]
-    mine = "" if str(root).startswith(what) else ": " + " ".join(details)
-    message = f"{what.lower()} differ between eager mode and AOTDispatcher's tracing{mine}"
+    actual = "" if str(root).startswith(what) else ": " + " ".join(details)
+    message = f"{what.lower()} differ between eager mode and AOTDispatcher's tracing{actual}"
     return fail("opcheck-failure", message, texts)
 
 
@@ -210,7 +211,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
-    """The gradients that torch's utility looks at: of the sum of all outputs."""
+    """The gradients that torch's utility compares: those of the sum of all outputs."""
     run = case.run(case.inputs())
     outputs = run.differentiable_outputs
     found = gradients(run.arguments, outputs, [torch.ones_like(tensor) for _, tensor in outputs])
@@ -218,19 +219,21 @@ def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
 
 
 def _repeats(case: Case) -> bool:
-    """Whether eager mode gives the same values again."""
+    """Whether eager mode gives the same values a second time."""
     again = case.run(case.inputs())
     return all(
-        difference(mine, theirs, *case.tolerance(mine.dtype)) is None
-        for (_, mine), (_, theirs) in zip(again.outputs, case.eager.outputs, strict=False)
+        difference(actual, expected, *case.tolerance(actual.dtype)) is None
+        for (_, actual), (_, expected) in zip(again.outputs, case.eager.outputs, strict=False)
     )
 
 
-def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
-    """A failure of the utility itself."""
+def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
+    """The skip for a failure that is the utility's own, and not the op's."""
     frames = traceback.extract_tb(root.__traceback__)
     last = (frames[-1].filename.replace("\\", "/"), frames[-1].name) if frames else ("", "")
-    raised_by_utility = any(file in last[0] and function in last[1] for file, function in _CHECKING)
+    raised_by_utility = any(
+        file in last[0] and function in last[1] for file, function in _CHECKER_CODE
+    )
     if raised_by_utility:
         why = f"cannot take this op: {error_line(root)}"
         if "can't be cast to the desired output type" in str(root):
@@ -243,7 +246,7 @@ def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
         if not is_plain(tensor):
             text = f"torch's {name} fails where {place} is {kind_of(tensor)}: {error_line(root)}"
             return skip("checker-limit", text)
-        if _fails_anyway(name, tensor):
+        if _fails_for_a_copy(name, tensor):
             kind = dtype_name(tensor.dtype)
             text = f"torch's {name} fails for every op on {kind} tensors: {error_line(root)}"
             return skip("checker-limit", text)
@@ -252,15 +255,15 @@ def _limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
         text = f"calls the op on dense copies, which it refuses: {error_line(refused)}"
         return skip("checker-limit", f"torch's {name} {text}")
     again = case.inputs()
-    within_torch = all(frame.filename.startswith(_OURS_AND_TORCHS) for frame in frames)
+    within_torch = all(frame.filename.startswith(_LIBRARY_CODE) for frame in frames)
     if within_torch and _passes(name, case.op.overload, again.args, again.kwargs):
         reason = "failed and then, with the same arguments, did not"
         return skip("checker-limit", f"torch's {name} {reason}: {error_line(root)}")
     return None
 
 
-def _fails_anyway(name: str, tensor: torch.Tensor) -> bool:
-    """Whether the utility fails for an op that only copies the tensor."""
+def _fails_for_a_copy(name: str, tensor: torch.Tensor) -> bool:
+    """Whether the utility fails even for an op that only copies the tensor."""
     produce, _ = opaque_ops()
     copied = Copier()(tensor).requires_grad_(tensor.requires_grad)
     return not _passes(name, produce, (copied,), {})
@@ -280,8 +283,10 @@ def _passes(name: str, overload: Any, args: Any, kwargs: Any) -> bool:
     return True
 
 
-def _kernel(case: Case, name: str, links: list[BaseException]) -> CheckFailed | CheckSkipped | None:
-    """A fake kernel that is missing or raises, with plain sizes or symbolic ones."""
+def _fake_kernel(
+    case: Case, name: str, links: list[BaseException]
+) -> CheckFailed | CheckSkipped | None:
+    """The finding for a fake kernel that is missing or raises, at plain or symbolic sizes."""
     if name not in ("test_faketensor", "test_aot_dispatch_dynamic"):
         return None
     op = case.op.name
@@ -304,7 +309,7 @@ def _kernel(case: Case, name: str, links: list[BaseException]) -> CheckFailed | 
 
 
 def _backward(case: Case) -> CheckFailed | None:
-    """A backward that raises in eager mode as well."""
+    """The finding for a backward that raises in eager mode too."""
     if not case.requires_grad:
         return None
     try:

@@ -14,12 +14,18 @@ from ...findings import skip
 from ..compile.errors import compiler_session
 from .errors import read_failure
 
-# Ops with one of these tags are passed over by torch's comparison of fake and real kernels.
-_PASSED_OVER = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
+# torch does not compare fake and real kernels of ops with one of these tags.
+_NOT_COMPARED = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
 
 
 def run_utility(case: Case, name: str) -> None:
-    _refuse_nothing(case, name)
+    """Run one utility on a case, and turn its failure into a finding or a skip.
+
+    Args:
+        case: the case.
+        name: of the utility: `test_schema`.
+    """
+    _skip_if_nothing_runs(case, name)
     arguments = case.inputs()
     try:
         with compiler_session():
@@ -30,11 +36,11 @@ def run_utility(case: Case, name: str) -> None:
         reraise_bug(error)
         raise read_failure(case, name, error) from error
     if name == "test_faketensor":
-        _refuse_unseen_fake(case)
+        _skip_if_fake_not_compared(case)
 
 
-def _refuse_nothing(case: Case, name: str) -> None:
-    """Skip where torch reports success and nothing has run."""
+def _skip_if_nothing_runs(case: Case, name: str) -> None:
+    """Skip where torch would report success although nothing runs."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if any(tensor.is_meta for tensor in tensors):
         reason = "torch's utilities do nothing for tensors on the meta device"
@@ -51,7 +57,7 @@ def _refuse_nothing(case: Case, name: str) -> None:
                 "case without gradients is the one to look at",
             )
         return
-    if not _dispatched(case):
+    if not _reaches_dispatch_modes(case):
         raise skip(
             "checker-limit",
             f"torch looks at the ops that {case.op.name} calls above the level of kernels, and does "
@@ -59,8 +65,8 @@ def _refuse_nothing(case: Case, name: str) -> None:
         )
 
 
-def _dispatched(case: Case) -> bool:
-    """Whether the op itself reaches the dispatch modes that torch's utilities are made of."""
+def _reaches_dispatch_modes(case: Case) -> bool:
+    """Whether the op itself reaches dispatch modes, which torch's utilities are made of."""
     seen = []
 
     def observe(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -72,9 +78,13 @@ def _dispatched(case: Case) -> bool:
     return case.op.overload in seen
 
 
-def _refuse_unseen_fake(case: Case) -> None:
-    """After a success of `test_faketensor`: report that no fake kernel was compared."""
-    for tag in _PASSED_OVER:
+def _skip_if_fake_not_compared(case: Case) -> None:
+    """After a success of `test_faketensor`: skip if torch compared no fake kernel.
+
+    Raises:
+        CheckFailed: if the fake kernel raises.
+    """
+    for tag in _NOT_COMPARED:
         if case.op.tagged(tag):
             raise skip(
                 "checker-limit",
