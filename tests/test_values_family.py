@@ -238,9 +238,9 @@ def test_numpy_memory_is_memory() -> None:
 def test_native_code_is_not_called_in_a_narrower_dtype() -> None:
     from pytest_customop.checks.values.aliasing import _in_other_dtypes
 
-    words = [tried.words for tried in _in_other_dtypes(case("aten::relu", MATRIX))]
+    words = [tried.description for tried in _in_other_dtypes(case("aten::relu", MATRIX))]
     assert words == [", in float64"]
-    words = [tried.words for tried in _in_other_dtypes(case(DOUBLE, MATRIX))]
+    words = [tried.description for tried in _in_other_dtypes(case(DOUBLE, MATRIX))]
     assert words == [", in float64", ", in float16", ", in bfloat16"]
 
 
@@ -371,7 +371,7 @@ def test_native_code_gets_aligned_rows() -> None:
     for moved in placements(one.inputs, alone=False):
         x = moved.arguments.args[0]
         assert x.storage_offset() * 4 % 64 == 0
-        if "rows" in moved.words:
+        if "rows" in moved.description:
             assert x.stride(0) * 4 % 4 == 0
             assert x.stride() == (3 + 16, 1)
     python = case(DOUBLE, MATRIX)
@@ -391,7 +391,7 @@ def test_every_layout_has_the_values_and_room_for_a_dense_reader() -> None:
             for moved in placements(one.inputs, alone=True):
                 x = moved.arguments.args[0]
                 if not moved.other_values:
-                    assert same_bits(x, plain), moved.words
+                    assert same_bits(x, plain), moved.description
                 dense = contiguous(moved.arguments).args[0]
                 assert dense.is_contiguous()
                 assert same_bits(dense, x)

@@ -16,58 +16,58 @@ from ..check import Check
 from .memory.calls import Caller, expression
 from .memory.placement import movable, placements
 from .memory.storage import share_memory
-from .memory.trial import Tried, moved_to
+from .memory.trial import Trial, trial_of
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def check_aliasing(case: Case) -> None:
-    """Look for memory that an output shares with an argument or with another output."""
+    """Find memory that an output shares with an argument or with another output."""
     calls = Caller(case)
     if not case.eager.outputs:
         raise skip("nothing-to-check", "the op returns no tensor", unjudged=False)
-    for tried in _tried(case):
-        run = calls(tried.arguments)
+    for trial in _trials(case):
+        run = calls(trial.arguments)
         if run.error is not None:
             if compat.is_alias_error(run.error):
                 text = (
                     "an output shares memory with an argument or another output, so the op raises"
                 )
-                raise _shared(case, tried, text)
+                raise _shared(case, trial, text)
             continue
         text = _with_arguments(run) or ""
         if text:
-            raise _shared(case, tried, text)
+            raise _shared(case, trial, text)
         text = _with_each_other(run) or ""
         if text:
             raise fail(
                 "outputs-share-memory",
-                f"{case.op.name}{tried.words}: {text}",
-                repro=_script(tried),
+                f"{case.op.name}{trial.description}: {text}",
+                repro=_script(trial),
             )
 
 
-def _shared(case: Case, tried: Tried, text: str) -> CheckFailed:
-    message = f"{case.op.name}{tried.words}: {text}"
-    return fail("undeclared-alias", message, repro=_script(tried))
+def _shared(case: Case, trial: Trial, text: str) -> CheckFailed:
+    message = f"{case.op.name}{trial.description}: {text}"
+    return fail("undeclared-alias", message, repro=_script(trial))
 
 
-def _script(tried: Tried) -> str:
-    return _ALIASING.format(lay_out=tried.lay_out, lines=tried.script)
+def _script(trial: Trial) -> str:
+    return _ALIASING.format(lay_out=trial.lay_out, lines=trial.script)
 
 
-def _tried(case: Case) -> Iterator[Tried]:
-    """The sample, other layouts of it, and other dtypes."""
-    yield Tried("", case.inputs())
+def _trials(case: Case) -> Iterator[Trial]:
+    """The sample, the sample in other layouts, and in other dtypes."""
+    yield Trial("", case.inputs())
     for moved in placements(case.inputs, alone=False):
-        yield moved_to(case, moved)
+        yield trial_of(case, moved)
     yield from _in_other_dtypes(case)
 
 
-def _in_other_dtypes(case: Case) -> Iterator[Tried]:
-    """The same values in other floating-point dtypes: wider ones only, for a native kernel.
+def _in_other_dtypes(case: Case) -> Iterator[Trial]:
+    """The same values in other floating-point dtypes; for a native kernel only in wider ones.
 
-    Native code that takes a dtype for granted writes past the end of a tensor of a narrower one.
+    Native code that assumes a dtype writes past the end of a tensor of a narrower one.
     """
     drawn = case.inputs()
     floats = [(name, one) for name, one in drawn.tensors() if one.dtype.is_floating_point]
@@ -83,7 +83,7 @@ def _in_other_dtypes(case: Case) -> Iterator[Tried]:
                 if one.dtype == given
             )
             cast = case.inputs().map(lambda one, to=dtype: _cast(one, given, to))  # type: ignore[misc]
-            yield Tried(f", in {str(dtype).removeprefix('torch.')}", cast, script)
+            yield Trial(f", in {str(dtype).removeprefix('torch.')}", cast, script)
 
 
 def _cast(tensor: torch.Tensor, given: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
@@ -110,7 +110,7 @@ def _with_each_other(run: Run) -> str | None:
 
 
 def _outputs(run: Run) -> Iterator[tuple[str, torch.Tensor, Any]]:
-    """Every tensor returned, with its name and what the schema says of its memory."""
+    """(name, tensor, alias information of the schema) of every tensor returned."""
     returns = run.arguments.op.schema.returns
     several = isinstance(run.result, tuple)
     for index, one in enumerate(run.result if several else [run.result]):
@@ -129,9 +129,9 @@ def _same_set(output: Any, argument: Any) -> bool:
     """Whether the schema lets an output share memory with an argument."""
     if argument is None:
         return False
-    mine, theirs = ({*one.before_set, *one.after_set} for one in (output, argument))
-    anything = not mine or any(str(each).endswith("*") for each in mine | theirs)
-    return anything or bool(mine & theirs)
+    returned, given = ({*one.before_set, *one.after_set} for one in (output, argument))
+    anything = not returned or any(str(each).endswith("*") for each in returned | given)
+    return anything or bool(returned & given)
 
 
 _ALIASING = """

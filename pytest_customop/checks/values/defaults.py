@@ -14,8 +14,8 @@ from ..check import Check
 def check_defaults(case: Case) -> None:
     """Compare the defaults in the signatures of Python kernels with those of the schema.
 
-    torch leaves out arguments that equal the schema's default when it calls a Python kernel, so that
-    the kernel's own default decides.
+    torch leaves out arguments that equal the schema's default when it calls a Python kernel, so the
+    kernel's own default decides.
     """
     schema = {
         argument.name: argument.default_value
@@ -26,30 +26,30 @@ def check_defaults(case: Case) -> None:
         raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
     kernels = compat.python_kernels(case.op.overload)
     if not kernels:
-        reason = "torch does not tell which Python functions are the op's kernels, if any"
+        reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for words, kernel in kernels:
+    for description, kernel in kernels:
         for name, default in schema.items():
             found = _parameter(case, kernel, name)
             if found is not None and not _agree(found.default, default):
-                _report(case, words, found, default)
+                _report(case, description, found, default)
 
 
-def _report(case: Case, words: str, found: inspect.Parameter, default: Any) -> None:
+def _report(case: Case, description: str, found: inspect.Parameter, default: Any) -> None:
     missing = found.default is found.empty
     has = "no default" if missing else f"the default {found.default!r}"
-    kernel = _FAKE if words == "the fake kernel" else _REAL
+    kernel = _FAKE if description == "the fake kernel" else _REAL
     result = "raises" if missing else f"computes with {found.default!r}"
     raise fail(
         "default-differs",
-        f"{case.op.name}: {words} has {has} for {found.name}, and the schema {default!r}: called "
-        f"without it, or with {default!r}, {words} {result}",
+        f"{case.op.name}: {description} has {has} for {found.name}, and the schema {default!r}: called "
+        f"without it, or with {default!r}, {description} {result}",
         repro=_SCRIPT.format(kernel=kernel.rstrip(), name=found.name, default=default),
     )
 
 
 def _parameter(case: Case, kernel: Any, name: str) -> inspect.Parameter | None:
-    """The kernel's parameter for an argument of the schema; None if there is no telling."""
+    """The kernel's parameter for an argument of the schema; None if it cannot be found."""
     try:
         parameters = inspect.signature(kernel).parameters
     except (TypeError, ValueError):
@@ -71,7 +71,9 @@ def _agree(own: Any, default: Any) -> bool:
         return False
     if isinstance(own, (list, tuple)) and isinstance(default, (list, tuple)):
         pairs = zip(own, default, strict=False)
-        return len(own) == len(default) and all(_agree(mine, theirs) for mine, theirs in pairs)
+        return len(own) == len(default) and all(
+            _agree(actual, expected) for actual, expected in pairs
+        )
     if not (isinstance(own, _PLAIN) and isinstance(default, _PLAIN)):
         return True  # dtypes, devices and the like have several spellings
     return bool(own == default) or (own != own and default != default)

@@ -19,17 +19,17 @@ from .memory.calls import (
     Caller,
     Leaves,
     comparable,
-    differ,
     expression,
+    first_difference,
     results,
+    skip_if_no_results,
     skip_if_random,
-    skip_if_silent,
 )
-from .memory.perturb import changeable, same_places
-from .memory.placement import Moved, bits, contiguous, movable, placements
+from .memory.perturb import changeable, same_strides
+from .memory.placement import Rearrangement, bits, contiguous, movable, placements
 
-# By how much of the largest result the results may differ: sums taken in another order round
-# otherwise, elements read from the wrong place are off by far more.
+# The allowed difference as a share of the largest result. Sums in another order differ by rounding;
+# elements read from the wrong place differ by far more.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 
 
@@ -39,36 +39,38 @@ _SHARE, _COARSE = 1e-3, 0.25
 def check_layouts(case: Case) -> None:
     """Compare the results for other memory layouts with those for contiguous memory."""
     calls = Caller(case)
-    skip_if_silent(case)
+    skip_if_no_results(case)
     skip_if_random(case)
     if not any(movable(tensor) for _, tensor in case.inputs().tensors()):
         raise skip("nothing-to-check", "no argument has strides", unjudged=False)
     plain = contiguous(case.inputs())
     base = calls(plain)
-    moved = not same_places(plain, contiguous(case.inputs()))
-    if moved or base.error is not None or _unsteady(calls, case.inputs(), results(base)):
+    moved = not same_strides(plain, contiguous(case.inputs()))
+    if moved or base.error is not None or _is_unsteady(calls, case.inputs(), results(base)):
         reason = (
-            "the op is random, changes the strides of an argument, or refuses contiguous memory"
+            "the op is random, changes the strides of an argument, or rejects contiguous memory"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
-    for other in _layouts(case):
+    for other in _rearrangements(case):
         _compare(calls, other, results(base))
 
 
-def _unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
-    """Whether the op raises, takes random numbers or gives other values at a further call."""
+def _is_unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
+    """Whether the op raises, draws random numbers or gives other values at a further call."""
     rng.seed(calls.case.seed)
     before = rng.states()
     again = calls(contiguous(arguments))
     drawn = any(rng.changed(before, rng.states()))
-    return drawn or again.error is not None or differ(results(again), expected) is not None
+    return (
+        drawn or again.error is not None or first_difference(results(again), expected) is not None
+    )
 
 
-def _layouts(case: Case) -> Iterator[Moved]:
+def _rearrangements(case: Case) -> Iterator[Rearrangement]:
     drawn = case.inputs()
-    strange = [name for name, one in drawn.tensors() if is_plain(one) and not _is_simple(one)]
-    if strange:
-        yield Moved(f"{strange[0]} as the sample has it", drawn, lambda at: "")
+    unusual = [name for name, one in drawn.tensors() if is_plain(one) and not _is_simple(one)]
+    if unusual:
+        yield Rearrangement(f"{unusual[0]} as the sample has it", drawn, lambda at: "")
     if case.placement.layout == "contiguous":
         yield from placements(case.inputs, alone=True)
     yield from bits(case.inputs)
@@ -79,62 +81,67 @@ def _is_simple(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_contiguous() and tensor.storage_offset() == 0 and not bit)
 
 
-def _compare(calls: Caller, moved: Moved, base: Leaves) -> None:
+def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
     case = calls.case
     same = contiguous(moved.arguments)
-    got = calls(moved.arguments)
-    if got.error is not None:
+    actual = calls(moved.arguments)
+    if actual.error is not None:
         return
     plain = calls(same.copy()) if moved.other_values else None
     if plain is not None and plain.error is not None:
         return
     steady = expected = base if plain is None else results(plain)
-    found = results(got)
-    if moved.other_values:  # repeated elements are equal, and their order is anybody's
+    found = results(actual)
+    if moved.other_values:  # repeated elements are equal, so their order is not defined
         found, expected = _without_integers(found), _without_integers(expected)
     wrong = _wrong(found, expected, _given(same))
-    if wrong is None or _unsteady(calls, same, steady):
+    if wrong is None or _is_unsteady(calls, same, steady):
         return
     raise fail(
         "layout-dependent-result",
-        f"{case.op.name}: with {moved.words} it gives other values than with the same values in "
+        f"{case.op.name}: with {moved.description} it gives other values than with the same values in "
         f"contiguous memory: {wrong}",
         repro=_script(case, moved),
     )
 
 
-def _wrong(got: Leaves, expected: Leaves, given: float) -> str | None:
-    """The first difference that rounding does not explain; `given` is the largest input."""
-    if [name for name, _ in got] != [name for name, _ in expected]:
-        return f"{len(got)} results instead of {len(expected)}"
-    for (name, mine), (_, theirs) in zip(got, expected, strict=True):
-        wrong = _beyond_rounding(_as_tensor(mine), _as_tensor(theirs), given)
+def _wrong(found: Leaves, expected: Leaves, given: float) -> str | None:
+    """The first difference that rounding does not explain; None without one.
+
+    Args:
+        found, expected: the results in the other and in contiguous memory.
+        given: the largest magnitude of the inputs.
+    """
+    if [name for name, _ in found] != [name for name, _ in expected]:
+        return f"{len(found)} results instead of {len(expected)}"
+    for (name, one), (_, other) in zip(found, expected, strict=True):
+        wrong = _beyond_rounding(_as_tensor(one), _as_tensor(other), given)
         if wrong:
             return f"{name}: {wrong}"
     return None
 
 
 def _as_tensor(leaf: Any) -> Any:
-    """A number that was rounded to float32, say, on its way."""
+    """A plain float as a float32 tensor: the op may have rounded it."""
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 
-def _beyond_rounding(mine: Any, theirs: Any, given: float) -> str | None:
-    if not (isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor)):
-        return differ([("", mine)], [("", theirs)])
-    if not (comparable(mine) and comparable(theirs)):
+def _beyond_rounding(actual: Any, expected: Any, given: float) -> str | None:
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return first_difference([("", actual)], [("", expected)])
+    if not (comparable(actual) and comparable(expected)):
         return None
-    exact = difference(mine, theirs, 0.0, 0.0)
-    if exact is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+    exact = difference(actual, expected, 0.0, 0.0)
+    if exact is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return exact
-    one, two = readable(mine), readable(theirs)
+    one, two = readable(actual), readable(expected)
     if not (two.is_floating_point() or two.is_complex()):
-        # A number rounded to the next integer, or the index of one of two equal numbers.
+        # A few may differ: numbers rounded to the next integer, indices of equal numbers.
         return exact if float((one != two).double().mean()) > 0.1 else None
-    coarse = mine.dtype.itemsize == 1 or mine.is_quantized
-    share = _SHARES.get(mine.dtype, _COARSE if coarse else _SHARE)
+    coarse = actual.dtype.itemsize == 1 or actual.is_quantized
+    share = _SHARES.get(actual.dtype, _COARSE if coarse else _SHARE)
     rounding = 32 * torch.finfo(one.dtype).eps * given  # where sums cancel to next to nothing
-    return difference(mine, theirs, 0.0, max(share * largest_magnitude(two), rounding, 1e-30))
+    return difference(actual, expected, 0.0, max(share * largest_magnitude(two), rounding, 1e-30))
 
 
 def _without_integers(found: Leaves) -> Leaves:
@@ -152,7 +159,7 @@ def _given(arguments: Arguments) -> float:
     return max((largest_magnitude(readable(one)) for _, one in changeable(arguments)), default=0.0)
 
 
-def _script(case: Case, moved: Moved) -> str:
+def _script(case: Case, moved: Rearrangement) -> str:
     lines = moved.script(lambda path: expression(case, path))
     lay_out = LAY_OUT if "lay_out" in lines else ""
     return CALL + lay_out + _LAYOUT.format(lines=lines)

@@ -17,7 +17,7 @@ from .memory.calls import Caller, expression, plain_arguments, with_argument
 from .memory.perturb import EXTREMES, changeable, write
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
-from .memory.trial import Tried, moved_to
+from .memory.trial import Trial, trial_of
 
 
 def check_mutation(case: Case) -> None:
@@ -26,14 +26,14 @@ def check_mutation(case: Case) -> None:
     if not case.inputs().tensors():
         raise skip("nothing-to-check", "the op takes no tensors", unjudged=False)
     written: set[str] = set()
-    for tried in _tried(case):
-        snapshot = Snapshot(tried.arguments)
-        if calls(tried.arguments).error is None:
-            _judge(case, tried, snapshot)
+    for trial in _trials(case):
+        snapshot = Snapshot(trial.arguments)
+        if calls(trial.arguments).error is None:
+            _fail_if_forbidden(case, trial, snapshot)
             written |= snapshot.mutated()
     unwritten = [name for name, _ in case.inputs().mutated() if name not in written]
     # A variant may be one of the few calls that write nothing.
-    if unwritten and case.base_case is None and not _may_stay(calls, unwritten[0]):
+    if unwritten and case.base_case is None and not _may_stay_unwritten(calls, unwritten[0]):
         raise fail(
             "mutation-missing",
             f"{case.op.name}: the schema says that {unwritten[0]} is written to, and no call "
@@ -42,46 +42,46 @@ def check_mutation(case: Case) -> None:
         )
 
 
-def _judge(case: Case, tried: Tried, snapshot: Snapshot) -> None:
+def _fail_if_forbidden(case: Case, trial: Trial, snapshot: Snapshot) -> None:
     found = snapshot.forbidden()
     if found is not None:
-        raise _forbidden(case, tried, found)
+        raise _forbidden(case, trial, found)
     name = snapshot.restored()
     if name is not None:
         raise fail(
             "undeclared-mutation",
-            f"{case.op.name}{tried.words}: argument {name}, which the schema does not declare as "
+            f"{case.op.name}{trial.description}: argument {name}, which the schema does not declare as "
             "written to, was written to and put back (its version counter moved)",
-            repro=_script(tried, _VERSION.format(one=expression(case, name), sign="==")),
+            repro=_script(trial, _VERSION.format(one=expression(case, name), sign="==")),
         )
     name = snapshot.unversioned()
     if name is not None:
         raise fail(
             "version-not-bumped",
-            f"{case.op.name}{tried.words}: argument {name} is written to, and its version counter "
+            f"{case.op.name}{trial.description}: argument {name} is written to, and its version counter "
             "does not move",
-            repro=_script(tried, _VERSION.format(one=expression(case, name), sign=">")),
+            repro=_script(trial, _VERSION.format(one=expression(case, name), sign=">")),
         )
 
 
-def _forbidden(case: Case, tried: Tried, found: Write) -> CheckFailed:
+def _forbidden(case: Case, trial: Trial, found: Write) -> CheckFailed:
     place = expression(case, found.argument)
-    start = f"{case.op.name}{tried.words}:"
+    start = f"{case.op.name}{trial.description}:"
     if found.outside:
         text = f"{start} it writes outside of the elements of {found.argument}: {found.what}"
         return fail(
-            "write-outside-elements", text, repro=_script(tried, _OUTSIDE.format(one=place))
+            "write-outside-elements", text, repro=_script(trial, _OUTSIDE.format(one=place))
         )
     text = (
         f"{start} argument {found.argument}, which the schema does not declare as written to, "
         f"is changed: {found.what}"
     )
-    return fail("undeclared-mutation", text, repro=_script(tried, _BYTES.format(one=place)))
+    return fail("undeclared-mutation", text, repro=_script(trial, _BYTES.format(one=place)))
 
 
-def _tried(case: Case) -> Iterator[Tried]:
-    """The sample, it with guard zones and paddings, other values, and flags turned over."""
-    yield Tried("", case.inputs())
+def _trials(case: Case) -> Iterator[Trial]:
+    """The sample; with guard zones and padding; with other values; with each bool flipped."""
+    yield Trial("", case.inputs())
     for layout in (OFFSET, *LAYOUTS[:-1]):
         moved = _moved(case, layout)
         if moved:
@@ -92,29 +92,29 @@ def _tried(case: Case) -> Iterator[Tried]:
             guarded = _moved(case, OFFSET, change.apply(drawn))
             lines = [change.line(expression(case, name)) for name, _ in changeable(drawn)]
             script = "\n".join(lines)
-            words = f", with values {change.words}"
+            description = f", with values {change.description}"
             if guarded:
-                yield Tried(words, guarded.arguments, f"{script}\n{guarded.script}")
-            yield Tried(words, change.apply(drawn), script)
+                yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
+            yield Trial(description, change.apply(drawn), script)
     for name, value in plain_arguments(drawn):
         if isinstance(value, bool) and "[" not in name:
-            turned = with_argument(case.inputs(), name, not value)
+            flipped = with_argument(case.inputs(), name, not value)
             script = f"{expression(case, name)} = {not value}"
-            yield Tried(f", with {name}={not value}", turned, script)
+            yield Trial(f", with {name}={not value}", flipped, script)
 
 
-def _moved(case: Case, layout: MemoryLayout, drawn: Arguments | None = None) -> Tried | None:
+def _moved(case: Case, layout: MemoryLayout, drawn: Arguments | None = None) -> Trial | None:
     moved = rearrange(case.inputs() if drawn is None else drawn, layout)
     if moved is None:
         return None
-    return moved_to(case, moved)
+    return trial_of(case, moved)
 
 
-def _may_stay(calls: Caller, name: str) -> bool:
-    """Whether the op may be right to leave a declared argument as it was.
+def _may_stay_unwritten(calls: Caller, name: str) -> bool:
+    """Whether the op may be right not to write to a declared argument on this case.
 
-    It may where nothing but this case says so: for no elements, zeros (a lock or a workspace is put
-    back to zero), and conditions that this check does not know how to meet.
+    It may for tensors without elements, for zeros (a lock or a workspace that is reset to zero), and
+    where a plain argument may decide that nothing is written.
     """
     case = calls.case
     arguments = case.inputs()
@@ -130,41 +130,46 @@ def _may_stay(calls: Caller, name: str) -> bool:
             return True
     only = len(arguments.mutated()) == 1 and not case.eager.outputs
     plain = [value for _, value in plain_arguments(arguments)]
-    if not all(_harmless(value, only=only) for value in plain):
+    if not all(_cannot_decide(value, only=only) for value in plain):
         return True
     return _defaulted(case) or any(
-        _changes(calls, name, one) for one in (*_other_numbers(case), _told_apart(case))
+        _changes(calls, name, one) for one in (*_other_numbers(case), _all_different(case))
     )
 
 
-def _harmless(value: Any, *, only: bool) -> bool:
-    """Whether a plain argument's value does not decide that there is nothing to write."""
+def _cannot_decide(value: Any, *, only: bool) -> bool:
+    """Whether this value of a plain argument cannot be what prevents the write.
+
+    Args:
+        value: the value.
+        only: whether the op has one written argument and no outputs.
+    """
     if isinstance(value, (bool, float)):
-        return True  # turned over, or changed
+        return True  # other values of it are tried too
     return only and isinstance(value, int) and value not in (-1, 0, 1)
 
 
 def _defaulted(case: Case) -> bool:
-    """Whether an argument that the sample leaves out may decide it."""
+    """Whether the sample leaves out an argument, whose default may prevent the write."""
     given = {base_name(name) for name, _ in case.inputs().named()}
     return any(argument.name not in given for argument in case.op.arguments)
 
 
 def _changes(calls: Caller, name: str, arguments: Arguments) -> bool:
-    """Whether a call changes an argument, or refuses to say."""
+    """Whether a call changes an argument, or raises."""
     snapshot = Snapshot(arguments)
     return calls(arguments).error is not None or name in snapshot.mutated()
 
 
 def _other_numbers(case: Case) -> Iterator[Arguments]:
-    """Other numbers for each floating-point number among the arguments."""
+    """The arguments with another number for each float among them, one at a time."""
     for path, value in plain_arguments(case.inputs()):
         if isinstance(value, float) and "[" not in path:
             yield with_argument(case.inputs(), path, value * 0.5 + 0.25)
 
 
-def _told_apart(case: Case) -> Arguments:
-    """Arguments of which no two, and no two elements, are equal."""
+def _all_different(case: Case) -> Arguments:
+    """Arguments whose tensors have different values in all elements."""
     arguments = case.inputs()
     with torch.no_grad():
         for index, (_, tensor) in enumerate(changeable(arguments)):
@@ -173,8 +178,8 @@ def _told_apart(case: Case) -> Arguments:
     return arguments
 
 
-def _script(tried: Tried, lines: str) -> str:
-    return _START.format(lay_out=tried.lay_out, lines=tried.script) + lines
+def _script(trial: Trial, lines: str) -> str:
+    return _START.format(lay_out=trial.lay_out, lines=trial.script) + lines
 
 
 _START = """{lay_out}

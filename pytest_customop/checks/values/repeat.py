@@ -9,26 +9,34 @@ from ...cases.case import Case, Run
 from ...core.tracebacks import error_line
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
-from .memory.calls import CALL, Caller, Leaves, differ, frozen, results, skip_if_silent
-from .memory.perturb import OTHERS, Change, same_places, write_all
+from .memory.calls import (
+    CALL,
+    Caller,
+    Leaves,
+    copied,
+    first_difference,
+    results,
+    skip_if_no_results,
+)
+from .memory.perturb import OTHERS, Change, same_strides, write_all
 from .memory.storage import share_memory
 
 
 def check_repeat(case: Case) -> None:
     """Call the op on equal inputs, on other values, and on inputs whose values were replaced."""
     calls = Caller(case)
-    skip_if_silent(case)
+    skip_if_no_results(case)
     first = _call(calls, case.inputs())
-    kept = frozen(results(first))
+    kept = copied(results(first))
     second = _call(calls, case.inputs())
-    _refuse_reuse(case, first, [case.eager])
-    _refuse_reuse(case, second, [case.eager, first])
+    _fail_if_memory_reused(case, first, [case.eager])
+    _fail_if_memory_reused(case, second, [case.eager, first])
     allowed = case if case.op.nondeterministic else None
-    _refuse_difference(case, differ(results(second), kept, allowed))
+    _fail_if_different(case, first_difference(results(second), kept, allowed))
     change = _change(calls)
     if change is not None:
-        _refuse_stale(calls, change, allowed)
-        _refuse_overwritten(case, differ(results(first), kept), change)
+        _fail_if_stale(calls, change, allowed)
+        _fail_if_overwritten(case, first_difference(results(first), kept), change)
 
 
 def _call(calls: Caller, arguments: Arguments) -> Run:
@@ -41,7 +49,7 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
     return run
 
 
-def _refuse_difference(case: Case, wrong: str | None) -> None:
+def _fail_if_different(case: Case, wrong: str | None) -> None:
     if wrong is None:
         return
     if case.op.nondeterministic:
@@ -55,8 +63,8 @@ def _refuse_difference(case: Case, wrong: str | None) -> None:
     )
 
 
-def _refuse_reuse(case: Case, run: Run, earlier: Iterable[Run]) -> None:
-    """Fail if an output lies in memory that an output of an earlier call, still in use, lies in."""
+def _fail_if_memory_reused(case: Case, run: Run, earlier: Iterable[Run]) -> None:
+    """Fail if an output shares memory with an output of an earlier call that is still in use."""
     for before in earlier:
         for name, one in run.outputs:
             for other, held in before.outputs:
@@ -68,10 +76,10 @@ def _refuse_reuse(case: Case, run: Run, earlier: Iterable[Run]) -> None:
                     )
 
 
-def _refuse_overwritten(case: Case, wrong: str | None, change: Change) -> None:
+def _fail_if_overwritten(case: Case, wrong: str | None, change: Change) -> None:
     if wrong is not None:
-        text = f"a later call (its inputs {change.words}) changed what an earlier one returned: {wrong}"
-        raise _reused(case, text)
+        start = f"a later call (its inputs {change.description})"
+        raise _reused(case, f"{start} changed what an earlier one returned: {wrong}")
 
 
 def _reused(case: Case, text: str) -> CheckFailed:
@@ -79,22 +87,22 @@ def _reused(case: Case, text: str) -> CheckFailed:
 
 
 def _change(calls: Caller) -> Change | None:
-    """Other values that the op takes; None if there are none."""
+    """Other values on which the op works; None if there are none."""
     drawn = calls.case.inputs()
     for change in OTHERS:
         changed = change.apply(drawn)
-        other = differ([*changed.named()], [*drawn.named()]) is not None
+        other = first_difference([*changed.named()], [*drawn.named()]) is not None
         if other and calls(changed).error is None:
             return change
     return None
 
 
-def _refuse_stale(calls: Caller, change: Change, allowed: Case | None) -> None:
-    """Fail if inputs with new values in the same memory give other results than fresh inputs do."""
+def _fail_if_stale(calls: Caller, change: Change, allowed: Case | None) -> None:
+    """Fail if inputs that were changed in place give other results than fresh inputs."""
     case = calls.case
     arguments, others = case.inputs(), change.apply(case.inputs())
     _call(calls, arguments)
-    if not same_places(arguments, others):
+    if not same_strides(arguments, others):
         return  # the op changes the shape of its argument
     write_all(arguments, others)
     updated = calls(arguments)
@@ -102,12 +110,15 @@ def _refuse_stale(calls: Caller, change: Change, allowed: Case | None) -> None:
     if updated.error is not None or fresh.error is not None:
         return
     expected: Leaves = results(fresh)
-    wrong = differ(results(updated), expected, allowed)
-    if wrong is None or differ(results(calls(change.apply(case.inputs()))), expected) is not None:
+    wrong = first_difference(results(updated), expected, allowed)
+    if (
+        wrong is None
+        or first_difference(results(calls(change.apply(case.inputs()))), expected) is not None
+    ):
         return
     raise fail(
         "stale-result",
-        f"{case.op.name}: after its inputs were changed in place ({change.words}) it gives other "
+        f"{case.op.name}: after its inputs were changed in place ({change.description}) it gives other "
         f"values than for fresh inputs with the same values: {wrong}",
         repro=CALL + change.script() + _STALE,
     )

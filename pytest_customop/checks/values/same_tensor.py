@@ -9,28 +9,40 @@ from ...cases.case import Case
 from ...cases.tensors import base_name
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from .memory.calls import CALL, Caller, differ, expression, results, skip_if_random, skip_if_silent
+from .memory.calls import (
+    CALL,
+    Caller,
+    expression,
+    first_difference,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
 from .memory.perturb import changeable
 
 
 def check_same_tensor(case: Case) -> None:
-    """Compare the op on one tensor in two places with the op on that tensor and a copy of it."""
+    """Compare one tensor as two arguments with that tensor and a copy of it."""
     calls = Caller(case)
-    skip_if_silent(case)
+    skip_if_no_results(case)
     skip_if_random(case)
     pairs = _pairs(case)
     if not pairs:
         reason = "no two floating-point arguments have one shape and dtype"
         raise skip("nothing-to-check", reason, unjudged=False)
     for first, second in pairs:
-        expected, got = (
+        expected, actual = (
             calls(_twice(case.inputs(), first, second, copy=copy)) for copy in (True, False)
         )
-        if got.error is not None or expected.error is not None:
+        if actual.error is not None or expected.error is not None:
             continue
-        wrong = differ(results(got), results(expected), case)
+        wrong = first_difference(results(actual), results(expected), case)
         again = calls(_twice(case.inputs(), first, second, copy=True))
-        if wrong is None or again.error or differ(results(again), results(expected), case):
+        if (
+            wrong is None
+            or again.error
+            or first_difference(results(again), results(expected), case)
+        ):
             continue
         one, other = expression(case, first), expression(case, second)
         raise fail(
@@ -42,7 +54,7 @@ def check_same_tensor(case: Case) -> None:
 
 
 def _pairs(case: Case) -> list[tuple[str, str]]:
-    """The arguments that may be one tensor: nothing else than values tells them apart."""
+    """Pairs of arguments that may be one tensor: same shape, dtype and device, and not written to."""
     arguments = case.inputs()
     free = [
         (name, one) for name, one in changeable(arguments) if base_name(name) not in case.op.mutated
@@ -55,6 +67,7 @@ def _pairs(case: Case) -> list[tuple[str, str]]:
 
 
 def _twice(arguments: Arguments, first: str, second: str, *, copy: bool) -> Arguments:
+    """The arguments with the first tensor, or a copy of it, in the place of the second."""
     tensors = dict(arguments.tensors())
     one = tensors[first]
     again = one.detach().clone().requires_grad_(one.requires_grad) if copy else one

@@ -11,11 +11,19 @@ from ...cases.case import Case, Run
 from ...core.wording import first_line
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from .memory.calls import CALL, Caller, differ, results, skip_if_random, skip_if_silent
+from .memory.calls import (
+    CALL,
+    Caller,
+    first_difference,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
 from .memory.perturb import EXTREMES, changeable
-from .memory.poison import filled
+from .memory.poison import fresh_memory_filled
 
-_FIRST, _SECOND = (0xA5, True), (0x3C, False)  # bytes in freed blocks; whether torch fills with NaN
+# (the byte in freed blocks, whether torch fills empty tensors with NaN)
+_FIRST, _SECOND = (0xA5, True), (0x3C, False)
 
 
 @dataclass(frozen=True)
@@ -23,12 +31,12 @@ class _Inputs:
     """Arguments to try.
 
     Args:
-        words: how they differ from the sample's, for a message.
-        fresh: new ones at each call.
-        script: the lines that make them, as `some()`.
+        description: how they differ from the sample's, for a message.
+        fresh: returns new ones at each call.
+        script: the script lines that define them as `some()`.
     """
 
-    words: str
+    description: str
     fresh: Callable[[], Arguments]
     script: str
 
@@ -36,30 +44,30 @@ class _Inputs:
 def check_uninitialized(case: Case) -> None:
     """Call the op with fresh memory filled in two ways."""
     calls = Caller(case)
-    skip_if_silent(case)
+    skip_if_no_results(case)
     skip_if_random(case)
-    for tried in _tried(case):
-        _compare(calls, tried)
+    for trial in _trials(case):
+        _compare(calls, trial)
 
 
-def _tried(case: Case) -> Iterator[_Inputs]:
+def _trials(case: Case) -> Iterator[_Inputs]:
     yield _Inputs("", case.inputs, "\n\nsome = inputs\n")
     arguments = case.inputs()
     if changeable(arguments):
         change = EXTREMES[0]
-        words = f", with {change.words}"
+        description = f", with {change.description}"
         script = change.script() + "\n\nsome = changed\n"
-        yield _Inputs(words, lambda: change.apply(case.inputs()), script)
+        yield _Inputs(description, lambda: change.apply(case.inputs()), script)
 
 
-def _compare(calls: Caller, tried: _Inputs) -> None:
+def _compare(calls: Caller, trial: _Inputs) -> None:
     case = calls.case
     sizes = _sizes(case)
 
     def run(filling: tuple[int, bool]) -> Run:
-        arguments = tried.fresh()
+        arguments = trial.fresh()
         pattern, nan = filling
-        with filled(sizes, pattern, nan=nan, device=case.placement.device):
+        with fresh_memory_filled(sizes, pattern, nan=nan, device=case.placement.device):
             return calls(arguments)
 
     filling = _FIRST
@@ -67,39 +75,39 @@ def _compare(calls: Caller, tried: _Inputs) -> None:
         filling = (_FIRST[0], False)  # torch cannot fill every dtype
     first, again = run(filling), run(filling)
     if first.error is not None or again.error is not None:
-        if tried.words:
-            return  # the op refuses these values
+        if trial.description:
+            return  # the op rejects these values
         reason = f"under torch.use_deterministic_algorithms the op raises {first.error!r}"
         raise skip("checker-limit", first_line(reason))
-    if differ(results(again), results(first)) is not None:
-        if tried.words:
+    if first_difference(results(again), results(first)) is not None:
+        if trial.description:
             return
-        reason = "the op gives other values each time: values.repeat looks at that"
+        reason = "the op gives other values each time: see values.repeat"
         raise skip("nondeterministic", reason, unjudged=False)
     other = run(_SECOND)
-    wrong = "the op raises" if other.error else differ(results(first), results(other))
+    wrong = "the op raises" if other.error else first_difference(results(first), results(other))
     if wrong is None or not _confirmed(run, filling, first):
         return
     raise fail(
         "uninitialized-output",
-        f"{case.op.name}{tried.words}: the results depend on what fresh memory held: {wrong}",
+        f"{case.op.name}{trial.description}: the results depend on what fresh memory held: {wrong}",
         "(first: fresh memory filled with NaN or a fixed byte; second: with another byte)",
-        repro=CALL + tried.script + _script(sizes),
+        repro=CALL + trial.script + _script(sizes),
     )
 
 
 def _confirmed(
     run: Callable[[tuple[int, bool]], Run], filling: tuple[int, bool], first: Run
 ) -> bool:
-    """Whether one filling gives the same results once more, and the other does not."""
+    """Whether the first filling gives the same results again, and the second filling others."""
     same, other = run(filling), run(_SECOND)
-    if same.error is not None or differ(results(same), results(first)) is not None:
+    if same.error is not None or first_difference(results(same), results(first)) is not None:
         return False
-    return other.error is not None or differ(results(other), results(first)) is not None
+    return other.error is not None or first_difference(results(other), results(first)) is not None
 
 
 def _sizes(case: Case) -> set[int]:
-    """The sizes in bytes that fresh memory of the op may have."""
+    """The sizes in bytes of the memory that the op may allocate."""
     tensors = [tensor for _, tensor in (*case.eager.outputs, *case.eager.arguments.tensors())]
     return {
         tensor.numel() * width

@@ -1,1 +1,1 @@
-"""What `values.*` stand on: repeated calls, other values and layouts, the raw bytes of storages."""
+"""Tools of the family `values`: repeated calls, other values and layouts, raw bytes of storages."""

@@ -1,4 +1,4 @@
-"""Calls of an op under equal conditions, and what comes of them side by side."""
+"""Call an op under equal conditions, and compare the results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Leaves = list[tuple[str, Any]]
 
 
 class Caller:
-    """Calls the op of a case, every random stream and `torch.Generator` at the same state each time.
+    """Calls the op of a case, with each random stream and `torch.Generator` in the same state.
 
     Raises:
-        CheckSkipped: the case's tensors have no values.
+        CheckSkipped: if the case's tensors have no values.
     """
 
     def __init__(self, case: Case) -> None:
@@ -36,7 +36,7 @@ class Caller:
         ]
 
     def __call__(self, arguments: Arguments) -> Run:
-        """One call; what the op raises is in `Run.error`."""
+        """Call the op; what it raises is in `Run.error`."""
         for generator, state in self._generators:
             generator.set_state(state)
         rng.seed(self.case.seed)
@@ -47,7 +47,7 @@ class Caller:
             return Run(arguments, error=error)
 
 
-def skip_if_silent(case: Case) -> None:
+def skip_if_no_results(case: Case) -> None:
     """Skip an op that returns nothing and writes to nothing."""
     if not results(case.eager):
         reason = "the op returns nothing and writes to nothing"
@@ -55,14 +55,14 @@ def skip_if_silent(case: Case) -> None:
 
 
 def skip_if_random(case: Case) -> None:
-    """Skip an op whose random numbers may fall on its elements in another order."""
+    """Skip an op that is tagged as nondeterministic."""
     if case.op.nondeterministic:
         reason = "the op is tagged as nondeterministic"
         raise skip("nondeterministic", reason, unjudged=False)
 
 
 def results(run: Run) -> Leaves:
-    """What a call gave: every leaf that it returned, and every argument that it may write to."""
+    """(name, value) of everything that a call returned, and of each argument that it may write to."""
     written = [(f"argument {name} after the call", one) for name, one in run.arguments.mutated()]
     return [
         *((name, leaf) for name, leaf in output_leaves(run.result) if leaf is not None),
@@ -70,57 +70,60 @@ def results(run: Run) -> Leaves:
     ]
 
 
-def frozen(found: Leaves) -> Leaves:
-    """Copies that no later call can change."""
+def copied(found: Leaves) -> Leaves:
+    """Copies of results, which no later call can change."""
     return [
         (name, leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf)
         for name, leaf in found
     ]
 
 
-def differ(got: Leaves, expected: Leaves, tolerances: Case | None = None) -> str | None:
-    """The first difference in words; None if there is none. A NaN is equal to a NaN.
+def first_difference(
+    actual: Leaves, expected: Leaves, tolerances: Case | None = None
+) -> str | None:
+    """The first difference as text; None if there is none. A NaN equals a NaN.
 
     Args:
-        tolerances: the case whose tolerances are allowed; None compares exactly.
+        actual, expected: results of two calls.
+        tolerances: the case whose tolerances apply; None compares exactly.
     """
-    if [name for name, _ in got] != [name for name, _ in expected]:
-        return f"{len(got)} results instead of {len(expected)}"
-    for (name, mine), (_, theirs) in zip(got, expected, strict=True):
-        wrong = _differ(mine, theirs, tolerances)
+    if [name for name, _ in actual] != [name for name, _ in expected]:
+        return f"{len(actual)} results instead of {len(expected)}"
+    for (name, one), (_, other) in zip(actual, expected, strict=True):
+        wrong = _difference(one, other, tolerances)
         if wrong:
             return f"{name}: {wrong}"
     return None
 
 
-def _differ(mine: Any, theirs: Any, tolerances: Case | None) -> str | None:
-    if not isinstance(mine, torch.Tensor) or not isinstance(theirs, torch.Tensor):
-        same = mine == theirs or (mine != mine and theirs != theirs)
-        return None if same else f"{mine!r} instead of {theirs!r}"
-    if not (comparable(mine) and comparable(theirs)):
+def _difference(actual: Any, expected: Any, tolerances: Case | None) -> str | None:
+    if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        same = actual == expected or (actual != actual and expected != expected)
+        return None if same else f"{actual!r} instead of {expected!r}"
+    if not (comparable(actual) and comparable(expected)):
         return None
-    if _quickly_equal(mine.detach(), theirs.detach()):
+    if _quickly_equal(actual.detach(), expected.detach()):
         return None
-    rtol, atol = (0.0, 0.0) if tolerances is None else tolerances.tolerance(mine.dtype)
-    return difference(mine, theirs, rtol, atol)
+    rtol, atol = (0.0, 0.0) if tolerances is None else tolerances.tolerance(actual.dtype)
+    return difference(actual, expected, rtol, atol)
 
 
-def _quickly_equal(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether a cheap look says that they are equal; it does not see that a NaN is."""
-    alike = mine.shape == theirs.shape and mine.dtype == theirs.dtype
-    if not alike or not is_plain(mine) or mine.dtype.itemsize == 1 or mine.is_conj():
+def _quickly_equal(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether a cheap comparison finds two tensors equal; NaNs make it False."""
+    alike = actual.shape == expected.shape and actual.dtype == expected.dtype
+    if not alike or not is_plain(actual) or actual.dtype.itemsize == 1 or actual.is_conj():
         return False
-    return mine.device == theirs.device and torch.equal(mine, theirs)
+    return actual.device == expected.device and torch.equal(actual, expected)
 
 
 def comparable(tensor: torch.Tensor) -> bool:
-    """Whether the values of a tensor can be looked at."""
+    """Whether the values of a tensor can be compared."""
     ordinary = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return ordinary and not (tensor.is_nested or tensor.is_mkldnn or tensor.is_meta)
 
 
 def expression(case: Case, path: str) -> str:
-    """The argument of this path in a script: `args[0]`, `kwargs['xs'][1]`."""
+    """The argument at a path as an expression for a script: `args[0]`, `kwargs['xs'][1]`."""
     base, bracket, rest = path.partition("[")
     names = [argument.name for argument in case.op.positional][: len(case.sample.args)]
     place = f"args[{names.index(base)}]" if base in names else f"kwargs[{base!r}]"
@@ -128,13 +131,13 @@ def expression(case: Case, path: str) -> str:
 
 
 def plain_arguments(arguments: Arguments) -> Leaves:
-    """The arguments that are not tensors, by path."""
+    """(path, value) of the arguments that are not tensors."""
     named = [*arguments.named()]
     return [leaf for leaf in named if not isinstance(leaf[1], torch.Tensor)]
 
 
 def with_argument(arguments: Arguments, path: str, value: Any) -> Arguments:
-    """The same arguments with another plain value at this path; only whole arguments, no elements."""
+    """The same arguments with another value for one that is not a tensor; `path` is its name."""
     names = [argument.name for argument in arguments.op.positional]
     args = list(arguments.args)
     kwargs = dict(arguments.kwargs)

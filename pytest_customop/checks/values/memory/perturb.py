@@ -1,4 +1,4 @@
-"""Other values for the same tensors, each written so that a script can show it."""
+"""Other values for the same tensors, as functions and as source code for scripts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Change:
     """New values for a floating-point or complex tensor.
 
     Args:
-        words: after "with": `its floating-point arguments negated`.
-        code: an expression of `t`, the tensor: a tensor of the same shape.
+        description: for a message: `negated`.
+        code: an expression of `t`, the tensor, that gives a tensor of the same shape.
     """
 
-    words: str
+    description: str
     code: str
 
     def apply(self, arguments: Arguments) -> Arguments:
-        """Copies of the arguments with the new values in every floating-point tensor."""
+        """Copies of the arguments with the new values in all floating-point and complex tensors."""
         changed = arguments.copy()
         with torch.no_grad():
             for _, tensor in changeable(changed):
@@ -43,11 +43,11 @@ class Change:
         return found
 
     def script(self) -> str:
-        """The lines that do the same to what `inputs()` returns, in `changed()`."""
+        """Script lines that define `changed()`: `inputs()` with the new values."""
         return _SCRIPT.format(code=self.code)
 
     def line(self, place: str) -> str:
-        """The line of a script that does the same to one argument."""
+        """The script line that gives the new values to one argument."""
         return f"{place} = (lambda t: ({self.code}).to(t))({place}.detach())"
 
 
@@ -91,7 +91,7 @@ def changed():
 
 
 def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
-    """The tensors whose values may be anything: floating-point and complex ones with elements."""
+    """(path, tensor) of the tensors that may have any values: floating-point and complex ones."""
     return [
         (name, tensor)
         for name, tensor in arguments.tensors()
@@ -100,24 +100,24 @@ def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
 
 
 def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """Write values in place, also to a tensor that repeats its elements by stride 0."""
+    """Write values in place; of a dim of stride 0, the first slice."""
     for dim, stride in enumerate(tensor.stride()):
         if stride == 0:
             tensor, values = tensor.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
     tensor.copy_(values)
 
 
-def same_places(one: Arguments, other: Arguments) -> bool:
+def same_strides(one: Arguments, other: Arguments) -> bool:
     """Whether the tensors of two sets of arguments have the same shapes and strides."""
     pairs = zip(one.tensors(), other.tensors(), strict=True)
     return all(
-        mine.shape == theirs.shape and (not is_plain(mine) or mine.stride() == theirs.stride())
-        for (_, mine), (_, theirs) in pairs
+        first.shape == second.shape and (not is_plain(first) or first.stride() == second.stride())
+        for (_, first), (_, second) in pairs
     )
 
 
 def write_all(target: Arguments, source: Arguments) -> None:
-    """Give the tensors of one set of arguments the values of another, in place."""
+    """Write the values of one set of arguments into the tensors of another, in place."""
     with torch.no_grad():
         for (_, tensor), (_, values) in zip(target.tensors(), source.tensors(), strict=True):
             if is_plain(tensor) and tensor.numel():

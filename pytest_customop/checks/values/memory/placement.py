@@ -1,7 +1,7 @@
 """The same values in other memory: strides, offsets, padding, guard zones, conjugate and negative bits.
 
-All that belongs to no element holds NaN, or a number of the tensor's own where it has no NaN, so that
-reading it shows. Every storage is as large as the tensor's elements laid out densely, or larger.
+Memory between and around the elements holds NaN, or one of the tensor's numbers if its dtype has no NaN,
+so that reading it shows. Every storage is at least as large as the tensor's elements laid out densely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ....declare.layouts import (
     strides_in_order,
 )
 
-_ALONE = 6  # tensors that are laid out one at a time
+_ALONE = 6  # at most so many tensors are also laid out one at a time
 
 
 REVERSED = MemoryLayout(
@@ -49,48 +49,48 @@ EXPANDED_LAST = MemoryLayout(
     "expanded over its last dim",
     lambda shape, padding: expanded_strides(shape, [len(shape) - 1] if len(shape) > 1 else []),
 )
-# In these each element has memory of its own.
+# Layouts in which each element has memory of its own.
 LAYOUTS = (TRANSPOSED, REVERSED, CHANNELS_LAST, STRIDED, ROW_PADDED, OFFSET)
-# These repeat the first slice of a dim in place of all, so the values change. Not for arguments that
-# are written to.
+# Layouts that repeat the first slice of a dim, so that the values change; not for arguments that are
+# written to.
 REPEATING = (EXPANDED, EXPANDED_LAST)
 
 
 def movable(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be laid out anew."""
+    """Whether a tensor can be given another layout."""
     return is_plain(tensor) and tensor.numel() > 0
 
 
 def unit_of(arguments: Arguments, tensor: torch.Tensor) -> int:
-    """The unit of paddings and offsets in elements: 64 bytes for a kernel that is not Python's.
+    """The unit of paddings and offsets, in elements: 64 bytes for a native kernel, 1 for Python.
 
-    Native code may take the alignment of an allocation for granted, and a misaligned access ends the
-    process or spoils the device.
+    Native code may rely on the alignment of allocations. A misaligned access can end the process, or
+    leave the device unusable.
     """
     if kernel_in_python(arguments.op.overload, tensor.device.type):
         return 1
     return max(1, 64 // tensor.element_size())
 
 
-def own_storages(arguments: Arguments) -> set[str]:
-    """The dense tensor arguments that share their storage with no other argument."""
-    homes: dict[int, list[str]] = {}
+def unshared(arguments: Arguments) -> set[str]:
+    """The paths of the dense tensor arguments that do not share their storage with another one."""
+    storages: dict[int, list[str]] = {}
     for name, tensor in arguments.tensors():
         if movable(tensor):
-            homes.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
-    return {names[0] for names in homes.values() if len(names) == 1}
+            storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
+    return {names[0] for names in storages.values() if len(names) == 1}
 
 
 def _rearranged(
     arguments: Arguments, change: Callable[[str, torch.Tensor], torch.Tensor | None]
 ) -> Arguments | None:
-    """The arguments with some tensors laid out anew; None if none is.
+    """The arguments with some tensors in another layout; None if nothing changes.
 
     Args:
         arguments: fresh ones.
-        change: (path, tensor) -> the tensor to put in its place, or None to leave it.
+        change: (path, tensor) -> the tensor that replaces it, or None to keep it.
     """
-    free = own_storages(arguments)
+    free = unshared(arguments)
     names = iter([name for name, _ in arguments.tensors()])
     changed = []
 
@@ -107,29 +107,29 @@ def _rearranged(
 
 
 @dataclass(frozen=True)
-class Moved:
+class Rearrangement:
     """Arguments in another layout.
 
     Args:
-        words: `x transposed in memory`.
+        description: `x transposed in memory`.
         arguments: the arguments.
-        script: the lines of a script that lay out `args` and `kwargs` so; it takes what turns the
-            path of an argument into an expression.
+        script: gives the script lines that lay out `args` and `kwargs` in the same way, from a function
+            that turns the path of an argument into an expression.
         other_values: whether the layout repeats elements, so that the values are not the sample's.
     """
 
-    words: str
+    description: str
     arguments: Arguments
     script: Callable[[Callable[[str], str]], str]
     other_values: bool = False
 
 
-def placements(fresh: Callable[[], Arguments], *, alone: bool) -> Iterator[Moved]:
-    """Every layout that makes a difference: of all arguments together, and of each one alone.
+def placements(fresh: Callable[[], Arguments], *, alone: bool) -> Iterator[Rearrangement]:
+    """Every layout that changes the strides or offset of an argument.
 
     Args:
-        fresh: new arguments with the same values at each call.
-        alone: whether also of one argument at a time.
+        fresh: returns new arguments with the same values at each call.
+        alone: whether each layout is also given to one argument at a time.
     """
     names = [name for name, tensor in fresh().tensors() if movable(tensor)]
     choices: list[set[str] | None] = [None]
@@ -144,13 +144,13 @@ def placements(fresh: Callable[[], Arguments], *, alone: bool) -> Iterator[Moved
 
 def rearrange(
     arguments: Arguments, layout: MemoryLayout, chosen: set[str] | None = None
-) -> Moved | None:
-    """The arguments in a layout; None if it makes no difference to any of them.
+) -> Rearrangement | None:
+    """The arguments in a layout; None if that changes none of them.
 
     Args:
         arguments: fresh ones.
         layout: the layout.
-        chosen: the paths of the arguments to lay out anew; None: all.
+        chosen: the paths of the arguments that get the layout; None: all.
     """
     places: dict[str, Place] = {}
 
@@ -170,12 +170,12 @@ def rearrange(
     moved = _rearranged(arguments, change)
     if moved is None:
         return None
-    words = f"{listed([*places])} {layout.description}"
-    return Moved(words, moved, lambda at: _script(places, at), layout in REPEATING)
+    description = f"{listed([*places])} {layout.description}"
+    return Rearrangement(description, moved, lambda at: _script(places, at), layout in REPEATING)
 
 
 def contiguous(arguments: Arguments) -> Arguments:
-    """The same values in contiguous memory that starts with its storage."""
+    """The same values in contiguous memory, at storage offset 0."""
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
         if not movable(tensor):
@@ -187,9 +187,9 @@ def contiguous(arguments: Arguments) -> Arguments:
     return arguments.map(copy)
 
 
-def bits(fresh: Callable[[], Arguments]) -> Iterator[Moved]:
+def bits(fresh: Callable[[], Arguments]) -> Iterator[Rearrangement]:
     """Arguments with the conjugate bit, and with the negative bit, set."""
-    for words, code, change in (
+    for description, code, change in (
         (CONJUGATED, "{one} = {one}.conj().resolve_conj().conj()", _conjugated),
         (NEGATED, "{one} = torch._neg_view(-{one})", _negated),
     ):
@@ -197,7 +197,7 @@ def bits(fresh: Callable[[], Arguments]) -> Iterator[Moved]:
         if moved is not None:
             marked = [name for name, one in moved.tensors() if one.is_conj() or one.is_neg()]
             script = _per_name(marked, code)
-            yield Moved(f"{listed(marked)} {words}", moved, script)
+            yield Rearrangement(f"{listed(marked)} {description}", moved, script)
 
 
 def _per_name(names: list[str], code: str) -> Callable[[Callable[[str], str]], str]:

@@ -1,7 +1,7 @@
-"""Fresh memory with known contents, so that what a kernel leaves unwritten shows.
+"""Fill fresh memory with known contents, so that what a kernel leaves unwritten shows.
 
-torch fills the tensors of `torch.empty` under deterministic algorithms; numpy and C allocate blocks
-that were freed shortly before, so blocks of the sizes in question are filled and freed.
+Under deterministic algorithms torch fills the tensors of `torch.empty`. numpy and C allocate blocks that
+were freed shortly before, so blocks of the expected sizes are allocated, filled and freed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ _BLOCKS = 8
 
 
 @contextlib.contextmanager
-def filled(sizes: Iterable[int], pattern: int, *, nan: bool, device: str) -> Iterator[None]:
-    """Run with fresh memory filled.
+def fresh_memory_filled(
+    sizes: Iterable[int], pattern: int, *, nan: bool, device: str
+) -> Iterator[None]:
+    """Fill the memory that is allocated in the block.
 
-    Deterministic algorithms are on inside, without raising where there are none.
+    torch's deterministic algorithms are on inside; an op without one only warns.
 
     Args:
         sizes: of the blocks, in bytes.
         pattern: the byte that freed blocks hold.
         nan: whether torch fills its empty tensors with NaN, or the largest integer.
-        device: whose memory, beside that of the host.
+        device: the device whose memory is filled, in addition to that of the host.
     """
     switch: Any = importlib.import_module("torch.utils.deterministic")
     before = (
@@ -69,7 +71,7 @@ def _fill_freed(size: int, pattern: int, device: str) -> None:
 
 
 def _heap() -> tuple[Any, Any]:
-    """malloc and free of the process; None where they are not to be had by name."""
+    """malloc and free of the process; None where they cannot be found by name."""
     try:
         process = ctypes.CDLL(None)
         allocate, free = process.malloc, process.free

@@ -33,7 +33,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _interleaved(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether tensors whose spans overlap have no element in common (`x[::2]` and `x[1::2]`)."""
+    """Whether two tensors with overlapping spans share no element: `x[::2]` and `x[1::2]`."""
     size = one.element_size()
     if size != other.element_size() or (one.data_ptr() - other.data_ptr()) % size:
         return False
@@ -51,12 +51,12 @@ def _interleaved(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Write:
-    """Bytes that a call changed and must not have.
+    """Bytes that a call changed against the schema.
 
     Args:
         argument: the path of the argument.
-        what: `element [1, 2]`, or where outside of the elements.
-        outside: whether none of the bytes belongs to an element of any argument.
+        what: `element [1, 2]`, or the place outside of the elements.
+        outside: whether no byte belongs to an element of an argument.
     """
 
     argument: str
@@ -65,7 +65,7 @@ class Write:
 
 
 class Snapshot:
-    """The tensors of a set of arguments as they are now: every byte, versions, metadata."""
+    """The state of the tensors of a set of arguments: every byte, versions and metadata."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
@@ -81,7 +81,7 @@ class Snapshot:
         self.versions = {name: one._version for name, one in arguments.tensors()}
 
     def mutated(self) -> set[str]:
-        """The declared arguments of which a byte changed, or shape or strides did."""
+        """The paths of the declared arguments whose bytes, shape or strides changed."""
         found = set()
         for name, one in self._declared():
             if _facts(one) != self._facts[name]:
@@ -98,7 +98,7 @@ class Snapshot:
         for name, one in self._tensors:
             if _facts(one) != self._facts[name]:
                 if base_name(name) in declared:
-                    return None  # resize_, transpose_: bytes cannot be told apart any more
+                    return None  # resize_, transpose_: bytes can no longer be assigned to elements
                 return Write(name, f"it became {summary(one)}", False)
         for name, one, before in self._opaque:
             if base_name(name) not in declared and not _same_opaque(one, before):
@@ -118,7 +118,7 @@ class Snapshot:
         return None
 
     def unversioned(self) -> str | None:
-        """A declared argument that changed and whose version counter did not move."""
+        """A declared argument that changed although its version counter did not move."""
         moved = {name for name, one in self._declared() if one._version != self.versions[name]}
         return min(self.mutated() - moved, default=None)
 
@@ -157,9 +157,9 @@ def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _same_opaque(one: torch.Tensor, before: torch.Tensor) -> bool:
-    from .calls import differ
+    from .calls import first_difference
 
-    return differ([("", one.detach())], [("", before)]) is None
+    return first_difference([("", one.detach())], [("", before)]) is None
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
@@ -179,7 +179,7 @@ def _elements(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _first_element(tensor: torch.Tensor, changed: torch.Tensor, before: torch.Tensor) -> str:
-    """How many elements changed, and the first of them: what it was, and what it is."""
+    """Text with the number of changed elements, and the first one before and after."""
     size = tensor.element_size()
     strides = [size * stride for stride in tensor.stride()]
     offset = size * tensor.storage_offset()
@@ -197,7 +197,7 @@ def _first_element(tensor: torch.Tensor, changed: torch.Tensor, before: torch.Te
 
 
 def _place(tensor: torch.Tensor, changed: torch.Tensor) -> str:
-    """Where a changed byte lies that belongs to no element."""
+    """Text that says where changed bytes lie that belong to no element."""
     bytes_ = changed.nonzero().flatten()
     start = tensor.storage_offset() * tensor.element_size()
     end = start + _span(tensor)[1] - _span(tensor)[0]

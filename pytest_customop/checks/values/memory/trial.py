@@ -1,4 +1,4 @@
-"""Arguments to try an op with, and the lines of a script that make the same."""
+"""Arguments to try an op with, and the script lines that make the same arguments."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.guarded import LAY_OUT
 from .calls import expression
-from .placement import Moved
+from .placement import Rearrangement
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """Arguments to call the op with.
 
     Args:
-        words: how they differ from the sample's: ", with x transposed in memory".
+        description: how they differ from the sample's: ", with x transposed in memory".
         arguments: fresh ones.
-        script: the lines that make the same of `args` and `kwargs`.
+        script: the lines that change `args` and `kwargs` in the same way.
     """
 
-    words: str
+    description: str
     arguments: Arguments
     script: str = ""
 
     @property
     def lay_out(self) -> str:
-        """The function that the lines call, if they do."""
+        """The source of `lay_out`, if the lines call it."""
         return LAY_OUT if "lay_out" in self.script else ""
 
 
-def moved_to(case: Case, moved: Moved) -> Tried:
-    """Arguments that lie elsewhere in memory."""
+def trial_of(case: Case, moved: Rearrangement) -> Trial:
+    """A trial of arguments in another layout."""
     script = moved.script(lambda path: expression(case, path))
-    return Tried(f", with {moved.words}", moved.arguments, script)
+    return Trial(f", with {moved.description}", moved.arguments, script)
