@@ -639,6 +639,7 @@ except CheckSkipped as skipped:
 """
 
 
+@pytest.mark.usefixtures("new_interpreters")  # torch reads CXX when it is imported
 def test_a_missing_cxx_compiler_is_not_the_ops_fault(tmp_path: Path) -> None:
     environment = {**os.environ, "CXX": "/no/such", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", NO_COMPILER]
