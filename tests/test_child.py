@@ -44,7 +44,7 @@ def of_the_module(of_the_session):
 )
 @pytest.mark.parametrize("word", ["a", "b"])
 def test_scale(customop_case, of_the_module, word):
-    print("told by", word)
+    print("printed by", word)
     assert customop_case().shape != (4,), word
 
 def test_unmarked(of_the_module):
@@ -70,8 +70,8 @@ def test_by_hand(customop_check):
 """
 
 
-def _told(result: pytest.RunResult) -> list[str]:
-    """What a session prints, less what tells that it was isolated and how long it took."""
+def _output(result: pytest.RunResult) -> list[str]:
+    """What a session prints, without the option and the times."""
     lines = [re.sub(r" in \d+\.\d+s.*|0x[0-9a-f]+", "", line) for line in result.outlines]
     return [line.replace(" --customop-isolate", "").strip("= ") for line in lines]
 
@@ -91,11 +91,11 @@ def test_everything_is_as_in_one_process(suite: Suite) -> None:
     for more in ((), ("--customop-isolate",)):
         # In a process of its own: in this one, warnings are errors.
         result = suite.run_apart(*given, *more, checks="own,own.fails,own.skips,own.breaks,body")
-        ran.append((_told(result), _records(suite), (suite.path / "log").read_text().split()))
+        ran.append((_output(result), _records(suite), (suite.path / "log").read_text().split()))
         (suite.path / "log").unlink()
-    (told, records, log), (told_isolated, isolated, log_isolated) = ran
+    (output, records, log), (output_isolated, isolated, log_isolated) = ran
     assert isolated == records
-    assert told_isolated == told
+    assert output_isolated == output
     assert {one["outcome"] for one in records} == {
         "passed",
         "failed",
@@ -258,7 +258,7 @@ def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
 
 
 def _wait_until_gone(pid: int) -> None:
-    """Wait for the end of a process that is nobody's child here."""
+    """Wait for the end of a process that is no child of this one."""
     end = time.monotonic() + 120
     while Path(f"/proc/{pid}").exists() and "Z (" not in _state(pid):
         assert time.monotonic() < end, f"process {pid} is still there"

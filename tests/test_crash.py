@@ -1,4 +1,4 @@
-"""When the process that runs a check dies, the report still tells what it ran."""
+"""When the process that runs a check dies, the report still has the item that it ran."""
 
 from __future__ import annotations
 

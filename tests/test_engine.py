@@ -159,7 +159,7 @@ def test_a_finding_without_an_explanation_needs_a_fix() -> None:
     assert "'own-finding' is not explained: give it a fix" in result.message
 
 
-def test_an_op_that_raises_is_told_in_full_once_a_case_and_in_one_line_after() -> None:
+def test_an_op_that_raises_is_reported_in_full_once_a_case_and_in_one_line_after() -> None:
     results = run(refuses, [(tensor(3),), (tensor(4),)], requires_grad=False)
     assert {(one.outcome, one.finding) for one in results} == {("failed", "eager-raises")}
     for case in (results[:4], results[4:]):
@@ -254,7 +254,7 @@ def test_everything_can_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"op": "t_engine::scal"}, "did you mean 't_engine::scale'?"),
         ({"samples": []}, "samples is empty"),
@@ -265,11 +265,11 @@ def test_everything_can_be_given() -> None:
         ({"checks": "own.pases"}, "did you mean 'own.passes'?"),
     ],
 )
-def test_wrong_use_is_a_mark_error_that_names_check_op(given: Any, told: str) -> None:
+def test_wrong_use_is_a_mark_error_that_names_check_op(given: Any, message: str) -> None:
     call = {"op": scale, "samples": X, **given}
     with pytest.raises(MarkError) as caught:
         run(call.pop("op"), call.pop("samples"), **call)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "check_op: " in str(caught.value)
 
 

@@ -167,7 +167,7 @@ def test_raises(): ...
 """
 
 
-def test_an_op_that_raises_is_told_in_full_once(suite: Suite) -> None:
+def test_an_op_that_raises_is_reported_in_full_once(suite: Suite) -> None:
     path = suite.test(RAISES, ops=HEAD)
     result = suite.run(checks="own.passes,own.skips")
     result.assert_outcomes(failed=4)
@@ -200,14 +200,14 @@ def test_a_check_that_breaks_shows_where(suite: Suite) -> None:
     assert any('raise RuntimeError("a broken check")' in line for line in lines)
 
 
-def test_a_real_tensor_is_told_by_its_digest(suite: Suite) -> None:
+def test_a_real_tensor_is_described_by_a_hash_of_its_values(suite: Suite) -> None:
     suite.test("""
 @customop_cases(scale, [(torch.arange(6.0).reshape(2, 3).t(), 2)], checks="own.fails")
 def test_scale(): ...
 """)
     lines = failure(suite.run(checks=None), "test_scale[cpu-float32-nograd-0-own.fails]")
-    (told,) = (line for line in lines if line.startswith("         x = "))
-    assert told.startswith("         x = float32[3, 2] strides (1, 3) values sha256:")
+    (shown,) = (line for line in lines if line.startswith("         x = "))
+    assert shown.startswith("         x = float32[3, 2] strides (1, 3) values sha256:")
 
 
 def test_a_body_fails_like_any_test(suite: Suite) -> None:

@@ -1,4 +1,4 @@
-"""Files that cannot be written: known before anything runs, or told in a line at the end."""
+"""Files that cannot be written: known before anything runs, or reported in a line at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def nobody() -> Iterator[None]:
+def other_user() -> Iterator[None]:
     """Run as a user who may not write everywhere, which root may."""
     if os.geteuid() != 0:
         yield
@@ -110,7 +110,7 @@ def test_a_full_disk_is_known_although_it_takes_empty_files(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_may_not_be_written(open_folder: Path, nobody_may: None) -> None:
+def test_what_may_not_be_written(open_folder: Path, closed_to_others: None) -> None:
     closed, read_only = open_folder / "closed", open_folder / "file"
     assert why_unwritable(closed / "new") == "Permission denied"
     assert why_unwritable(closed / "old") == "Permission denied"
@@ -119,22 +119,22 @@ def test_what_may_not_be_written(open_folder: Path, nobody_may: None) -> None:
 
 
 @pytest.fixture
-def nobody_may(open_folder: Path, request: pytest.FixtureRequest) -> None:
-    """A folder and a file in `open_folder` that nobody may write to."""
+def closed_to_others(open_folder: Path, request: pytest.FixtureRequest) -> None:
+    """A folder and a file in `open_folder` that others may not write to."""
     closed = open_folder / "closed"
     closed.mkdir()
     (closed / "old").touch()
     (closed / "old").chmod(0o666)
     closed.chmod(0o555)
     (open_folder / "file").touch(0o444)
-    request.getfixturevalue("nobody")
+    request.getfixturevalue("other_user")
 
 
 # Before anything runs
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("--customop-report=folder.json", "cannot be written: it is a folder"),
         ("--customop-report=pipe.json", "cannot be written: it is no ordinary file"),
@@ -146,7 +146,7 @@ def nobody_may(open_folder: Path, request: pytest.FixtureRequest) -> None:
 )
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_it_is_known_before_anything_runs(
-    suite: Suite, option: str, told: str, workers: tuple[str, ...]
+    suite: Suite, option: str, message: str, workers: tuple[str, ...]
 ) -> None:
     suite.test(TEST)
     (suite.path / "folder.json").mkdir()
@@ -156,7 +156,7 @@ def test_it_is_known_before_anything_runs(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     lines = [line for line in result.errlines if line]
     assert len(lines) == 1
-    assert lines[0].startswith(f"ERROR: {option}: {told}")
+    assert lines[0].startswith(f"ERROR: {option}: {message}")
     assert "collected" not in result.stdout.str()
 
 
@@ -176,12 +176,12 @@ def pytest_sessionfinish():
 """
 
 
-def assert_told_in_a_line(result: pytest.RunResult, path: str, why: str) -> None:
+def assert_reported_in_a_line(result: pytest.RunResult, path: str, why: str) -> None:
     """One line names the file and the reason, in place of an internal error."""
-    told = [line for line in result.outlines if line.startswith("ERROR")]
-    assert len(told) == 1, result.outlines
-    assert told[0].startswith("ERROR: customop: ")
-    assert told[0].endswith(f"/{path} was not written: {why}")
+    errors = [line for line in result.outlines if line.startswith("ERROR")]
+    assert len(errors) == 1, result.outlines
+    assert errors[0].startswith("ERROR: customop: ")
+    assert errors[0].endswith(f"/{path} was not written: {why}")
     for word in ("INTERNALERROR", "Traceback"):
         assert word not in result.stdout.str() + result.stderr.str()
     assert f"report: {path}" not in result.stdout.str()
@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_ends_the_session_with_a_line_and_the_old_report(
     suite.write("report.json", "the old one")
     result = suite.run_apart("-p", "no:cacheprovider", "--customop-report=report.json")
     result.assert_outcomes(passed=1)
-    assert_told_in_a_line(result, "report.json", "File too large")
+    assert_reported_in_a_line(result, "report.json", "File too large")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert (suite.path / "report.json").read_text() == "the old one"
     assert not [path for path in suite.path.iterdir() if path.name.startswith(".report")]
@@ -219,7 +219,7 @@ def test_one_report_that_cannot_be_written_is_not_the_end_of_the_others(
     run = suite.run_apart if workers else suite.run
     given = ("--customop-report=folder/a.json", "--customop-report=b.json")
     result = run(*workers, *given)
-    assert_told_in_a_line(result, "folder/a.json", "No such file or directory")
+    assert_reported_in_a_line(result, "folder/a.json", "No such file or directory")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(suite.results("b.json")) == 1
     result.stdout.fnmatch_lines(["report: *b.json"])
@@ -231,7 +231,7 @@ def test_other_statuses_stand(suite: Suite) -> None:
     (suite.path / "folder").mkdir()
     result = suite.run("--customop-report=folder/a.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert_told_in_a_line(result, "folder/a.json", "No such file or directory")
+    assert_reported_in_a_line(result, "folder/a.json", "No such file or directory")
 
 
 SCRIPTED = """
@@ -257,7 +257,7 @@ def test_a_script_that_cannot_be_written_hides_no_finding(
     suite.test(TEST)
     run = suite.run_apart if workers else suite.run
     result = run(*workers, "--customop-repro-dir=scripts", "--customop-report=report.json")
-    assert_told_in_a_line(result, "scripts", "File exists")
+    assert_reported_in_a_line(result, "scripts", "File exists")
     assert [one["finding"] for one in suite.results()] == ["own-finding"]
     result.stdout.fnmatch_lines(
         ["*own-finding: output is wrong", "repro  the same without pytest:"]
@@ -294,7 +294,7 @@ def test_z():
     shows = "echo; ls -A disk; cat disk/report.json"
     script = f"{mount} && echo the old one > disk/report.json && {pytest_line} {options}; {shows}"
     result = suite.pytester.run(*in_private, f"cd {suite.path} && {script}")
-    assert_told_in_a_line(result, "disk/report.json", "No space left on device")
+    assert_reported_in_a_line(result, "disk/report.json", "No space left on device")
     assert result.outlines[-3:] == ["filling", "report.json", "the old one"]
     # And in the next session before anything runs.
     filled = f"{mount}; head -c 70000 /dev/zero > disk/filling; {pytest_line} {options}; echo $?"

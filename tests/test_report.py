@@ -151,7 +151,7 @@ def test_a_strict_xpass_is_an_xpass(suite: Suite) -> None:
 
 
 def test_the_same_under_xdist(suite: Suite) -> None:
-    """A check of a conftest is in ids, summary and report, whoever ran it."""
+    """A check of a conftest is in ids, summary and report, whichever process ran it."""
     suite.test(SUITE)
     alone = suite.run("--customop-report=alone.json", checks=None)
     apart = suite.run_apart("-n", "2", "--customop-report=apart.json", checks=None)
@@ -198,9 +198,9 @@ def everywhere():
 def test_scale(): ...
 """)
     suite.run("--customop-report=report.json").assert_outcomes(errors=2)
-    told = [(one["outcome"], one["check"], one["message"]) for one in suite.results()]
-    assert [one[:2] for one in told] == [("error", "own.passes")] * 2
-    assert all("no disk" in one[2] for one in told)
+    found = [(one["outcome"], one["check"], one["message"]) for one in suite.results()]
+    assert [one[:2] for one in found] == [("error", "own.passes")] * 2
+    assert all("no disk" in one[2] for one in found)
 
 
 def test_a_fixture_that_fails_afterwards_is_an_error_and_hides_no_finding(suite: Suite) -> None:
@@ -215,8 +215,8 @@ def test_scale(): ...
 """)
     result = suite.run("--customop-report=report.json", checks=None)
     result.assert_outcomes(passed=1, failed=1, errors=2)
-    told = {one["check"]: (one["outcome"], one["finding"]) for one in suite.results()}
-    assert told == {"own.passes": ("error", None), "own.fails": ("failed", "own-finding")}
+    found = {one["check"]: (one["outcome"], one["finding"]) for one in suite.results()}
+    assert found == {"own.passes": ("error", None), "own.fails": ("failed", "own-finding")}
 
 
 def test_customop_check_is_recorded(suite: Suite) -> None:
@@ -225,8 +225,8 @@ def test_by_hand(customop_check):
     customop_check(scale, torch.ones(3), 2)
 """)
     suite.run("--customop-report=report.json", checks="own,fake.forward").assert_outcomes(passed=1)
-    told = [(one["nodeid"], one["check"], one["outcome"]) for one in suite.results()]
-    assert told == [
+    found = [(one["nodeid"], one["check"], one["outcome"]) for one in suite.results()]
+    assert found == [
         ("test_it.py::test_by_hand", "fake.forward", "passed"),
         ("test_it.py::test_by_hand", "own.passes", "passed"),
     ]
@@ -244,8 +244,8 @@ def test_body(customop_case, customop_check):
     customop_check(plain, customop_case())
 """)
     suite.run("--customop-report=report.json", checks="own,body").assert_outcomes(passed=3)
-    told = [(one["nodeid"][12:], one["check"], one["dtype"]) for one in suite.results()]
-    assert told == [
+    found = [(one["nodeid"][12:], one["check"], one["dtype"]) for one in suite.results()]
+    assert found == [
         ("test_body[cpu-float32-nograd-0-body]", "own.passes", "float32"),
         ("test_body[cpu-float32-nograd-0-body]", "body", "float32"),
         ("test_body[cpu-float32-nograd-0-own.passes]", "own.passes", "float32"),
@@ -263,8 +263,8 @@ def test_by_hand(customop_check):
     customop_check(scale, torch.ones(3), 2)
 """)
     suite.run("--customop-report=report.json", checks="own.fails,own.passes,own.skips")
-    told = {one["check"]: one["outcome"] for one in suite.results()}
-    assert told == {"own.fails": "xfailed", "own.passes": "passed", "own.skips": "skipped"}
+    found = {one["check"]: one["outcome"] for one in suite.results()}
+    assert found == {"own.fails": "xfailed", "own.passes": "passed", "own.skips": "skipped"}
 
 
 def test_several_reports(suite: Suite) -> None:

@@ -64,18 +64,18 @@ def assert_same(case: Case, folder: Path) -> None:
     def flat(values: Any) -> list[Any]:
         return torch.utils._pytree.tree_leaves(values)
 
-    for mine, theirs in zip(
+    for made, given in zip(
         flat((args, kwargs)), flat((wanted.args, dict(wanted.kwargs))), strict=True
     ):
-        if not isinstance(theirs, torch.Tensor):
-            assert type(mine) is type(theirs)
-            assert mine == theirs or theirs != theirs
+        if not isinstance(given, torch.Tensor):
+            assert type(made) is type(given)
+            assert made == given or given != given
             continue
-        assert mine.dtype == theirs.dtype
-        assert mine.stride() == theirs.stride()
-        assert mine.storage_offset() == theirs.storage_offset()
-        assert mine.requires_grad == theirs.requires_grad
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+        assert made.dtype == given.dtype
+        assert made.stride() == given.stride()
+        assert made.storage_offset() == given.storage_offset()
+        assert made.requires_grad == given.requires_grad
+        torch.testing.assert_close(made, given, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("size", [3, 100])
@@ -157,22 +157,22 @@ def failed(samples: list[Any]) -> CheckResult:
 
 
 @pytest.mark.parametrize("size", [3, 500], ids=["written out", "drawn"])
-def test_a_script_fails_by_itself_until_the_op_is_mended(size: int, tmp_path: Path) -> None:
+def test_a_script_fails_by_itself_until_the_op_is_corrected(size: int, tmp_path: Path) -> None:
     script = failed([(tensor(3, size),)]).script()
     assert script is not None
     assert script.text.startswith('"""fake-stride-mismatch: ')
     path = script.write(tmp_path / "scripts" / "script.py")
-    told = run(path)
-    assert told.returncode == 1, told.stdout + told.stderr
-    assert "AssertionError: t_repro.wrong.default: the fake kernel promises" in told.stderr
-    mended = script.text.replace(
+    done = run(path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "AssertionError: t_repro.wrong.default: the fake kernel promises" in done.stderr
+    corrected = script.text.replace(
         "\nop = ",
         "\nsys.modules['test_repro'].wrong.register_fake(lambda x: x.t().contiguous().t())\nop = ",
     )
-    path.write_text(mended, encoding="utf-8")
-    told = run(path)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.strip() == "This does not show the defect any more."
+    path.write_text(corrected, encoding="utf-8")
+    done = run(path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "This does not show the defect any more."
 
 
 def test_a_script_needs_neither_pytest_nor_this_package_where_the_op_needs_neither() -> None:
@@ -209,9 +209,9 @@ def test_scripts_are_written_and_fail(suite: Suite, workers: tuple[str, ...]) ->
     ]
     assert f"repro  scripts/here/{written[1]}" in result.outlines
     for name in written:
-        told = run(folder / name)
-        assert told.returncode == 1
-        assert "AssertionError: " in told.stderr
+        done = run(folder / name)
+        assert done.returncode == 1
+        assert "AssertionError: " in done.stderr
 
 
 def test_a_file_in_place_of_the_folder_is_one_error(suite: Suite) -> None:

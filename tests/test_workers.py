@@ -47,8 +47,8 @@ def test_report_and_summary_are_those_of_one_process(suite: Suite, way: str) -> 
     ]
     assert results[0] == results[1]
     assert len(results[0]) == 25
-    told = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
-    assert told[0] == told[1]
+    lines = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
+    assert lines[0] == lines[1]
     outcomes = [one.parseoutcomes() for one in (alone, apart)]
     for one in outcomes:
         one.pop("deselected", None)

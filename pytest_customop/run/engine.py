@@ -170,7 +170,7 @@ def _eager_failure(
 ) -> CheckResult:
     """The result where the op itself raises on a sample."""
     if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
-        reason = f"the op refuses inputs that require gradients ({message_line(error)})"
+        reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))

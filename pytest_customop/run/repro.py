@@ -1,4 +1,4 @@
-"""A failing case as a script that fails without pytest and without this package."""
+"""Write a failing case as a script that fails without pytest and without this package."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..core.files import write_whole
 from ..findings import Finding
 from .literals import inputs_source
 
-CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # shows what the op itself does
+CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # the lines that call the op alone
 _SHORT = 40  # lines of a script that a failure's text shows
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script, and what lies beside it.
+    """A script, and the files that it loads.
 
     Args:
         text: Python; it raises where the defect is.
-        data: the files of tensors that it loads from beside itself, with its own name and these
-            endings.
+        data: the content of each file of tensors, by its ending. The files have the script's name and
+            are in its folder.
     """
 
     text: str
@@ -39,10 +39,10 @@ class Script:
         return not self.data and self.text.count("\n") <= _SHORT
 
     def write(self, path: Path) -> Path:
-        """Write it, and its tensors beside it; returns the path.
+        """Write the script to this path and its tensors to the same folder; returns the path.
 
         Raises:
-            OSError: if that fails; each file is whole, and there is no script without its tensors.
+            OSError: if that fails. No file is written in part, and no script without its tensors.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         for ending, content in self.data.items():
@@ -52,7 +52,13 @@ class Script:
 
 
 def reproduced_by(found: Finding, lines: str, case: Case) -> Callable[[str], Script] | None:
-    """What makes the script of a finding, once the lines that register the op are known."""
+    """A function from the lines that register the op to the script of a finding; None without lines.
+
+    Args:
+        found: the finding, for the script's title.
+        lines: `Finding.repro` or `Check.repro`.
+        case: the case on which they show the finding.
+    """
     if not lines.strip():
         return None
     title = f"{found.code}: {found.message}"
@@ -65,11 +71,11 @@ def script(case: Case, lines: str, title: str, registers: str, other: Case | Non
     """The script that shows a defect of an op on a case.
 
     Args:
-        case: where it shows.
-        lines: what shows it: `Finding.repro` or `Check.repro`.
+        case: the case on which the op shows the defect.
+        lines: the lines that show it: `Finding.repro` or `Check.repro`.
         title: the finding in one line.
-        registers: the lines after which the op exists: `import my_ops`.
-        other: a second case, whose inputs the lines know as `other_inputs()`.
+        registers: the lines that register the op: `import my_ops`.
+        other: a second case, whose inputs the lines get from `other_inputs()`.
     """
     inputs, data = inputs_source(case)
     if other is not None:
@@ -99,19 +105,19 @@ def _op_expression(case: Case) -> str:
 
 
 def _constants(case: Case, lines: str) -> str:
-    """The names that the lines may use beside `op` and `inputs`."""
+    """The assignments of the names that the lines use, apart from `op` and `inputs`."""
     values = {"backend": case.backend, "seed": case.seed}
     used = [f"{name} = {value!r}\n" for name, value in values.items() if name in lines]
     return "".join(used)
 
 
 def registers(op: str, module: ModuleType | None) -> str:
-    """The lines after which an op exists.
+    """The lines that register an op.
 
     Args:
-        op: `ns::name`. An op made by `torch.library.custom_op` at the top level of a module is
-            registered by that module.
-        module: the one that the mark is in; None if that is not known.
+        op: `ns::name`. The module that makes an op by `torch.library.custom_op` at its top level
+            registers it.
+        module: the module of the mark, for other ops; None if that is not known.
     """
     own = sys.modules.get(compat.defining_module(op) or "")
     for one in (own, module):

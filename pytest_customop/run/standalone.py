@@ -26,16 +26,16 @@ from .results import CheckResult
 
 
 class BuiltinChecks:
-    """The plugin through which the package's own checks come in, like anybody's."""
+    """A plugin that registers the built-in checks, as any other plugin registers its own."""
 
     @hookspecs.hookimpl
     def pytest_customop_register_checks(self) -> Iterable[Check]:
-        """Every family of the package."""
+        """Every built-in check."""
         return builtin_checks()
 
 
 class _PluginManager(pluggy.PluginManager):
-    """As pytest's: a function with a hook's name is a hook, so that a conftest can be a plugin here."""
+    """Takes functions with a hook's name for hooks, as pytest does, so that a conftest can be a plugin."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         marked = super().parse_hookimpl_opts(plugin, name)
@@ -137,7 +137,7 @@ def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
 
 
 def _read_variants(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
-    """Amount and kinds of the variants of a call, and what says which ones the op does not support."""
+    """Amount and kinds of the variants of a call, and its function of the unsupported ones."""
     if given is None or isinstance(given, bool):
         return Variants("off" if given is False else "quick"), None
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]

@@ -36,7 +36,7 @@ def _flags() -> list[str]:
 
 
 class Child:
-    """A child process that runs items; it is not started again once it has died.
+    """A child process that runs items; once it has ended, it is not started again.
 
     Args:
         start: what its session is made of.

@@ -1,4 +1,4 @@
-"""Each defect is told once: its consequences and repetitions take a line each."""
+"""Each defect is reported once in full: its consequences and repetitions take a line each."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_other_cases_ops_and_tests_have_roots_of_their_own() -> None:
         assert causes([here, record("compile.static", "compile-error", **place)]) == {}
 
 
-def test_a_repetition_is_told_once_and_another_message_is_not() -> None:
+def test_a_repetition_is_reported_once_and_another_message_is_not() -> None:
     records = [
         record("fake.forward", "fake-stride-mismatch"),
         record("fake.forward", "fake-stride-mismatch", sample="1"),
@@ -142,13 +142,13 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     assert "> stride          (4, 1)   (1, 3)" in root
     assert root[-1].startswith("also   compile.static (compile-stride-assert), ")
     assert root[-1].endswith("opcheck.test_faketensor")
-    told = f"reported in full at test_it.py::{base}fake.forward]"
+    shown = f"reported in full at test_it.py::{base}fake.forward]"
     other = op_fingerprint("opcheck.test_faketensor")
     assert len(other) == 2
-    assert other[1] == f"the same finding is {told}"
+    assert other[1] == f"the same finding is {shown}"
     compiled = op_fingerprint("compile.static")
     assert len(compiled) == 2
-    assert compiled[1] == f"it may follow from fake-stride-mismatch, {told}"
+    assert compiled[1] == f"it may follow from fake-stride-mismatch, {shown}"
 
 
 WATCH = """
