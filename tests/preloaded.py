@@ -44,7 +44,19 @@ AVAILABLE = sys.platform == "linux"
 # The path of the server's socket, for the processes that it forks.
 ADDRESS = "PRELOADED_ADDRESS"
 # Variables that are read before or while the modules are imported, and the exceptions.
-_EARLY = ("PYTHON", "TORCH", "PYTORCH", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "LD_", "COV_")
+_EARLY = (
+    "PYTHON",
+    "TORCH",
+    "PYTORCH",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "GOMP_",
+    "OPENBLAS_",
+    "LD_",
+    "COV_",
+    "CXX",
+)
 _LATE = ("PYTHONPATH", "PYTHONWARNINGS", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
 _LENGTH = struct.Struct("!I")
 _RealPopen = subprocess.Popen
@@ -111,7 +123,7 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
         bound = inspect.signature(_RealPopen._execute_child).bind(self, *args, **kwargs)
         given = bound.arguments
         request = _request(given)
-        server = _server(given["env"]) if request is not None else None
+        server = _address(request["environment"]) if request is not None else None
         if request is None or server is None:
             super()._execute_child(*args, **kwargs)
             return
@@ -160,8 +172,6 @@ def _request(given: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     if program is None or not plain or given["executable"] not in (None, sys.executable):
         return None
     environment = dict(os.environ if given["env"] is None else given["env"])
-    if _early(environment) != _early(os.environ):
-        return None
     return {
         "program": vars(program),
         "cwd": os.fspath(given["cwd"]) if given["cwd"] else os.getcwd(),
@@ -179,12 +189,13 @@ class Server:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.address)
         listener.listen(32)
-        environment = {k: v for k, v in os.environ.items() if k not in _LATE}
+        early = _early(os.environ)
+        Path(f"{self.address}.json").write_text(json.dumps(early), encoding="utf-8")
         with listener:
             self.process = _RealPopen(
                 [sys.executable, __file__, str(listener.fileno())],
                 stdin=subprocess.PIPE,
-                env={**environment, ADDRESS: self.address},
+                env={name: value for name, value in os.environ.items() if name not in _LATE},
                 pass_fds=[listener.fileno()],
             )
 
@@ -197,15 +208,19 @@ class Server:
 _started: Optional[Server] = None
 
 
-def _server(environment: Optional[Mapping[str, str]]) -> Optional[str]:
-    """The address of the server of this process; starts it where it must be."""
+def _address(environment: Mapping[str, str]) -> Optional[str]:
+    """The address of the server, which is started where it must be.
+
+    Returns:
+        None where the process has to be a new one, for its environment.
+    """
     global _started
-    environment = os.environ if environment is None else environment
-    if ADDRESS in environment:
-        return environment[ADDRESS]
-    if _started is None:
-        _started = Server()
-    return _started.address
+    address = os.environ.get(ADDRESS)
+    if address is None:
+        _started = _started or Server()
+        address = _started.address
+    same = json.loads(Path(f"{address}.json").read_text(encoding="utf-8"))
+    return address if _early(environment) == same else None
 
 
 @contextlib.contextmanager

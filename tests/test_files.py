@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -41,9 +42,12 @@ def other_user() -> Iterator[None]:
         os.setresuid(0, 0, 0)
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """The system refuses to let a file grow beyond 100 bytes, in the middle of a write."""
+    """The system refuses to let a file grow beyond 100 bytes, in the middle of a write.
+
+    This is no fixture: pytest writes the outcome of a test before its fixtures end, maybe to a file.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
@@ -60,10 +64,10 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path, small_files: None) -> None:
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_whole(path, b"the old one")
-    with pytest.raises(OSError, match="File too large"):
+    with small_files(), pytest.raises(OSError, match="File too large"):
         write_whole(path, b"x" * 300)
     assert path.read_bytes() == b"the old one"
     assert list(tmp_path.iterdir()) == [path]
@@ -102,11 +106,10 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert why_unusable(tmp_path / "file" / "folder") == "Not a directory"
 
 
-def test_a_full_disk_is_known_although_it_takes_empty_files(
-    tmp_path: Path, small_files: None
-) -> None:
-    assert why_unwritable(tmp_path / "file") == "File too large"
-    assert why_unusable(tmp_path) == "File too large"
+def test_a_full_disk_is_known_although_it_takes_empty_files(tmp_path: Path) -> None:
+    with small_files():
+        reasons = why_unwritable(tmp_path / "file"), why_unusable(tmp_path)
+    assert reasons == ("File too large", "File too large")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -264,6 +267,7 @@ def test_a_script_that_cannot_be_written_hides_no_finding(
     )
 
 
+@pytest.mark.slow
 def test_a_file_system_that_is_really_full(suite: Suite) -> None:
     """64 KiB of memory as a disk, where the system lets one be mounted."""
     if shutil.which("unshare") is None:

@@ -18,8 +18,8 @@ from pytest_customop.settings import Settings
 from tests.zoo import Specimen, specimens
 
 DYNAMIC = next(check for check in builtin_checks() if check.name == "compile.dynamic")
-# What shares graphs with others, and what must not: all specimens that this check fails on, and those
-# of the others that are there for their sizes.
+# What shares graphs with others, and what must not: the specimens that are there for their sizes, and,
+# among the slow tests, all others that this check fails on.
 SHARING = {
     name: one
     for name, one in specimens().items()
@@ -61,7 +61,10 @@ def _run(case: Case) -> tuple[Any, ...]:
         case.release()
 
 
-@pytest.mark.parametrize("name", SHARING)
+@pytest.mark.parametrize(
+    "name",
+    [name if "siz" in name else pytest.param(name, marks=pytest.mark.slow) for name in SHARING],
+)
 def test_a_specimen_says_the_same_alone_and_in_any_order(name: str) -> None:
     cases = _cases(SHARING[name])
     alone = []

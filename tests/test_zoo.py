@@ -43,6 +43,7 @@ def _planted() -> dict[str, str]:
 
 
 PLANTED = _planted()
+REPORTED = ("-rf", "--customop-report=report.json")
 
 # Codes that no op of the zoo can have, because it runs in this process; where they are proved.
 ELSEWHERE = {"crash": "test_faults.py", "hang": "test_faults.py"}
@@ -155,23 +156,29 @@ def _findings(suite: Suite) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def test_every_check_fails_through_the_plugin_alone_and_under_xdist(planted: Suite) -> None:
-    alone = planted.run("-rf", "--customop-report=report.json", checks=None)
-    in_process = _findings(planted)
-    apart = planted.run_apart("-n", "2", "-rf", "--customop-report=report.json", checks=None)
-    distributed = _findings(planted)
-    assert in_process == distributed
-    assert set(in_process) == CHECKS
+def test_every_check_fails_through_the_plugin(planted: Suite) -> None:
+    _assert_planted_is_found(planted, planted.run(*REPORTED, checks=None))
+
+
+@pytest.mark.slow
+def test_every_check_fails_under_xdist_too(planted: Suite) -> None:
+    _assert_planted_is_found(planted, planted.run_apart("-n", "2", *REPORTED, checks=None))
+
+
+def _assert_planted_is_found(planted: Suite, result: pytest.RunResult) -> None:
+    """Each check failed with its code, in the items that have its name."""
+    found = _findings(planted)
+    assert set(found) == CHECKS
     for check, name in PLANTED.items():
-        ids, codes = zip(*in_process[check], strict=True)
+        ids, codes = zip(*found[check], strict=True)
         assert set(codes) == {code for other, code in ZOO[name].findings() if other == check}
         for nodeid in ids:
             assert nodeid.startswith(f"test_it.py::test_{check.replace('.', '_')}[")
             assert nodeid.endswith(f"-{check}]")
-            for result in (alone, apart):
-                assert any(line.startswith(f"FAILED {nodeid}") for line in result.outlines)
+            assert any(line.startswith(f"FAILED {nodeid}") for line in result.outlines)
 
 
+@pytest.mark.slow
 def test_a_child_process_finds_the_same_in_the_same_words(planted: Suite) -> None:
     ran = []
     for name, more in (("here", ()), ("isolated", ("--customop-isolate",))):
