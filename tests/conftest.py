@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+
+# Inductor need not compile a program for each instruction set to find out whether it can: it asks the
+# processor alone. To be set before torch is imported.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
 import kit
 import preloaded
 import pytest
 
 pytest_plugins = "pytester"
+MOST_WORKERS = 4  # each takes about 2 GB
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads its options
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run the whole suite with a worker a processor, unless `-n` says otherwise.
+
+    What is named on the command line runs in this process.
+    """
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    worker = hasattr(config, "workerinput")
+    if whole and not worker and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "logical"
+        config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
+        if config.option.dist == "no":
+            config.option.dist = "loadgroup"
 
 
 def pytest_configure() -> None:
