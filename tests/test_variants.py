@@ -11,7 +11,7 @@ from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS, Variant
 from pytest_customop.plan.variants import sample_view
-from pytest_customop.plan.variants.ranking import chosen, signature
+from pytest_customop.plan.variants.ranking import call_signature, ranked_variants
 from pytest_customop.plan.variants.safety import crash_risk
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
@@ -51,7 +51,7 @@ def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict
         "seed": 0,
         "seen": set(),
     }
-    found = chosen(op, sample, where, **{**options, **given})
+    found = ranked_variants(op, sample, where, **{**options, **given})
     return {one.step: one for one in found}
 
 
@@ -258,10 +258,10 @@ def test_nothing_is_larger_than_the_example_allows() -> None:
 
 
 def test_what_is_tried_already_is_not_tried_again() -> None:
-    seen = {signature(Sample((tensor(5, 5), tensor(5, 5), 1, False)))}
+    seen = {call_signature(Sample((tensor(5, 5), tensor(5, 5), 1, False)))}
     assert "odd" not in near(MIX, SQUARE, seen=seen)
     found = near(MIX, SQUARE)
-    assert len({signature(one.sample) for one in found.values()}) == len(found)
+    assert len({call_signature(one.sample) for one in found.values()}) == len(found)
 
 
 def test_the_order_is_that_of_likelihood_then_of_the_seed() -> None:

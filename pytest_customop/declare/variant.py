@@ -1,4 +1,4 @@
-"""What a variant is, and the kinds of them."""
+"""Variants of samples: the kinds of them, the step to one, and the changed sample."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KINDS = (
     "gradients",
     "alias",
 )
-# Between a sample's id and the step: `wide~empty0`.
+# Stands between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
-# The skip code of one that the op rejects.
+# The code of the skip where the op rejects a variant.
 REJECTED = "rejected"
-# How to run those that could make a kernel read out of bounds.
+# Ends the reason of a skip: how to run variants that could make a kernel read out of bounds.
 ISOLATE_HINT = "--customop-isolate runs them"
 
 
@@ -33,12 +33,12 @@ class Step(NamedTuple):
     Args:
         name: the step in a test id: `empty0`, `x.transposed`.
         description: what was changed, for a message.
-        changes: argument path -> what stands there instead.
-        rank: the likelier a step is to find something, the smaller; from 10 on, only the full set of
-            variants has it.
-        reads_beyond: whether a kernel that trusts its arguments could read or write outside of their
-            memory.
-        dropped: arguments that are not given.
+        changes: argument path -> the new value.
+        rank: small for a step that is likely to find something. From 10 on, a step belongs to the full
+            set of variants only.
+        reads_beyond: whether a kernel that does not check its arguments could read or write outside
+            of their memory.
+        dropped: the arguments that are left to their defaults.
     """
 
     name: str
@@ -51,15 +51,15 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A sample one step away from an author's own.
+    """A sample with one small change.
 
     Args:
         kind: one of `KINDS`.
         step: the name of the step, as in the id.
         description: what was changed.
-        sample: the changed sample; its id is the author's, `~`, and the step.
-        reads_beyond: whether a kernel that trusts its arguments could read outside of them.
-        likely: whether the quick set may have it.
+        sample: the changed sample; its id is that of the sample, `~`, and the step.
+        reads_beyond: whether a kernel that does not check its arguments could read outside of them.
+        likely: whether the quick set may contain it.
     """
 
     kind: str

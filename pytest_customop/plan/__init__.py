@@ -1,1 +1,1 @@
-"""Which items a mark becomes: cases, checks, variants, shards."""
+"""Planning: the items that a mark becomes, which are checks on cases, variants among them."""

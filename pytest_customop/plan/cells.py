@@ -1,36 +1,32 @@
-"""Which cells of the matrix make sense for which samples.
+"""The cells of a mark's matrix that make sense for each sample.
 
-No gradients where nothing is differentiable, no dtypes where no tensor takes the case's, no layout
-that looks like the contiguous one.
+There is no cell with gradients where no tensor can require them, one dtype only where no tensor takes
+the case's dtype, and no cell for a layout that looks like the contiguous one.
 """
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from ..cases.arguments import dtype_of, wants_grad, why_undrawable
-from ..cases.case import seed_of
 from ..cases.tensors import is_differentiable, leaves
-from ..core import rng
 from ..core.tracebacks import raised_at
 from ..core.wording import dtype_name
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample, TensorSpec
 from ..declare.layouts import layout_named
-from ..declare.mistakes import MarkError
-from ..declare.ops import OpError
-from ..declare.samples import read_samples, shortened
+from ..declare.samples import shortened
+from .samples_function import call_samples_function
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One place of the matrix, as `skip_if` sees it."""
+    """One cell of the matrix, as `skip_if` gets it."""
 
     device: str
     dtype: torch.dtype
@@ -60,14 +56,14 @@ def cells_of(
 def error_cells(
     declaration: Declaration, device: str, dtypes: Sequence[torch.dtype]
 ) -> Iterator[tuple[Cell, Sample]]:
-    """The cells of one device in which the error samples are tried.
+    """The cells of one device for the error samples.
 
-    Contiguous, at the first value of every axis, and without gradients unless a tensor says
+    They are contiguous, at the first value of every axis, and without gradients unless a tensor says
     requires_grad=True.
     """
     axes = {name: values[0] for name, values in declaration.axes.items()}
     for sample in declaration.errors:
-        specs, real = sample.specs(), _real(sample)
+        specs, real = sample.specs(), _real_tensors(sample)
         requires_grad = any(spec.requires_grad for spec in specs)
         requires_grad = requires_grad or any(tensor.requires_grad for tensor in real)
         for dtype in _dtypes_of(sample, declaration, dtypes):
@@ -82,70 +78,24 @@ def _samples(
     axes: Mapping[str, Any],
     seed: int,
 ) -> Iterator[tuple[torch.dtype, bool, Sample]]:
-    """The samples of a declaration with the dtypes and gradients that make sense for each."""
+    """Each sample with every dtype and requires_grad that makes sense for it."""
     if not callable(declaration.samples):
         for sample in declaration.samples:
             for dtype in _dtypes_of(sample, declaration, dtypes):
-                for flag in _flags_of(sample, declaration, dtype):
-                    yield dtype, flag, sample
+                for requires_grad in _flags_of(sample, declaration, dtype):
+                    yield dtype, requires_grad, sample
         return
     for dtype in dtypes:
-        asked = declaration.requires_grad or (False, True)
-        for flag in asked:
-            if flag and not is_differentiable(dtype):
+        for requires_grad in declaration.requires_grad or (False, True):
+            if requires_grad and not is_differentiable(dtype):
                 continue
-            for sample in _call(declaration, device, dtype, flag, axes, seed):
-                if flag in _flags_of(sample, declaration, dtype):
-                    yield dtype, flag, sample
+            made = call_samples_function(declaration, device, dtype, requires_grad, axes, seed)
+            for sample in made:
+                if requires_grad in _flags_of(sample, declaration, dtype):
+                    yield dtype, requires_grad, sample
 
 
-def _call(
-    declaration: Declaration,
-    device: str,
-    dtype: torch.dtype,
-    requires_grad: bool,
-    axes: Mapping[str, Any],
-    seed: int,
-) -> tuple[Sample, ...]:
-    """What a samples function returns for one place of the matrix.
-
-    All random streams start from the session's seed, the op and the dtype, so that the values are the
-    same in every process, with gradients and without; afterwards they go on as before.
-    """
-    make: Any = declaration.samples
-    origin = f"samples function {getattr(make, '__qualname__', make)}"
-    try:
-        _validate_signature(make, origin, (device, dtype, requires_grad), axes)
-        if torch.device(device).type == "cuda" and torch.cuda.is_available():
-            torch.cuda.init()  # type: ignore[no-untyped-call] # only then its streams can be kept
-        with rng.preserved():
-            rng.seed(seed_of("samples", seed, declaration.op.name, dtype))
-            made = make(device, dtype, requires_grad, **axes)
-            if isinstance(made, (Sample, TensorSpec)) or not isinstance(made, Iterable):
-                raise MarkError(f"{origin} returned {made!r}: return or yield tuples of arguments")
-            return read_samples(made, declaration.op, origin)
-    except (MarkError, OpError) as error:
-        raise declaration.mistake(str(error)) from error.__cause__
-    except Exception as error:  # whatever the author's function raises
-        what = f"{type(error).__name__}: {error} ({raised_at(error)})"
-        raise declaration.mistake(f"{origin} raised {what}") from error
-
-
-def _validate_signature(
-    make: Any, origin: str, place: tuple[Any, ...], axes: Mapping[str, Any]
-) -> None:
-    try:
-        signature = inspect.signature(make)
-    except (TypeError, ValueError):
-        return  # written in C: its call will tell
-    try:
-        signature.bind(*place, **axes)
-    except TypeError as error:
-        names = ", ".join(("device", "dtype", "requires_grad", *axes))
-        raise MarkError(f"{origin} is called with ({names}): {error}") from None
-
-
-def _real(sample: Sample) -> list[torch.Tensor]:
+def _real_tensors(sample: Sample) -> list[torch.Tensor]:
     return [leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor)]
 
 
@@ -155,6 +105,45 @@ def _follows_dtype(sample: Sample) -> bool:
         spec.dtype is None and (spec.values_dtype is None or is_differentiable(spec.values_dtype))
         for spec in sample.specs()
     )
+
+
+def _dtypes_of(
+    sample: Sample, declaration: Declaration, dtypes: Sequence[torch.dtype]
+) -> Sequence[torch.dtype]:
+    """The dtypes in which a sample runs; its own one where no tensor takes the case's."""
+    real = _real_tensors(sample)
+    if _follows_dtype(sample) or (real and declaration.dtypes is not None):
+        return dtypes
+    own = [tensor.dtype for tensor in real]
+    own += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
+    differentiable = [dtype for dtype in own if is_differentiable(dtype)]
+    return (differentiable or own or list(dtypes))[:1]
+
+
+def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
+    """The values of requires_grad with which a sample runs in a dtype."""
+    op = declaration.op
+    real = _real_tensors(sample)
+    asked = declaration.requires_grad
+    mutated = {id(value) for argument, value in op.bind(sample) if argument.name in op.mutated}
+    specs = [wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs()]
+    cast = declaration.dtypes is not None
+    real_can = any(
+        is_differentiable(dtype if cast and is_differentiable(t.dtype) else t.dtype)
+        and id(t) not in mutated
+        for t in real
+    )
+    if asked is None and real and not specs:
+        return (any(tensor.requires_grad for tensor in real),)
+    possible = any(specs) or real_can
+    wanted = asked if asked is not None else (False, True)
+    return [flag for flag in wanted if possible or not flag]
+
+
+def _looks_different(sample: Sample, layout: str) -> bool:
+    shapes = [spec.shape for spec in sample.specs() if spec.layout is None]
+    shapes += [tuple(tensor.shape) for tensor in _real_tensors(sample)]
+    return any(layout_named(layout).changes(shape) for shape in shapes)
 
 
 def validate_drawable(declaration: Declaration, cell: Cell, sample: Sample) -> None:
@@ -177,55 +166,21 @@ def validate_drawable(declaration: Declaration, cell: Cell, sample: Sample) -> N
                 )
 
 
-def _dtypes_of(
-    sample: Sample, declaration: Declaration, dtypes: Sequence[torch.dtype]
-) -> Sequence[torch.dtype]:
-    real = _real(sample)
-    if _follows_dtype(sample) or (real and declaration.dtypes is not None):
-        return dtypes
-    own = [tensor.dtype for tensor in real]
-    own += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
-    fractions = [dtype for dtype in own if is_differentiable(dtype)]
-    return (fractions or own or list(dtypes))[:1]
-
-
-def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
-    op = declaration.op
-    real = _real(sample)
-    asked = declaration.requires_grad
-    mutated = {id(value) for argument, value in op.bind(sample) if argument.name in op.mutated}
-    specs = [wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs()]
-    cast = declaration.dtypes is not None
-    real_can = any(
-        is_differentiable(dtype if cast and is_differentiable(t.dtype) else t.dtype)
-        and id(t) not in mutated
-        for t in real
-    )
-    if asked is None and real and not specs:
-        return (any(tensor.requires_grad for tensor in real),)
-    possible = any(specs) or real_can
-    wanted = asked if asked is not None else (False, True)
-    return [flag for flag in wanted if possible or not flag]
-
-
-def _looks_different(sample: Sample, layout: str) -> bool:
-    shapes = [spec.shape for spec in sample.specs() if spec.layout is None]
-    shapes += [tuple(tensor.shape) for tensor in _real(sample)]
-    return any(layout_named(layout).changes(shape) for shape in shapes)
-
-
 def skip_reason(declaration: Declaration, cell: Cell) -> str | None:
-    """Why the mark leaves this cell out, or None."""
-    return reason_by(declaration, "skip_if", declaration.skip_if, cell)
+    """Why the mark's `skip_if` leaves this cell out; None if it does not."""
+    return predicate_reason(declaration, "skip_if", declaration.skip_if, cell)
 
 
-def reason_by(
+def predicate_reason(
     declaration: Declaration,
     keyword: str,
     predicate: Callable[[Any], str | None] | None,
-    asked: Any,
+    argument: Any,
 ) -> str | None:
-    """What a function of the mark says of a cell or variant: a reason to leave it out, or None.
+    """The reason that a function of the mark returns for leaving out a cell or a variant, or None.
+
+    Args:
+        keyword: of the mark, for messages.
 
     Raises:
         MarkError: for what the function raises, and for what is no reason.
@@ -233,7 +188,7 @@ def reason_by(
     if predicate is None:
         return None
     try:
-        reason = predicate(asked)
+        reason = predicate(argument)
     except Exception as error:  # whatever the author's function raises
         raise declaration.mistake(
             f"{keyword} raised {type(error).__name__}: {error} ({raised_at(error)})"

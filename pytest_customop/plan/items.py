@@ -1,4 +1,4 @@
-"""What is planned: one item to be, and the case that stands in a cell of the matrix."""
+"""The items that a mark becomes, and the case that stands in each cell of its matrix."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from ..settings import Settings
 from .cells import Cell, skip_reason, validate_drawable
 from .place import Place
 
-# The parts of an id, by which what is planned is sorted.
+# The parts of an id; items are sorted by it.
 Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedItem:
-    """One item to be: a check, or the test's own body, on a case; or a reason why nothing runs.
+    """One pytest item to be: a check or the test's body on a case, or a reason why nothing runs.
 
-    Two plans are equal only if they are the same object: pytest compares parameters, and tensors
-    inside would break that.
+    Two are equal only if they are the same object: pytest compares parameters, and tensors inside
+    cannot be compared so.
 
     Args:
         id: unique within its test.
-        case: None for a device that is not there.
-        check: None for the body and for what does not run.
-        skip: why nothing runs.
-        missing_device: the device that is not there.
+        op: `namespace::name`.
+        case: None where the device is absent, or nothing applies.
+        check: None for the body, and where nothing runs.
+        skip: why nothing runs; None where something does.
+        missing_device: the device that is absent.
         needs_child: whether it would run with `--customop-isolate`: a variant that could make a
             kernel read out of bounds runs in a child process only.
     """
@@ -51,7 +52,7 @@ class PlannedItem:
 
     @property
     def is_variant(self) -> bool:
-        """Whether the case is one step away from an author's own."""
+        """Whether the case is a variant of a sample."""
         return self.case is not None and self.case.base_case is not None
 
     @property
@@ -80,12 +81,12 @@ def place_of(case: Case) -> Place:
 
 @dataclass(frozen=True, eq=False)
 class CaseCell:
-    """A case in its cell.
+    """A case in its cell of the matrix.
 
     Args:
-        key: the parts of its id.
-        cell: where it stands; a variant stands in the cell of its sample.
-        unsupported: why the mark leaves it out; None if it does not.
+        key: the parts of the case's id.
+        cell: a variant has the cell of its sample.
+        unsupported: why the mark's `skip_if` leaves the case out; None if it does not.
     """
 
     key: Key
@@ -94,26 +95,26 @@ class CaseCell:
     unsupported: str | None = None
 
     def item(self, check: Check | None) -> tuple[Key, PlannedItem]:
-        """A check on the case; None for the test's own body."""
+        """The item of a check on the case, with its key; None: of the test's body."""
         name = check.name if check else BODY
         one = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
         return (*self.key, name), one
 
     def skipped(self, reason: str, *, needs_child: bool = False) -> tuple[Key, PlannedItem]:
-        """One item that stands for all of the case, and does not run."""
+        """The one skipped item that stands for all checks of the case, with its key."""
         item = PlannedItem(
             self.case.id, self.case.op.name, self.case, skip=reason, needs_child=needs_child
         )
         return self.key, item
 
     def with_variant(self, variant: Variant, settings: Settings) -> CaseCell:
-        """The same case, with a variant in place of its sample; it differs in nothing else."""
+        """The same case on a variant of its sample."""
         name = variant.sample.id or ""
         key = (*self.key[:-1], name)
         case = replace(
             self.case,
             sample=variant.sample,
-            id=joined(key),
+            id=join_key(key),
             seed=_seed(settings, self.case.op.name, key),
             sample_id=name,
             base_case=self.case,
@@ -123,18 +124,18 @@ class CaseCell:
         return CaseCell(key, self.cell, case)
 
 
-def joined(key: Key) -> str:
-    """The id of a key."""
+def join_key(key: Key) -> str:
+    """The id that a key makes."""
     return "-".join(filter(None, key))
 
 
-def placed(
+def case_cell(
     declaration: Declaration, settings: Settings, cell: Cell, sample: Sample, prefix: str
 ) -> CaseCell:
     """The case of a sample in a cell.
 
     Args:
-        prefix: what stands for the op in the ids, if anything does.
+        prefix: the op's part of the ids; empty where the test has one mark only.
 
     Raises:
         MarkError: for a sample that cannot be drawn in the cell's dtype.
@@ -160,7 +161,7 @@ def placed(
         op=declaration.op,
         sample=sample,
         placement=placement,
-        id=joined(key),
+        id=join_key(key),
         seed=_seed(settings, declaration.op.name, key),
         tolerances=declaration.tolerances,
         gradcheck=declaration.gradcheck,
@@ -176,6 +177,6 @@ def placed(
 
 
 def _seed(settings: Settings, op: str, key: Key) -> int:
-    """The seed of a case: the same one on every device."""
-    off_device = joined((*key[:1], *key[2:]))
-    return seed_of(settings.seed, op, off_device)
+    """The seed of a case: made of the session's and of the id without the device."""
+    without_device = join_key((*key[:1], *key[2:]))
+    return seed_of(settings.seed, op, without_device)

@@ -1,7 +1,6 @@
-"""Declaration x settings -> what is planned: cases and checks, with their ids and seeds.
+"""Plan a test: the marks and the session's settings become items, with their ids and seeds.
 
-Nothing is allocated here. Only meaningful cells exist: no gradients where nothing is differentiable,
-no layout that looks like the contiguous one, no check that cannot apply.
+Planning allocates no inputs. A check that cannot apply to a case makes no item.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from ..core.wording import dtype_name
 from ..declare.declaration import Declaration
 from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, error_cells
-from .items import CaseCell, Key, PlannedItem, joined, placed
+from .items import CaseCell, Key, PlannedItem, case_cell, join_key
 from .max_samples import limit_samples
 from .omissions import OnOmitted
-from .variant_items import variants
+from .variant_items import variant_items
 
-# (device) -> None if it is here, or why not
+# (device) -> why it cannot be used here; None if it can
 Availability = Callable[[str], "str | None"]
 
 
@@ -33,18 +32,17 @@ def plan(
     available: Availability,
     on_omitted: OnOmitted | None = None,
 ) -> list[PlannedItem]:
-    """Everything that the marks of one test ask for, sorted by id.
+    """The items of all marks of one test, sorted by id.
 
     Args:
-        declarations: one a mark; several carry the op in their ids.
+        declarations: one a mark. The ids of several marks begin with the op.
         settings: of the session.
         select: the checks that run for a declaration.
-        available: says why a device is not there, or None.
-        on_omitted: called with what a cap on samples leaves out of a mark, and with how many variants of
-            its samples are left out.
+        available: why a device cannot be used here; None if it can.
+        on_omitted: called with the samples and the variants that are left out of a mark.
 
     Raises:
-        MarkError: for the same op and sample twice, and for what a samples function does wrong.
+        MarkError: for two marks of one op, for equal ids, and for mistakes of a samples function.
     """
     planned: dict[tuple[str, ...], PlannedItem] = {}
     seen: dict[str, Declaration] = {}
@@ -58,23 +56,24 @@ def plan(
             )
         seen[named] = declaration
         checks = list(select(declaration))
-        for key, one in _plan_one(declaration, settings, checks, available, named, on_omitted):
+        for key, one in _plan_mark(declaration, settings, checks, available, named, on_omitted):
             planned[key] = one
     _validate_ids(planned.values(), declarations[0])
     return [planned[key] for key in sorted(planned)]
 
 
 def _validate_ids(planned: Iterable[PlannedItem], declaration: Declaration) -> None:
-    """Reject equal ids: layouts, axes and samples are joined by dashes, which names may have too."""
+    """Reject two equal ids: their parts are joined by dashes, and names may have dashes too."""
     for one, count in Counter(one.id for one in planned).items():
         if count > 1:
             raise declaration.mistake(f"two cases have the id {one!r}; rename a sample")
 
 
+# The widest dtype, by `_key_without_width`.
 Widths = dict[tuple[object, ...], tuple[int, str]]
 
 
-def _plan_one(
+def _plan_mark(
     declaration: Declaration,
     settings: Settings,
     checks: Sequence[Check],
@@ -82,6 +81,7 @@ def _plan_one(
     prefix: str,
     on_omitted: OnOmitted | None,
 ) -> Iterator[tuple[Key, PlannedItem]]:
+    """The items of one mark, with their keys."""
     name = declaration.op.name
     devices = _devices(declaration, settings)
     if not devices:
@@ -89,7 +89,7 @@ def _plan_one(
             f"the mark is for {', '.join(declaration.devices or ())}, "
             f"the session for {', '.join(settings.devices or ())}"
         )
-        yield _nothing(prefix, "no-device", name, reason)
+        yield _skipped(prefix, "no-device", name, reason)
         return
     dtypes = _dtypes(declaration, settings)
     if not dtypes:
@@ -97,35 +97,37 @@ def _plan_one(
             f"the mark's dtypes are {', '.join(map(dtype_name, declaration.dtypes or ()))}, "
             f"the session's {', '.join(settings.dtypes or ())}"
         )
-        yield _nothing(prefix, "no-dtype", name, reason)
+        yield _skipped(prefix, "no-dtype", name, reason)
         return
     for device in devices:
         absent = available(device)
         if absent:
-            yield _nothing(prefix, f"{device}-absent", name, absent, device)
+            yield _skipped(prefix, f"{device}-absent", name, absent, device)
             continue
         every = cells_of(declaration, device, dtypes, settings.seed)
         cells = limit_samples(declaration, settings, every, on_omitted)
-        cases = [placed(declaration, settings, cell, sample, prefix) for cell, sample in cells]
+        cases = [case_cell(declaration, settings, cell, sample, prefix) for cell, sample in cells]
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
         for one in cases:
             yield from _items(declaration, settings, one, widths, checks)
-        yield from variants(declaration, settings, cases, checks, on_omitted)
+        yield from variant_items(declaration, settings, cases, checks, on_omitted)
         for cell, error in error_cells(declaration, device, dtypes):
-            yield from _error_items(placed(declaration, settings, cell, error, prefix), checks)
+            yield from _error_items(case_cell(declaration, settings, cell, error, prefix), checks)
 
 
-def _nothing(
+def _skipped(
     prefix: str, what: str, op: str, reason: str, device: str | None = None
 ) -> tuple[Key, PlannedItem]:
+    """The one skipped item that stands for all cases of a mark, or of a device."""
     key = (prefix, what)
-    one = PlannedItem(joined(key), op, skip=reason, missing_device=device)
+    one = PlannedItem(join_key(key), op, skip=reason, missing_device=device)
     return key, one
 
 
 def _why_empty(declaration: Declaration) -> str:
+    """Why a mark has no case at all."""
     asked = declaration.requires_grad or ()
     if asked == (True,):
         return (
@@ -145,8 +147,8 @@ def _items(
     if one.unsupported:
         yield one.skipped(one.unsupported)
         return
-    widest = _width(one.case) >= widths[_kin(one)]
-    fully = _runs_fully(declaration, one.case)
+    widest = _width(one.case) >= widths[_key_without_width(one)]
+    fully = _gets_all_checks(declaration, one.case)
     for check in checks:
         if not check.errors and check.can_run(one.case, fully, widest):
             yield one.item(check)
@@ -156,23 +158,26 @@ def _items(
 
 def _error_items(one: CaseCell, checks: Sequence[Check]) -> Iterator[tuple[Key, PlannedItem]]:
     """The checks of one error sample."""
-    mine = [check for check in checks if check.errors]
-    if one.unsupported and mine:
+    wanted = [check for check in checks if check.errors]
+    if one.unsupported and wanted:
         yield one.skipped(one.unsupported)
         return
-    for check in mine:
+    for check in wanted:
         yield one.item(check)
 
 
-def _runs_fully(declaration: Declaration, case: Case) -> bool:
-    """False for the one case with gradients that an op without a formula gets unasked."""
+def _gets_all_checks(declaration: Declaration, case: Case) -> bool:
+    """False for a case with gradients of an op without a formula, unless the mark asks for gradients.
+
+    Only the few checks with `runs_without_autograd` run there.
+    """
     if case.op.has_autograd or not case.requires_grad:
         return True
     return True in (declaration.requires_grad or ())
 
 
-def _kin(one: CaseCell) -> tuple[object, ...]:
-    """What is equal in cases that differ in nothing but the width of their dtype."""
+def _key_without_width(one: CaseCell) -> tuple[object, ...]:
+    """A key that is equal for cases which differ in the width of their dtype only."""
     dtype = one.case.placement.dtype
     return (*one.key[:2], *one.key[3:], dtype.is_complex, dtype.is_floating_point)
 
@@ -182,16 +187,17 @@ def _width(case: Case) -> tuple[int, str]:
 
 
 def _widths(cases: Iterable[CaseCell]) -> Widths:
-    """The widest dtype that runs, by `_kin`."""
+    """The widest dtype that runs, of each group of cases that differ in its width only."""
     found: Widths = {}
     for one in cases:
         if not one.unsupported:
-            kin = _kin(one)
-            found[kin] = max(found.get(kin, (0, "")), _width(one.case))
+            key = _key_without_width(one)
+            found[key] = max(found.get(key, (0, "")), _width(one.case))
     return found
 
 
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:
+    """The devices that the mark and the session have in common."""
     for_mark, for_session = declaration.devices, settings.devices
     try:
         validate_devices(for_mark or ())
@@ -204,19 +210,14 @@ def _devices(declaration: Declaration, settings: Settings) -> list[str]:
 
 
 def _common_device(one: str, other: str) -> str | None:
-    """The device that two names both mean, or None: of `cuda` and `cuda:1` it is `cuda:1`."""
-    if one == other:
+    """The device that two names mean, or None: `cuda` and `cuda:1` mean `cuda:1`."""
+    if other in (one, one.partition(":")[0]):
         return one
-    (one_type, _, one_index), (other_type, _, other_index) = (
-        one.partition(":"),
-        other.partition(":"),
-    )
-    if one_type != other_type or (one_index and other_index):
-        return None
-    return one if one_index else other
+    return other if one == other.partition(":")[0] else None
 
 
 def _dtypes(declaration: Declaration, settings: Settings) -> list[torch.dtype]:
+    """The dtypes that the mark and the session have in common."""
     for_session = [dtype_named(name) for name in settings.dtypes or ()]
     if declaration.dtypes is None:
         return for_session or [torch.get_default_dtype()]

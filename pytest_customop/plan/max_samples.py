@@ -1,4 +1,4 @@
-"""At most so many samples of a mark: which ones, and what that leaves out."""
+"""`--customop-max-samples`: choose which samples of a mark run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def limit_samples(
     cells: Iterable[CellSample],
     on_omitted: OnOmitted | None,
 ) -> list[CellSample]:
-    """The cells of the samples that `--customop-max-samples` leaves, in their order.
+    """The cells of the samples that run, in their order.
 
-    A list of samples is capped as a whole; of a samples function, what each call returns. Which ones
-    stay follows from the session's seed, the op and their ids alone: the same ones on every device
-    and worker, in every dtype. Samples that have no cell anyway do not count.
+    The limit applies to a list of samples as a whole, and to what each call of a samples function
+    returns. The choice depends on the session's seed, the op and the ids of the samples alone, so that
+    it is the same on every device and worker and in every dtype. Samples without a cell do not count.
 
     Args:
-        on_omitted: called with what is left out, if anything is.
+        on_omitted: called with the samples that are left out, if there are any.
     """
     every = list(cells)
     if settings.max_samples is None:
         return every
-    stay = _chosen(declaration, settings.seed, settings.max_samples, every)
+    stay = _choose(declaration, settings.seed, settings.max_samples, every)
     kept = [one for one in every if _origin(declaration, one[0]) in stay]
     if on_omitted is not None and len(kept) < len(every):
         here = dict.fromkeys(cell.sample_id for cell, _ in kept)
@@ -45,15 +45,16 @@ def limit_samples(
 
 
 def _origin(declaration: Declaration, cell: Cell) -> tuple[str, str]:
-    """The list that a cell's sample stands in, and its id there."""
+    """The list of samples that a cell's sample comes from, and its id there."""
     if not callable(declaration.samples):
         return "", cell.sample_id
     return repr((cell.dtype, cell.requires_grad, [*cell.axes.items()])), cell.sample_id
 
 
-def _chosen(
+def _choose(
     declaration: Declaration, seed: int, most: int, every: Sequence[CellSample]
 ) -> set[tuple[str, str]]:
+    """The origins of the samples that run, at most `most` of each list."""
     lists: dict[str, dict[str, int]] = defaultdict(dict)
     for cell, _ in every:
         origin, name = _origin(declaration, cell)

@@ -1,4 +1,4 @@
-"""Which checks a session has, and which of them a mark gets."""
+"""The checks of a session, and those of them that a mark selects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ..settings import Settings
 
 
 def registry_from(hook: Any) -> Registry:
-    """The checks of every plugin behind a hook caller (`config.hook`, or a node's `ihook`).
+    """The checks that the plugins and conftests of a hook caller register.
+
+    Args:
+        hook: `config.hook`, or a node's `ihook`.
 
     Raises:
         HookError: for what is no check, for a name that is given twice, and for what a hook raises.
@@ -38,14 +41,14 @@ def selects_only_body(selection: Iterable[str] | None) -> bool:
 
 
 def select_checks(registry: Registry, declaration: Declaration, settings: Settings) -> list[Check]:
-    """The checks of a declaration: those its mark selects, of those the session selects.
+    """The checks of a declaration: those that its mark selects, of those that the session selects.
 
     Raises:
-        ValueError: for a name in the mark that is not known.
+        MarkError: for a name in the mark that is not known.
     """
     wrong = registry.unknown(declaration.checks or ())
     if wrong:
-        raise ValueError(wrong)
+        raise declaration.mistake(wrong)
     if settings.checks is None:
         return registry.select(declaration.checks)
     known = [name for name in settings.checks if registry.unknown([name]) is None]

@@ -1,7 +1,7 @@
-"""The variants of a mark's samples, made into items: which, beside which cases, with which checks.
+"""The items of the variants of a mark's samples: which variants, on which cases, with which checks.
 
-A variant stands beside one case a sample, that of the first dtype and layout, with gradients and
-without; what tells as much without gradients runs there only.
+Variants are derived from one case of each sample, that of the first dtype and layout, with gradients
+and without. A check that needs no gradients runs on the variant without them only.
 """
 
 from __future__ import annotations
@@ -14,63 +14,62 @@ from ..checks import Check
 from ..declare.declaration import Declaration
 from ..declare.variant import ISOLATE_HINT, Variant
 from ..settings import Settings
-from .cells import reason_by, skip_reason
+from .cells import predicate_reason, skip_reason
 from .items import CaseCell, Key, PlannedItem
 from .omissions import OmittedVariants, OnOmitted
-from .variants.ranking import chosen, signature
+from .variants.ranking import call_signature, ranked_variants
 from .variants.safety import crash_risk
 
-QUICK = 24  # variants of a sample that the quick set has at most
+QUICK = 24  # the most variants of a sample in the quick set
 
 
-def variants(
+def variant_items(
     declaration: Declaration,
     settings: Settings,
     cases: Sequence[CaseCell],
     checks: Sequence[Check],
     on_omitted: OnOmitted | None,
 ) -> Iterator[tuple[Key, PlannedItem]]:
-    """The items of the variants, as far as the mark and the session want them.
+    """The items of all variants that the mark and the session ask for, with their keys.
 
     Args:
-        cases: every case of one device.
+        cases: every case of the mark on one device.
         checks: those that run for the mark.
-        on_omitted: called with how many are left out.
+        on_omitted: called with the number of variants that are left out.
     """
-    useful = [check for check in checks if _is_wanted(check, settings)]
+    useful = [check for check in checks if _runs_on_variants(check, settings)]
     if settings.variants.amount == "off" or not declaration.variants or not useful:
         return
-    plan = _Plan(declaration, settings, useful)
-    seen = {signature(one.case.sample) for one in cases}
-    for beside in _bases(declaration, cases):
-        yield from plan.beside(beside, set(seen))
+    planner = _Planner(declaration, settings, useful)
+    seen = {call_signature(one.case.sample) for one in cases}
+    for bases in _base_cases(declaration, cases):
+        yield from planner.items_of_sample(bases, seen)
     if on_omitted is not None:
-        on_omitted(plan.left_out())
+        on_omitted(planner.omitted())
 
 
-def _is_wanted(check: Check, settings: Settings) -> bool:
-    enough = check.cheap or settings.variants.amount == "full"
-    return enough and bool(check.variants) and not check.errors
+def _runs_on_variants(check: Check, settings: Settings) -> bool:
+    affordable = check.cheap or settings.variants.amount == "full"
+    return affordable and bool(check.variants) and not check.errors
 
 
-def _bases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
-    """The cases beside which variants stand: with and without gradients, of each sample."""
-    own: dict[Any, dict[Any, list[CaseCell]]] = {}
+def _base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
+    """For each sample, the cases that its variants are derived from: one, or two by requires_grad."""
+    asked = True in (declaration.requires_grad or ())
+    by_sample: dict[str, dict[Any, list[CaseCell]]] = {}
     for one in cases:
-        asked = True in (declaration.requires_grad or ())
-        runs_without_autograd = (
-            one.case.requires_grad and not one.case.op.has_autograd and not asked
-        )
-        if not one.unsupported and not runs_without_autograd:
-            sample = (one.cell.sample_id, *one.cell.axes.items())
-            place = (one.cell.dtype, one.cell.layout)
-            own.setdefault(repr(sample), {}).setdefault(place, []).append(one)
-    for places in own.values():
+        has_no_formula = one.case.requires_grad and not one.case.op.has_autograd
+        if one.unsupported or (has_no_formula and not asked):
+            continue
+        sample = repr((one.cell.sample_id, *one.cell.axes.items()))
+        place = (one.cell.dtype, one.cell.layout)
+        by_sample.setdefault(sample, {}).setdefault(place, []).append(one)
+    for places in by_sample.values():
         yield next(iter(places.values()))
 
 
-class _Plan:
-    """The variants of one mark on one device, as they are planned."""
+class _Planner:
+    """Plans the variants of one mark on one device."""
 
     def __init__(
         self, declaration: Declaration, settings: Settings, checks: Sequence[Check]
@@ -78,48 +77,41 @@ class _Plan:
         self._declaration = declaration
         self._settings = settings
         self._checks = checks
-        self._apart: dict[str, str | None] = {}
-        self._left: set[str] = set()
+        self._risks: dict[str, str | None] = {}  # by device
+        self._omitted: set[str] = set()  # sample ids
 
-    def left_out(self) -> OmittedVariants:
-        """How many the amount leaves out."""
-        return OmittedVariants(self._declaration.op.name, self._declaration.where, len(self._left))
+    def omitted(self) -> OmittedVariants:
+        """The number of variants that the session's amount has left out so far."""
+        where = self._declaration.where
+        return OmittedVariants(self._declaration.op.name, where, len(self._omitted))
 
-    def beside(
+    def items_of_sample(
         self, bases: Sequence[CaseCell], seen: set[Any]
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        """The items beside the cases of one sample, which differ in requires_grad only."""
-        both = len(bases) > 1
-        known: dict[int, list[Variant]] = {}  # a list's samples are the same for both
+        """The items of one sample's variants.
+
+        Args:
+            bases: the cases of the sample that differ in requires_grad only.
+            seen: the signatures of all samples; a variant that equals one of them is no item.
+        """
+        known: dict[
+            int, list[Variant]
+        ] = {}  # both cases have one sample, unless a function made it
         for base in bases:
             sample = base.case.sample
             if id(sample) not in known:
-                known[id(sample)] = self._taken(base, set(seen))
+                known[id(sample)] = self._take(list(self._derive(base, set(seen))))
             checks = [one for one in self._checks if one.can_run(base.case)]
             for variant in known[id(sample)]:
-                telling = [one for one in checks if _tells(one, base, variant, both)]
-                if telling:
-                    yield from self._items(base, variant, telling)
+                wanted = [one for one in checks if _wants(one, base, variant, len(bases) > 1)]
+                if wanted:
+                    yield from self._items(base, variant, wanted)
 
-    def _taken(self, base: CaseCell, seen: set[Any]) -> list[Variant]:
-        """The variants that the session's amount takes; the others are counted."""
-        every = list(self._chosen(base, seen))
-        taken = self._likeliest(every)
-        here = {one.sample.id for one in taken}
-        self._left |= {one.sample.id or "" for one in every if one.sample.id not in here}
-        return taken
-
-    def _likeliest(self, every: list[Variant]) -> list[Variant]:
-        amount = self._settings.variants.amount
-        if isinstance(amount, int):
-            return every[:amount]
-        return every if amount == "full" else [one for one in every if one.likely][:QUICK]
-
-    def _chosen(self, base: CaseCell, seen: set[Any]) -> Iterator[Variant]:
+    def _derive(self, base: CaseCell, seen: set[Any]) -> Iterator[Variant]:
         of_mark = self._declaration.variants
         of_session = self._settings.variants.kinds
         declared = self._declaration.dtypes or self._settings.dtypes
-        return chosen(
+        return ranked_variants(
             self._declaration.op,
             base.case.sample,
             base.case.placement,
@@ -129,43 +121,59 @@ class _Plan:
             seen=seen,
         )
 
+    def _take(self, every: list[Variant]) -> list[Variant]:
+        """The variants that fit the session's amount; the others are counted."""
+        amount = self._settings.variants.amount
+        if isinstance(amount, int):
+            taken = every[:amount]
+        else:
+            taken = every if amount == "full" else [one for one in every if one.likely][:QUICK]
+        ids = {one.sample.id for one in taken}
+        self._omitted |= {one.sample.id or "" for one in every if one.sample.id not in ids}
+        return taken
+
     def _items(
         self, base: CaseCell, variant: Variant, checks: Sequence[Check]
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        if self._leaves_out(base, variant):
+        """The checks on one variant, or one skip with the reason."""
+        if self._is_skipped_by_mark(base, variant):
             return
-        here = base.with_variant(variant, self._settings)
+        cell = base.with_variant(variant, self._settings)
         variants = self._declaration.variants
-        unfit = variants if callable(variants) else None
-        reason = reason_by(self._declaration, "variants", unfit, variant)
+        predicate = variants if callable(variants) else None
+        reason = predicate_reason(self._declaration, "variants", predicate, variant)
         if reason:
-            yield here.skipped(reason)
+            yield cell.skipped(reason)
             return
-        risk = self._why_apart(base.cell.device) if variant.reads_beyond else None
+        risk = self._risk(base.cell.device) if variant.reads_beyond else None
         if risk and not self._settings.isolate:
-            yield here.skipped(f"{risk}: {ISOLATE_HINT}", needs_child=True)
+            yield cell.skipped(f"{risk}: {ISOLATE_HINT}", needs_child=True)
             return
         for check in checks:
-            yield here.item(check)
+            yield cell.item(check)
 
-    def _leaves_out(self, base: CaseCell, variant: Variant) -> bool:
-        """Whether the mark's skip_if leaves out the variant's cell."""
+    def _is_skipped_by_mark(self, base: CaseCell, variant: Variant) -> bool:
+        """Whether the mark's `skip_if` leaves out the variant's cell."""
         if self._declaration.skip_if is None:
             return False
         cell = replace(base.cell, sample_id=variant.sample.id or "")
         return skip_reason(self._declaration, cell) is not None
 
-    def _why_apart(self, device: str) -> str | None:
-        if device not in self._apart:
-            self._apart[device] = crash_risk(self._declaration.op, device)
-        return self._apart[device]
+    def _risk(self, device: str) -> str | None:
+        if device not in self._risks:
+            self._risks[device] = crash_risk(self._declaration.op, device)
+        return self._risks[device]
 
 
-def _tells(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
-    """Whether a check tells something on a variant, on the one of its two cases that is asked."""
+def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
+    """Whether a check runs on a variant of this case.
+
+    Args:
+        both: whether the sample has a case with gradients and one without. A check that does not need
+            gradients runs on the one without then.
+    """
     if variant.kind not in check.variants:
         return False
-    with_gradients = base.case.requires_grad
     if variant.kind == "gradients":
-        return with_gradients
-    return check.gradients is True or not with_gradients or not both
+        return base.case.requires_grad
+    return check.gradients is True or not base.case.requires_grad or not both

@@ -242,10 +242,7 @@ def plan_for(
         _validate_selections(marked, declarations)
 
     def select(declaration: Declaration) -> list[Check]:
-        try:
-            return select_checks(registry, declaration, settings)
-        except ValueError as error:
-            raise declaration.mistake(str(error)) from None
+        return select_checks(registry, declaration, settings)
 
     planned = plan(declarations, settings, select, available, on_omitted)
     if stands_for is None:

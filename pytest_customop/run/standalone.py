@@ -163,10 +163,7 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     registry = registry_from(hook)
 
     def select(one: Declaration) -> list[Check]:
-        try:
-            return select_checks(registry, one, settings)
-        except ValueError as error:
-            raise one.mistake(str(error)) from None
+        return select_checks(registry, one, settings)
 
     every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
     planned = [one for one in every if not one.is_body]

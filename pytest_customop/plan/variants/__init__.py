@@ -1,6 +1,6 @@
-"""The variants of a sample: what an author's example stands beside and does not show.
+"""The variants of a sample: small named changes of it, each of which is one more case.
 
-Each module derives one kind of variants, each a small named step away from the sample; `choice`
-puts them in order and says which are worth a call, `risk` which could take the process down. Whether a
-variant is valid is the op's word: one that it refuses is no failure. `variant` imports no torch.
+Each module derives one kind of change from the sample and the op's schema. `ranking` puts them in the
+order in which they are worth trying, `safety` says which could crash the process. Whether a variant is
+valid is for the op to say: one that it rejects is no failure.
 """

@@ -1,4 +1,4 @@
-"""Variants in the plain arguments: flags, dims, optional ones, dtypes, lists, defaults."""
+"""Variants of plain arguments: flags, dims, dtypes, lists, optional arguments, defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """One argument at a time, in the order of the schema."""
+    """Changes of one argument at a time, in the order of the schema."""
     dims = max((len(each.shape) for each in view.tensors), default=0)
     for argument in view.op.arguments:
         name = argument.name
@@ -31,15 +31,16 @@ def steps(view: SampleView) -> Iterator[Step]:
         if optional and value is not None:
             yield _step(name, "absent", f"{name} None", None, 4)
         if argument.has_default_value() and not _same(value, argument.default_value):
-            words = f"{name} not given, its default {argument.default_value!r}"
-            yield Step(f"{name}.default", words, {}, 4, True, (name,))
+            description = f"{name} not given, its default {argument.default_value!r}"
+            yield Step(f"{name}.default", description, {}, 4, True, (name,))
 
 
-def _step(name: str, step: str, words: str, value: Any, rank: int) -> Step:
-    return Step(f"{name}.{step}", words, {name: value}, rank, reads_beyond=True)
+def _step(name: str, step: str, description: str, value: Any, rank: int) -> Step:
+    return Step(f"{name}.{step}", description, {name: value}, rank, reads_beyond=True)
 
 
 def _changed(name: str, value: Any, dims: int) -> Iterator[Step]:
+    """Changes of an argument that the sample gives."""
     if isinstance(value, bool):
         yield _step(name, str(not value).lower(), f"{name}={not value}", not value, 0)
     elif isinstance(value, int) and _DIM.search(name):
@@ -52,6 +53,7 @@ def _changed(name: str, value: Any, dims: int) -> Iterator[Step]:
 
 
 def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
+    """Another dim: the same one counted the other way, the first, the last."""
     if not -dims <= value < dims:
         return
     other = value - dims if value >= 0 else value + dims
@@ -65,17 +67,17 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
 
 
 def _absent(view: SampleView, argument: Any, optional: bool, dims: int) -> Iterator[Step]:
-    """An argument that the sample leaves to its default."""
+    """Changes of an argument that the sample leaves to its default."""
     name, default = argument.name, argument.default_value
     if isinstance(default, bool):
         yield _step(name, str(not default).lower(), f"{name}={not default}", not default, 1)
     elif isinstance(default, int) and _DIM.search(name):
         yield from _other_dims(name, default, dims)
     elif optional and default is None:
-        yield from _given_now(view, name, str(argument.type))
+        yield from _given(view, name, str(argument.type))
 
 
-def _given_now(view: SampleView, name: str, kind: str) -> Iterator[Step]:
+def _given(view: SampleView, name: str, kind: str) -> Iterator[Step]:
     if kind == "Optional[bool]":
         yield _step(name, "true", f"{name}=True", True, 6)
     elif kind == "Optional[Tensor]" and view.tensors:
@@ -85,6 +87,7 @@ def _given_now(view: SampleView, name: str, kind: str) -> Iterator[Step]:
 
 
 def _same(value: Any, default: Any) -> bool:
+    """Whether a value is the default, or cannot be compared with it."""
     plain = (bool, int, float, str, type(None))
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
         return list(value) == list(default)

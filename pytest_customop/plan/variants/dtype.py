@@ -1,4 +1,4 @@
-"""Variants of other dtypes: all arguments in another, or one argument alone promoted."""
+"""Variants of other dtypes: all floating-point tensors in another one, or one tensor alone."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HALF = torch.bfloat16
 
 
 def steps(view: SampleView, declared: bool) -> Iterator[Step]:
-    """Every floating-point tensor in another dtype, then each tensor alone.
+    """All floating-point tensors in another dtype, then each tensor alone.
 
     Args:
-        declared: whether the mark or the session says which dtypes the op supports; only one
-            argument of another dtype is a step then.
+        declared: whether the mark or the session says which dtypes the op supports. Only changes of
+            one tensor alone are made then.
     """
     floats = [each for each in view.tensors if each.floating]
     if floats and not declared:

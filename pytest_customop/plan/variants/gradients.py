@@ -1,4 +1,4 @@
-"""Variants in requires_grad: each subset of the inputs that can require gradients."""
+"""Variants in which only some of the inputs require gradients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import combinations
 from ...declare.variant import Step
 from .sample_view import SampleView
 
-_ALL_SUBSETS = 3  # of more inputs, only single ones and all but one
+_ALL_SUBSETS = 3  # of more inputs, only each alone and all but each
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Each non-empty subset that is not all of them."""
+    """Each subset of the inputs that can require gradients, but for none and all of them."""
     able = [each for each in view.tensors if each.wants_grad]
     for count in range(1, len(able)):
         if len(able) > _ALL_SUBSETS and count not in (1, len(able) - 1):
@@ -23,5 +23,5 @@ def steps(view: SampleView) -> Iterator[Step]:
             changes = {
                 each.path: replace(each.spec, requires_grad=each.path in names) for each in able
             }
-            words = f"only {' and '.join(names)} requires gradients"
-            yield Step("grad." + ".".join(names), words, changes, 6 if count == 1 else 11)
+            description = f"only {' and '.join(names)} requires gradients"
+            yield Step("grad." + ".".join(names), description, changes, 6 if count == 1 else 11)

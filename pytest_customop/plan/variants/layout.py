@@ -1,4 +1,4 @@
-"""Variants in other memory layouts: the same values, laid out differently."""
+"""Variants of other memory layouts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ORDER = (*_FIRST, *(one for one in LAYOUTS if one not in _FIRST))
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Every tensor in each layout, then each tensor alone."""
+    """All tensors in each layout, then each tensor alone."""
     for layout in _ORDER:
-        movable = [each for each in view.tensors if _moves(each, layout)]
+        movable = [each for each in view.tensors if _can_move(each, layout)]
         alone = len(movable) > 1 or len(view.tensors) > 1
         if len(movable) > 1 or (movable and not alone):
             rank = _FIRST.index(layout) if layout in _FIRST else 10
@@ -28,7 +28,7 @@ def steps(view: SampleView) -> Iterator[Step]:
             yield _step(f"{each.path}.{layout}", layout, [each], rank)
 
 
-def _moves(each: TensorArgument, layout: str) -> bool:
+def _can_move(each: TensorArgument, layout: str) -> bool:
     return (
         each.spec.layout in (None, "contiguous")
         and layout_named(layout).changes(each.shape)
@@ -37,7 +37,7 @@ def _moves(each: TensorArgument, layout: str) -> bool:
 
 
 def _step(name: str, layout: Any, movable: list[TensorArgument], rank: int) -> Step:
-    words = f"{listed([each.path for each in movable])} {layout_named(layout).description}"
+    description = f"{listed([each.path for each in movable])} {layout_named(layout).description}"
     moved = {each.path: replace(each.spec, layout=layout) for each in movable}
-    # An expanded tensor has fewer elements in memory than its sizes say.
-    return Step(name, words, moved, rank, reads_beyond=layout == "expanded")
+    # An expanded tensor has fewer elements in memory than its sizes suggest.
+    return Step(name, description, moved, rank, reads_beyond=layout == "expanded")

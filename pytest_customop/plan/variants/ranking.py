@@ -1,4 +1,4 @@
-"""Which variants of a sample are worth a call, the likeliest to find something first."""
+"""The variants of a sample in the order in which they are likely to find something."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...declare.variant import Step, Variant
 from . import alias, arguments, dtype, gradients, layout, shape, values
 from .sample_view import SampleView
 
-ONLY_FULL = 10  # the rank from which on a step belongs to the full set only
+ONLY_FULL = 10  # steps of this rank and above belong to the full set only
 _STEPS: dict[str, Callable[[SampleView], Iterable[Step]]] = {
     "layout": layout.steps,
     "shape": shape.steps,
@@ -30,41 +30,42 @@ _STEPS: dict[str, Callable[[SampleView], Iterable[Step]]] = {
 }
 
 
-def chosen(
+def ranked_variants(
     op: Op,
     sample: Sample,
-    where: Placement,
+    placement: Placement,
     *,
     kinds: Collection[str],
     declared_dtypes: bool,
     seed: int,
     seen: set[Any],
 ) -> Iterator[Variant]:
-    """The variants of a sample, in the order in which they are worth their time.
+    """The variants of a sample, those most likely to find something first.
 
     Args:
-        where: the case that they stand beside.
-        kinds: of `KINDS`.
+        placement: of the case that they are derived from.
+        kinds: the kinds to derive, of `KINDS`.
         declared_dtypes: whether the mark or the session says which dtypes the op supports.
-        seed: orders the steps that are equally likely to find something.
-        seen: the signatures of what is tried already; the variants' are added.
+        seed: orders the steps of one rank.
+        seen: the signatures of what runs already, which is not derived again; those of the variants
+            are added.
     """
-    view = SampleView(op, sample, where)
-    seen.add(signature(sample))
+    view = SampleView(op, sample, placement)
+    seen.add(call_signature(sample))
     found = [(step, kind) for kind in kinds for step in _steps(view, kind, declared_dtypes)]
-    found.sort(key=lambda one: (one[0].rank, _turn(seed, op.name, one[0].name)))
+    found.sort(key=lambda one: (one[0].rank, _order(seed, op.name, one[0].name)))
     for step, kind in found:
-        changed = view.changed(step)
-        mark = signature(changed)
-        if mark not in seen:
-            seen.add(mark)
+        changed = view.apply(step)
+        signature = call_signature(changed)
+        if signature not in seen:
+            seen.add(signature)
             likely = step.rank < ONLY_FULL
             yield Variant(kind, step.name, step.description, changed, step.reads_beyond, likely)
 
 
 @cache
-def _turn(*parts: object) -> int:
-    """The place of a step among equally likely ones; the same steps come for every sample."""
+def _order(*parts: object) -> int:
+    """The position of a step among those of its rank; cached, as every sample has the same steps."""
     return seed_of(*parts)
 
 
@@ -74,19 +75,19 @@ def _steps(view: SampleView, kind: str, declared_dtypes: bool) -> Iterable[Step]
     return _STEPS[kind](view)
 
 
-def signature(sample: Sample) -> Any:
-    """What tells samples apart: equal for two that describe the same call."""
-    named = sorted((name, _signed(value)) for name, value in sample.kwargs.items())
-    return tuple(map(_signed, sample.args)), tuple(named)
+def call_signature(sample: Sample) -> Any:
+    """A hashable value that is equal for two samples which describe the same call."""
+    named = sorted((name, _signature_of(value)) for name, value in sample.kwargs.items())
+    return tuple(map(_signature_of, sample.args)), tuple(named)
 
 
-def _signed(value: Any) -> Any:
+def _signature_of(value: Any) -> Any:
     if isinstance(value, TensorSpec):
         if isinstance(value.values, torch.Tensor):
             return f"{value.values.data_ptr()} {replace(value, values=None)!r}"
         return repr(value)
     if isinstance(value, (list, tuple)):
-        return tuple(map(_signed, value))
+        return tuple(map(_signature_of, value))
     if isinstance(value, torch.Tensor):
         return f"tensor {id(value)}"
     return repr(value)

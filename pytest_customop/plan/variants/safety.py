@@ -1,4 +1,4 @@
-"""Whether arguments that an op does not expect could take the process down with them."""
+"""Whether an op that gets unexpected arguments could crash the process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 from ... import compat
 from ...declare.ops import Op
 
-# A Python kernel that uses one of these hands addresses to code that may trust them.
+# A Python kernel that uses one of these passes addresses to code that may not check them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})
 _DEPTH = 4  # functions that call functions
 
 
 def crash_risk(op: Op, device: str) -> str | None:
-    """Why a variant that could lead outside of its memory is not run in this process; or None.
+    """Why a variant that could lead outside of its memory may not run in this process; None if it may.
 
-    A kernel written in Python reaches memory through torch or numpy, which look at every position; on
-    the CPU an error of theirs is an exception.
+    A kernel written in Python reaches memory through torch or numpy. These check every position, and
+    raise an exception on the CPU.
     """
     kind = torch.device(device).type
     if kind != "cpu":
@@ -35,7 +35,7 @@ def crash_risk(op: Op, device: str) -> str | None:
 
 
 def _foreign(function: Any) -> str | None:
-    """What of `_FOREIGN` a function, or one that it calls, refers to."""
+    """The first module of `_FOREIGN` that a function, or one that it calls, refers to; or None."""
     return next((name for name in _referred(function, _DEPTH, set()) if name in _FOREIGN), None)
 
 

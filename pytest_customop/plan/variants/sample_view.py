@@ -1,4 +1,4 @@
-"""A sample whose arguments can be changed one by one."""
+"""A sample seen as named arguments that can be changed one by one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ...declare.variant import SEPARATOR, Step
 
 @dataclass(frozen=True, eq=False)
 class TensorArgument:
-    """One dense tensor among the arguments, an element of a list included.
+    """One dense tensor among the arguments, or in a list among them.
 
     Args:
         path: `x`, or `xs[1]`.
         spec: its description; a real tensor is described by its values.
-        dtype: the one that it has in the case.
+        dtype: its dtype in the case.
         mutated: whether the op writes to it.
         wants_grad: whether it requires gradients in a case with gradients.
     """
@@ -41,30 +41,30 @@ class TensorArgument:
 
     @property
     def floating(self) -> bool:
-        """Whether its dtype is one of floating-point or complex numbers."""
+        """Whether it holds floating-point or complex numbers."""
         return is_differentiable(self.dtype)
 
     @property
     def resizable(self) -> bool:
-        """Whether values for another size can be drawn.
+        """Whether values can be drawn for another size.
 
-        Listed whole numbers are mostly positions, which have to fit each other.
+        They cannot for listed whole numbers: these are mostly positions, which must fit each other.
         """
         return self.spec.redrawable or (self.floating and self.spec.values is not None)
 
     @property
     def listed_whole(self) -> bool:
-        """Whether its values are whole numbers that the author has listed: mostly positions."""
+        """Whether its values are whole numbers that the author listed: mostly positions."""
         return not self.floating and self.spec.values is not None
 
     @functools.cached_property
     def listed(self) -> torch.Tensor:
-        """Its listed values, on the CPU whichever device they came from."""
+        """Its listed values, on the CPU."""
         return torch.as_tensor(self.spec.values).detach().cpu()
 
     @functools.cached_property
     def counted(self) -> frozenset[int]:
-        """The sizes that listed whole numbers may stand for: the end of offsets, the sum of lengths."""
+        """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths."""
         if not self.listed_whole or self.dtype == torch.bool:
             return frozenset()
         if not self.listed.numel():
@@ -74,7 +74,7 @@ class TensorArgument:
 
     @functools.cached_property
     def span(self) -> tuple[float, float] | None:
-        """The smallest and the largest of its listed values; None where none are listed."""
+        """The smallest and the largest finite value that is listed; None where none are listed."""
         if self.spec.values is None or not self.dtype.is_floating_point:
             return None
         listed = self.listed.to(torch.float64)
@@ -82,7 +82,7 @@ class TensorArgument:
         return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
 
     def resized(self, shape: tuple[int, ...]) -> TensorSpec:
-        """The description at another size; listed values give way to some in the same range."""
+        """The description at another size, with values drawn in the range of those that were listed."""
         if shape == self.shape:
             return self.spec
         if self.spec.redrawable:
@@ -95,15 +95,15 @@ class TensorArgument:
 
 @dataclass(frozen=True, eq=False)
 class SampleView:
-    """A sample of an op, with its arguments described.
+    """A sample of an op as variants are derived from it.
 
     Args:
-        where: the case's dtype, and what it does to real tensors.
+        placement: of the case: its dtype, and what becomes of real tensors.
     """
 
     op: Op
     sample: Sample
-    where: Placement
+    placement: Placement
 
     @functools.cached_property
     def given(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class SampleView:
 
     @functools.cached_property
     def tensors(self) -> list[TensorArgument]:
-        """The dense tensors, in order."""
+        """The dense tensors among the arguments, in order."""
         return [*self._tensors()]
 
     def _tensors(self) -> Iterator[TensorArgument]:
@@ -122,9 +122,9 @@ class SampleView:
                 spec = self._described(leaf)
                 if spec is not None:
                     path = f"{name}[{index}]" if listed else name
-                    dtype = dtype_of(spec, self.where.dtype)
+                    dtype = dtype_of(spec, self.placement.dtype)
                     mutated = name in self.op.mutated
-                    grad = wants_grad(spec, self.where.dtype, mutated)
+                    grad = wants_grad(spec, self.placement.dtype, mutated)
                     yield TensorArgument(path, spec, dtype, mutated, grad)
 
     def _described(self, leaf: Any) -> TensorSpec | None:
@@ -132,16 +132,16 @@ class SampleView:
             return leaf
         if not isinstance(leaf, torch.Tensor) or not is_plain(leaf):
             return None
-        cast = self.where.cast_real is not None and is_differentiable(leaf.dtype)
+        cast = self.placement.cast_real is not None and is_differentiable(leaf.dtype)
         return TensorSpec(
             tuple(leaf.shape),
             None if cast else leaf.dtype,
             values=leaf.detach(),
-            requires_grad=leaf.requires_grad if self.where.own_grad else None,
+            requires_grad=leaf.requires_grad if self.placement.own_grad else None,
         )
 
-    def changed(self, step: Step) -> Sample:
-        """The sample with the step taken, which its id says."""
+    def apply(self, step: Step) -> Sample:
+        """The changed sample; its id ends with the step."""
         values = self._with(step.changes)
         by_position = [*values][: len(self.sample.args)]
         for name in step.dropped:

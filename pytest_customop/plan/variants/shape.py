@@ -1,7 +1,6 @@
-"""Variants of other sizes: empty, 1, odd, doubled, all distinct, a batch more, broadcast.
+"""Variants of other sizes: empty, 1, odd, doubled, all distinct, one more batch dim, broadcast.
 
-Sizes that are equal in the example may be tied to each other, so they change together first, and
-apart then.
+Sizes that are equal in the sample may have to be equal. They change together first, then one by one.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import NamedTuple
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
-_ELEMENTS = 2**22  # no variant is larger, or four times larger than the sample
+_ELEMENTS = 2**22  # a larger variant has at most four times the elements of the sample
 _Sizes = Mapping[tuple[str, int], int]
 
 
 class _Place(NamedTuple):
-    """One dim of one tensor."""
+    """One dim of one tensor argument."""
 
     tensor: TensorArgument
     dim: int
@@ -34,7 +33,7 @@ class _Place(NamedTuple):
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Every step; those that would be too large are left out."""
+    """Every change of sizes; those that would be too large are left out."""
     tensors = [each for each in view.tensors if each.resizable]
     places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
     fixed = {size for each in view.tensors if not each.resizable for size in each.shape}
@@ -42,7 +41,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     free = [place for place in places if place.size not in fixed]
     if not free:
         return
-    groups = _tied(free)
+    groups = _by_size(free)
     first = view.tensors[0].path
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
@@ -55,19 +54,21 @@ def steps(view: SampleView) -> Iterator[Step]:
                 yield from _group(view, [place], _name(place, ""), apart=True)
 
 
-def _tied(places: Sequence[_Place]) -> list[list[_Place]]:
-    """Places of one size, in the order of their first."""
+def _by_size(places: Sequence[_Place]) -> list[list[_Place]]:
+    """The places of each size, in the order of the first of each."""
     order = [*dict.fromkeys(place.size for place in places)]
     by_size = sorted(places, key=lambda place: order.index(place.size))
     return [[*group] for _, group in groupby(by_size, key=lambda place: place.size)]
 
 
 def _name(place: _Place, first: str) -> str:
+    """The name of a step at a place, with `{}` for the change: `{}0`, `w.{}1`."""
     path, dim = place.key
     return f"{'' if path == first else f'{path}.'}{{}}{dim}"
 
 
 def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
+    """All sizes above 1 changed at once."""
     larger = [group for group in groups if group[0].size > 1]
     taken: set[int] = set()
     odd: dict[tuple[str, int], int] = {}
@@ -81,7 +82,7 @@ def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[
 
 
 def _odd(size: int, taken: set[int]) -> int:
-    """The next odd size above: no divisor of the old one, no multiple of a vector's width."""
+    """The next larger odd size that is not taken; an odd size is no multiple of a vector's width."""
     odd = size + 1 + size % 2
     while odd in taken:
         odd += 2
@@ -91,7 +92,7 @@ def _odd(size: int, taken: set[int]) -> int:
 def _distinct(
     view: SampleView, tensors: Sequence[TensorArgument], free: Sequence[_Place]
 ) -> Iterator[Step]:
-    """No two dims of a tensor of one size: tensors alike by position, or as factors of a product."""
+    """Sizes that differ within each tensor: by the dim's position, or so that a matrix product fits."""
     square = [each for each in tensors if len(set(each.shape)) < len(each.shape)]
     square = [each for each in square if max(each.shape) > 1]
     if not square:
@@ -107,11 +108,16 @@ def _distinct(
                 by_product[each.path, dim] = size + 2 * (index + dim)
     yield from _resized(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
     if len(tensors) > 1:
-        words = "the sizes distinct, as of factors of a product"
-        yield from _resized(view, by_product, "distinct_product", words, 4, apart=True)
+        description = "the sizes distinct, as of factors of a product"
+        yield from _resized(view, by_product, "distinct_product", description, 4, apart=True)
 
 
 def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
+    """Changes of one group of equal sizes.
+
+    Args:
+        apart: whether other sizes that are equal stay as they are.
+    """
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
     whose += " and of all sizes equal to it" if len(group) > 1 else ""
@@ -120,17 +126,17 @@ def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) ->
         ("one", lambda size: 1, "size 1 at", 3 if group[0].dim == 0 else 8),
     ]
     if apart:
-        # From here on the op has to broadcast, or to refuse.
+        # The op must broadcast these, or reject them.
         sizes = [
             ("one", lambda size: 1, "size 1 at", 6),
             ("odd", lambda size: _odd(size, set()), "odd", 13),
         ]
-    for step, change, words, rank in sizes:
+    for step, change, phrase, rank in sizes:
         changed = change(size)
         if changed != size:
             resized = {place.key: changed for place in group}
             yield from _resized(
-                view, resized, name.format(step), f"{words} {whose}", rank, apart=apart
+                view, resized, name.format(step), f"{phrase} {whose}", rank, apart=apart
             )
 
 
@@ -145,14 +151,15 @@ def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[St
             )
 
 
-def _with_batch(tensors: Sequence[TensorArgument], name: str, words: str, rank: int) -> Step:
+def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, rank: int) -> Step:
     changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
-    return Step(name, words, changes, rank, reads_beyond=True)
+    return Step(name, description, changes, rank, reads_beyond=True)
 
 
 def _resized(
-    view: SampleView, sizes: _Sizes, name: str, words: str, rank: int, apart: bool = False
+    view: SampleView, sizes: _Sizes, name: str, description: str, rank: int, apart: bool = False
 ) -> Iterator[Step]:
+    """The step that gives the places these sizes; none if nothing changes, or it would be too large."""
     changes = {}
     elements = 0
     for each in view.tensors:
@@ -167,4 +174,4 @@ def _resized(
             for each in view.tensors
             if each.path in changes
         )
-        yield Step(name, words, changes, rank, reads_beyond=apart or shrinks)
+        yield Step(name, description, changes, rank, reads_beyond=apart or shrinks)

@@ -1,6 +1,6 @@
-"""Variants of other values: zeros, negatives; large, not finite; the extremes of whole numbers.
+"""Variants of other values: zero, negative, large, not finite; the lowest and highest whole numbers.
 
-A range that the author gave is kept to.
+Values stay in the range that the author gave.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """All floating-point tensors together."""
+    """Other values of all floating-point tensors: zero, negative."""
     yield from _together(view, "zeros", "every value 0", 1, fill=0)
     yield from _together(view, "negative", "every value negative", 10, low=-_DRAWN, high=-0.5)
 
 
 def positions(view: SampleView) -> Iterator[Step]:
-    """Whole numbers and booleans, one tensor at a time: all of them the lowest, or the highest.
+    """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
 
-    So positions come twice. A permutation stays one, and so do offsets and lengths: an op may rely on
-    what they are.
+    Positions repeat then. Permutations, offsets and lengths stay as they are: an op may rely on them.
     """
     for each in view.tensors:
         if not each.floating and not _is_permutation(each) and not _counts(each, view):
@@ -36,21 +35,23 @@ def positions(view: SampleView) -> Iterator[Step]:
 
 
 def special(view: SampleView) -> Iterator[Step]:
-    """Values that arithmetic treats in its own way: large, NaN, infinite."""
+    """Values that are special in arithmetic, of all floating-point tensors: NaN, large, infinite."""
     yield from _together(view, "nan", "every value NaN", 11, fill=float("nan"))
     yield from _together(view, "large", "large values", 12, low=_LARGE, high=2 * _LARGE)
     yield from _together(view, "inf", "every value infinite", 14, fill=float("inf"))
 
 
-def _together(view: SampleView, name: str, words: str, rank: int, **to: Any) -> Iterator[Step]:
-    """All floating-point tensors, where the author's ranges let all of them be so."""
+def _together(
+    view: SampleView, name: str, description: str, rank: int, **to: Any
+) -> Iterator[Step]:
+    """A change of all floating-point tensors, if the author's ranges allow it for each."""
     floats = [each for each in view.tensors if each.floating]
     if floats and all(_allows(each, to) for each in floats):
         changes = {
             each.path: replace(each.spec, **{"low": None, "high": None, **to}) for each in floats
         }
-        # A kernel that makes positions of values would look for them anywhere.
-        yield Step(name, words, changes, rank, reads_beyond=name != "zeros")
+        # A kernel that computes positions from values could look anywhere.
+        yield Step(name, description, changes, rank, reads_beyond=name != "zeros")
 
 
 def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
@@ -66,21 +67,22 @@ def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
 
 
 def _whole(each: TensorArgument) -> Iterator[Step]:
+    """One tensor of whole numbers filled with its lowest value, or its highest."""
     size = each.spec.shape
     seen = _range(each)
     if seen is None or 0 in size:
         return
     low, high = seen
-    for name, words, rank, fill in (
+    for name, description, rank, fill in (
         ("lowest", "every value the lowest seen", 8, low),
         ("highest", "every value the highest seen", 8, high),
     ):
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
-        yield Step(f"{each.path}.{name}", f"{each.path}: {words}", {each.path: spec}, rank)
+        yield Step(f"{each.path}.{name}", f"{each.path}: {description}", {each.path: spec}, rank)
 
 
 def _counts(each: TensorArgument, view: SampleView) -> bool:
-    """Whether the numbers seem to be offsets into another tensor, or lengths that add up to its size."""
+    """Whether the numbers look like offsets into another tensor, or lengths that add up to its size."""
     if not each.counted:
         return False
     ends = {int(each.listed.max()), int(each.listed.sum())}
@@ -88,6 +90,7 @@ def _counts(each: TensorArgument, view: SampleView) -> bool:
 
 
 def _is_permutation(each: TensorArgument) -> bool:
+    """Whether the listed numbers are consecutive, in any order."""
     if each.spec.values is None or each.dtype == torch.bool:
         return False
     listed = each.listed.flatten().sort().values

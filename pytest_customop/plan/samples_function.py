@@ -1,0 +1,71 @@
+"""Call a mark's samples function, so that it draws the same values in every process."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ..cases.case import seed_of
+from ..core import rng
+from ..core.tracebacks import raised_at
+from ..declare.declaration import Declaration
+from ..declare.inputs import Sample, TensorSpec
+from ..declare.mistakes import MarkError
+from ..declare.ops import OpError
+from ..declare.samples import read_samples
+
+
+def call_samples_function(
+    declaration: Declaration,
+    device: str,
+    dtype: torch.dtype,
+    requires_grad: bool,
+    axes: Mapping[str, Any],
+    seed: int,
+) -> tuple[Sample, ...]:
+    """The samples that the function returns for one device, dtype, requires_grad and value of each axis.
+
+    The random streams of torch, Python and numpy start from the session's seed, the op and the dtype:
+    the values depend on nothing else, and are the same with gradients and without. Afterwards the
+    streams go on as before.
+
+    Args:
+        seed: the session's.
+
+    Raises:
+        MarkError: for what the function raises, and for what it returns in place of samples.
+    """
+    make: Any = declaration.samples
+    origin = f"samples function {getattr(make, '__qualname__', make)}"
+    try:
+        _validate_signature(make, origin, (device, dtype, requires_grad), axes)
+        if torch.device(device).type == "cuda" and torch.cuda.is_available():
+            torch.cuda.init()  # type: ignore[no-untyped-call] # only then its streams can be kept
+        with rng.preserved():
+            rng.seed(seed_of("samples", seed, declaration.op.name, dtype))
+            made = make(device, dtype, requires_grad, **axes)
+            if isinstance(made, (Sample, TensorSpec)) or not isinstance(made, Iterable):
+                raise MarkError(f"{origin} returned {made!r}: return or yield tuples of arguments")
+            return read_samples(made, declaration.op, origin)
+    except (MarkError, OpError) as error:
+        raise declaration.mistake(str(error)) from error.__cause__
+    except Exception as error:  # whatever the author's function raises
+        what = f"{type(error).__name__}: {error} ({raised_at(error)})"
+        raise declaration.mistake(f"{origin} raised {what}") from error
+
+
+def _validate_signature(
+    make: Any, origin: str, arguments: tuple[Any, ...], axes: Mapping[str, Any]
+) -> None:
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):
+        return  # written in C: the call itself will raise
+    try:
+        signature.bind(*arguments, **axes)
+    except TypeError as error:
+        names = ", ".join(("device", "dtype", "requires_grad", *axes))
+        raise MarkError(f"{origin} is called with ({names}): {error}") from None
