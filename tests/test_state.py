@@ -125,7 +125,7 @@ def test_numpy_settings_and_streams() -> None:
     one = case(lambda: numpy.seterr(all="ignore"))
     assert message("globals", one).startswith("the forward changes numpy's error handling")
     text = message("rng", case(numpy.random.rand))
-    assert text.startswith("the forward takes numbers from numpy's random stream")
+    assert text.startswith("the forward draws numbers from numpy's random stream")
 
 
 @pytest.mark.parametrize("part", ["the fake kernel", "the backward"])
@@ -183,7 +183,7 @@ def test_nearly_every_setting_has_another_value() -> None:
 )
 def test_streams(draw: Callable[[], Any], whose: str) -> None:
     assert message("rng", case(draw)) == (
-        f"the forward takes numbers from {whose} random stream, and the op is not tagged "
+        f"the forward draws numbers from {whose} random stream, and the op is not tagged "
         "torch.Tag.nondeterministic_seeded"
     )
     CHECKS["rng"](case(draw, tags=(torch.Tag.nondeterministic_seeded,)))
@@ -191,7 +191,7 @@ def test_streams(draw: Callable[[], Any], whose: str) -> None:
 
 def test_a_fake_kernel_does_not_draw() -> None:
     assert message("rng", case(lambda: None, fake_first=random.random)) == (
-        "the fake kernel takes numbers from Python's random stream, and a fake kernel computes no "
+        "the fake kernel draws numbers from Python's random stream, and a fake kernel computes no "
         "values"
     )
 

@@ -138,4 +138,4 @@ def test_a_rule_that_refuses_is_believed() -> None:
 
     found = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
     assert (found.code, found.unjudged) == ("vmap-not-implemented", False)
-    assert "refuses everything: NotImplementedError: not in a batch" in found.reason
+    assert "rejects everything: NotImplementedError: not in a batch" in found.reason

@@ -15,7 +15,7 @@ from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .expected import (
     CALL_FAKE,
-    description,
+    describe_expected,
     expected_error,
     is_expected,
     script,
@@ -23,48 +23,48 @@ from .expected import (
 
 
 def check_fake(case: Case) -> None:
-    """The fake kernel refuses what the real one refuses, unless only the values are wrong."""
+    """Check that the fake kernel rejects the arguments too, unless only their values are wrong."""
     expected = expected_error(case)
     if expected.data_dependent:
         reason = "the sample is marked data_dependent: a fake kernel has no values to look at"
         raise skip("nothing-to-check", reason, unjudged=False)
     if case.eager.error is None:
-        reason = "the op itself takes these arguments: see errors.real"
+        reason = "the op itself accepts these arguments: see errors.real"
         raise skip("nothing-to-check", reason, unjudged=False)
     error = fake_run(case.inputs()).error
     if error is not None and compat.missing_fake_kernel(error):
         raise skip("nothing-to-check", "there is no fake kernel: see fake.forward", unjudged=False)
-    if error is not None and _says_enough(expected, compat.fake_cause(error)):
+    if error is not None and _is_acceptable(expected, compat.fake_cause(error)):
         return
-    if _takes_other_values(case):
-        reason = "the op takes other values of the same shapes and dtypes, and a fake has no values"
+    if _accepts_other_values(case):
+        reason = "the op accepts other values of the same shapes and dtypes; a fake kernel sees none"
         raise skip("nothing-to-check", reason, unjudged=False)
     if error is None:
         raise fail(
             "fake-accepts-bad-input",
-            f"{case.op.name} refuses these arguments ({error_line(case.eager.error)}), and its fake "
-            "kernel takes them",
+            f"{case.op.name} rejects these arguments ({error_line(case.eager.error)}), and its fake "
+            "kernel accepts them",
             repro=script(expected, CALL_FAKE),
         )
     error = compat.fake_cause(error)
     raise fail(
         "fake-error-differs",
-        f"the fake kernel of {case.op.name} must raise {description(expected)} here, and raises "
+        f"the fake kernel of {case.op.name} must raise {describe_expected(expected)} here, and raises "
         f"{error_line(error)}",
         traceback_text(error),
         repro=script(expected, CALL_FAKE),
     )
 
 
-def _says_enough(expected: ErrorSample, error: Exception) -> bool:
-    """Whether this is the error, or one of torch's own ops, which have words of their own."""
+def _is_acceptable(expected: ErrorSample, error: Exception) -> bool:
+    """Whether this is the expected error, or an error of one of torch's own ops."""
     if is_expected(expected, error):
         return True
     return not raised_by_author(error) and not compat.is_data_dependent(error)
 
 
-def _takes_other_values(case: Case) -> bool:
-    """Whether the real op takes arguments of the same shapes and dtypes: only values are wrong."""
+def _accepts_other_values(case: Case) -> bool:
+    """Whether the real op accepts other values of the same shapes and dtypes."""
     for number in (0.0, 1.0, 0.5, -1.0):
         try:
             given = case.inputs().map(functools.partial(_filled, number=number))

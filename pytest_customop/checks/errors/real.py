@@ -9,7 +9,7 @@ from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from .expected import (
     CALL_REAL,
-    description,
+    describe_expected,
     expected_error,
     is_expected,
     script,
@@ -17,20 +17,20 @@ from .expected import (
 
 
 def check_real(case: Case) -> None:
-    """The op raises what the mark says, on arguments that it must refuse."""
+    """Check that the op raises what the mark's error sample names."""
     expected, error = expected_error(case), case.eager.error
     if error is None:
         outputs = [summary(tensor) for _, tensor in case.eager.outputs]
         returned = ", ".join(outputs) or describe(case.eager.result)
         raise fail(
             "bad-input-accepted",
-            f"{case.op.name} must raise {description(expected)} here, and returns {returned}",
+            f"{case.op.name} must raise {describe_expected(expected)} here, and returns {returned}",
             repro=script(expected, CALL_REAL),
         )
     if not is_expected(expected, error):
         raise fail(
             "error-differs",
-            f"{case.op.name} must raise {description(expected)} here, and raises {error_line(error)}",
+            f"{case.op.name} must raise {describe_expected(expected)} here, and raises {error_line(error)}",
             traceback_text(error),
             repro=script(expected, CALL_REAL),
         )

@@ -21,14 +21,14 @@ _T = TypeVar("_T")
 
 
 class _Module(torch.nn.Module):
-    """Calls the op with the tensors it is given and the case's other arguments."""
+    """Calls the op with the given tensors and the case's other arguments."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__()
         self.arguments = arguments
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        """The tensors that the op returns, and those it has written to."""
+        """Return the tensors that the op returns, and those that it has written to."""
         left = iter(tensors)
         arguments = self.arguments.map(lambda _: next(left))
         leaves = output_leaves(arguments.call())
@@ -38,29 +38,27 @@ class _Module(torch.nn.Module):
 
 def check_roundtrip(case: Case) -> None:
     """Compare the exported program with eager mode: as it is, lowered, and saved and loaded."""
-    _refuse_unfit(case)
+    _skip_if_unsupported(case)
     with compiler_session(), torch.no_grad():
-        program = _made(case, "torch.export.export", lambda: _export(case))
-        _compare_promises(case, program)
-        lowered = _made(case, "run_decompositions", program.run_decompositions)
-        loaded = _made(case, "torch.export.save and load", lambda: _reloaded(program))
+        program = _make_or_fail(case, "torch.export.export", lambda: _export(case))
+        _compare_announced_metadata(case, program)
+        lowered = _make_or_fail(case, "run_decompositions", program.run_decompositions)
+        loaded = _make_or_fail(case, "torch.export.save and load", lambda: _reloaded(program))
         made = {"": program, ", lowered by run_decompositions,": lowered}
         made[", saved and loaded,"] = loaded
-        for words, each in made.items():
-            _compare(case, f"the exported program{words}", each)
+        for description, each in made.items():
+            _compare(case, f"the exported program{description}", each)
 
 
-def _refuse_unfit(case: Case) -> None:
+def _skip_if_unsupported(case: Case) -> None:
     tensors = case.eager.arguments.tensors()
     if not tensors or not case.eager.outputs:
-        raise skip(
-            "nothing-to-check", "there is no tensor to hand over or to compare", unjudged=False
-        )
+        raise skip("nothing-to-check", "there is no tensor to pass or to compare", unjudged=False)
     if case.op.nondeterministic:
         raise skip("nondeterministic", "the op may give other values each time it runs")
     for name, tensor in (*tensors, *case.eager.outputs):
         if not is_plain(tensor) or tensor.is_meta:
-            raise skip("checker-limit", f"{name} is of a kind that torch.export does not take")
+            raise skip("checker-limit", f"{name} is of a kind that torch.export does not support")
     for name, value in case.inputs().named():
         if not isinstance(value, (torch.Tensor, int, float, str, type(None), torch.dtype)):
             kind = type(value).__name__
@@ -83,8 +81,8 @@ def _reloaded(program: Any) -> Any:
     return torch.export.load(buffer)
 
 
-def _made(case: Case, words: str, make: Callable[[], _T]) -> _T:
-    """What `make` makes; its exception is a finding only if the author's code raised it."""
+def _make_or_fail(case: Case, description: str, make: Callable[[], _T]) -> _T:
+    """The result of `make`; its exception is a finding if the author's code raised it, else a skip."""
     try:
         return make()
     except Exception as error:  # torch.export raises many types, and hands on what the op raises
@@ -93,50 +91,52 @@ def _made(case: Case, words: str, make: Callable[[], _T]) -> _T:
         if raised_by_author(root) and not isinstance(root, NotImplementedError):
             raise fail(
                 "export-mismatch",
-                f"{case.op.name} in {words} raises {error_line(root)}, and works in eager mode",
+                f"{case.op.name} in {description} raises {error_line(root)}, and works in eager mode",
                 traceback_text(root),
                 repro=_SCRIPT,
             ) from None
-        raise skip("checker-limit", f"{words} raises {error_line(root)}") from None
+        raise skip("checker-limit", f"{description} raises {error_line(root)}") from None
 
 
-def _compare_promises(case: Case, program: Any) -> None:
-    """Compare the shapes and dtypes that the program says its outputs have with the real ones."""
+def _compare_announced_metadata(case: Case, program: Any) -> None:
+    """Compare the shapes and dtypes that the program announces for its outputs with the real ones."""
     by_data = data_dependent(case.eager.arguments)
     nodes = {node.name: node for node in program.graph.nodes}
     names = program.graph_signature.user_outputs[: len(case.eager.outputs)]
     for index, (said, (name, real)) in enumerate(zip(names, case.eager.outputs, strict=False)):
-        promised = getattr(nodes.get(said), "meta", {}).get("val")
-        if not isinstance(promised, torch.Tensor) or index in by_data:
+        announced = getattr(nodes.get(said), "meta", {}).get("val")
+        if not isinstance(announced, torch.Tensor) or index in by_data:
             continue
-        mine, theirs = ((tuple(one.shape), one.dtype) for one in (promised, real))
-        if mine != theirs:
+        actual, expected = ((tuple(one.shape), one.dtype) for one in (announced, real))
+        if actual != expected:
             raise fail(
                 "export-mismatch",
-                f"{case.op.name} {name}: the exported program promises {mine[1]} of shape "
-                f"{mine[0]}, the op returns {theirs[1]} of shape {theirs[0]}",
+                f"{case.op.name} {name}: the exported program promises {actual[1]} of shape "
+                f"{actual[0]}, the op returns {expected[1]} of shape {expected[0]}",
                 repro=_SCRIPT,
             )
 
 
-def _compare(case: Case, words: str, program: Any) -> None:
+def _compare(case: Case, description: str, program: Any) -> None:
     try:
         got = program.module()(*_tensors(case))
     except Exception as error:  # whatever the exported program raises is a finding
         reraise_bug(error)
         raise fail(
             "export-mismatch",
-            f"{case.op.name}: {words} raises {error_line(error)}",
+            f"{case.op.name}: {description} raises {error_line(error)}",
             traceback_text(error),
             repro=_SCRIPT,
         ) from None
     run = case.eager
     written = [(f"argument {name} after the call", one) for name, one in run.arguments.mutated()]
-    for mine, (name, theirs) in zip(got, [*run.outputs, *written], strict=True):
-        wrong = difference(mine, theirs, *case.tolerance(theirs.dtype))
+    for actual, (name, expected) in zip(got, [*run.outputs, *written], strict=True):
+        wrong = difference(actual, expected, *case.tolerance(expected.dtype))
         if wrong:
             raise fail(
-                "export-mismatch", f"{case.op.name} {name}: {words} gives {wrong}", repro=_SCRIPT
+                "export-mismatch",
+                f"{case.op.name} {name}: {description} gives {wrong}",
+                repro=_SCRIPT,
             )
 
 

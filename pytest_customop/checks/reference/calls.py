@@ -1,4 +1,4 @@
-"""Calls of the mark's reference, and how far the op's results are from its."""
+"""Call the mark's reference, and compare tensors of the op with those of the reference."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ Named = dict[str, Any]
 
 
 def detached(arguments: Arguments) -> Arguments:
+    """The arguments with all tensors detached."""
     return arguments.map(lambda tensor: tensor.detach())
 
 
 def call_reference(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
-    """Call the reference; what it raises is a mistake of the mark."""
+    """Call the reference; returns the arguments, which it may have written to, and its result.
+
+    Raises:
+        MarkError: if the reference raises.
+    """
     assert case.reference is not None  # the checks of this family run on no other case
     rng.seed(case.seed)
     try:
@@ -35,10 +40,14 @@ def call_reference(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
 
 
 def reference_outputs(case: Case, arguments: Arguments, result: Any) -> Named:
-    """The leaves of the reference's result, under the names that the op's outputs have."""
+    """The leaves of the reference's result, by the names of the op's outputs.
+
+    Raises:
+        MarkError: if their number is another than the op's.
+    """
     count = len(case.op.schema.returns)
     if count == 0:
-        _refuse_unwritten(case, arguments, result)
+        _validate_writes(case, arguments, result)
         return {"output": None}
     if count > 1:
         if not isinstance(result, (list, tuple)) or len(result) != count:
@@ -55,8 +64,8 @@ def reference_outputs(case: Case, arguments: Arguments, result: Any) -> Named:
     return dict(output_leaves(result))
 
 
-def _refuse_unwritten(case: Case, arguments: Arguments, result: Any) -> None:
-    """A reference that returns what the op writes is a mistake of the mark."""
+def _validate_writes(case: Case, arguments: Arguments, result: Any) -> None:
+    """Raise `MarkError` for a reference that returns a tensor where the op writes to an argument."""
     before = dict(case.inputs().tensors())
     written = any(
         difference(tensor, before[name].detach(), 0.0, 0.0) for name, tensor in arguments.mutated()
@@ -72,25 +81,38 @@ def _refuse_unwritten(case: Case, arguments: Arguments, result: Any) -> None:
 
 
 def written(arguments: Arguments) -> Named:
+    """The arguments that the op may write to, by a name for messages."""
     return {f"argument {name} after the call": tensor for name, tensor in arguments.mutated()}
 
 
-def difference_from(case: Case, own: torch.Tensor, wanted: torch.Tensor, wide: Any) -> str | None:
-    tolerance = case.tolerance(own.dtype)
-    wrong = difference(own, wanted, *tolerance)
-    if wrong is None or own.shape != wanted.shape or own.dtype != wanted.dtype:
+def difference_from(
+    case: Case, actual: torch.Tensor, expected: torch.Tensor, wide: Any
+) -> str | None:
+    """How a tensor differs from the reference's beyond rounding, as text; None if it does not.
+
+    Args:
+        case: the case, with its tolerances.
+        actual, expected: the op's and the reference's.
+        wide: returns the reference's tensor in double precision, or None.
+
+    Raises:
+        CheckSkipped: if the op does not repeat its own values.
+    """
+    tolerance = case.tolerance(actual.dtype)
+    wrong = difference(actual, expected, *tolerance)
+    if wrong is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return wrong
-    if own.dtype not in (case.tolerances or {}):  # an author's tolerance is meant as it stands
+    if actual.dtype not in (case.tolerances or {}):  # the mark's own tolerances apply as given
         exact = wide()
         if isinstance(exact, torch.Tensor) and within_rounding(
-            own, wanted, exact.to(own.device), tolerance
+            actual, expected, exact.to(actual.device), tolerance
         ):
             return None
-    _refuse_unrepeatable(case)
+    _skip_if_nondeterministic(case)
     return wrong
 
 
-def _refuse_unrepeatable(case: Case) -> None:
+def _skip_if_nondeterministic(case: Case) -> None:
     again = case.run(case.inputs())
     for (_, one), (_, other) in zip(again.outputs, case.eager.outputs, strict=False):
         if difference(one, other, *case.tolerance(other.dtype)) is not None:

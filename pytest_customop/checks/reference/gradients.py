@@ -18,34 +18,34 @@ from .scripts import assertion
 
 
 def check_gradients(case: Case) -> None:
-    """Compare the gradients for one random grad_output an output with those of the reference."""
+    """Compare the gradients for one random grad_output per output with those of the reference."""
     for name, tensor in case.eager.differentiable_outputs:
         if not is_plain(tensor):
             raise skip("checker-limit", f"{name} is of a kind that no grad_output is drawn for")
-    wanted = _reference_gradients(case, case)
+    expected = _reference_gradients(case, case)
     try:
-        own = case.eager_gradients
+        actual = case.eager_gradients
     except Exception as error:  # whatever a backward raises is a finding
         reraise_bug(error)
         text = f"the backward of {case.op.name} raises {error_line(error)}"
         raise fail("backward-raises", text, traceback_text(error), repro=_ANY_GRADIENT) from None
     exact: list[Named | None] = []
-    for name, gradient in own.items():
-        wrong = _wrong_gradient(case, name, gradient, wanted.get(name), exact)
+    for name, gradient in actual.items():
+        wrong = _gradient_difference(case, name, gradient, expected.get(name), exact)
         if wrong:
             raise fail(
                 "reference-gradient-mismatch",
                 f"{case.op.name}: the gradient of `{name}`: {wrong}",
-                repro=_gradient_script(case, name, gradient, wanted.get(name)),
+                repro=_gradient_script(case, name, gradient, expected.get(name)),
             )
 
 
 def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]:
-    """The gradients that the reference gives on the inputs of `of`, the case or its wide twin.
+    """The reference's gradients on the inputs of `of`: the case, or the case in double precision.
 
     Raises:
-        CheckSkipped: if it is not differentiable.
-        CheckFailed: if an output of the op lacks gradients that the reference's has.
+        CheckSkipped: if the reference is not differentiable.
+        CheckFailed: if an output of the op does not require gradients and the reference's does.
     """
     arguments, outputs = _differentiable_call(case, of)
     names = [name for name, _ in case.eager.differentiable_outputs]
@@ -81,7 +81,7 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
 
 
 def _differentiable_call(case: Case, of: Case) -> tuple[Arguments, dict[str, torch.Tensor]]:
-    """The reference's outputs that require gradients, and the arguments it was called with."""
+    """The arguments of a call of the reference, and its outputs that require gradients."""
     try:
         arguments, result = call_reference(of, of.inputs())
     except MarkError as mistake:
@@ -98,20 +98,20 @@ def _differentiable_call(case: Case, of: Case) -> tuple[Arguments, dict[str, tor
     }
 
 
-def _wrong_gradient(
+def _gradient_difference(
     case: Case,
     name: str,
-    own: torch.Tensor | None,
-    wanted: torch.Tensor | None,
+    actual: torch.Tensor | None,
+    expected: torch.Tensor | None,
     exact: list[Named | None],
 ) -> str | None:
-    """How two gradients differ; no gradient and zeros are the same."""
-    if own is None or wanted is None:
-        given = wanted if own is None else own
+    """How two gradients differ, as text; None if they do not. No gradient equals zeros."""
+    if actual is None or expected is None:
+        given = expected if actual is None else actual
         if given is None or not bool(readable(given).ne(0).any()):
             return None
         largest = float(readable(given).abs().max())
-        if own is None:
+        if actual is None:
             return f"None, and the reference gives one (largest magnitude {largest:.3g})"
         return f"a tensor (largest magnitude {largest:.3g}), and the reference gives None"
 
@@ -123,7 +123,7 @@ def _wrong_gradient(
                 exact.append(None)
         return (exact[0] or {}).get(name)
 
-    return difference_from(case, own, wanted, wide)
+    return difference_from(case, actual, expected, wide)
 
 
 _ANY_GRADIENT = """
@@ -148,7 +148,7 @@ gradients = torch.autograd.grad(outputs, given, grads, allow_unused=True)
 
 
 def _requiring_script(case: Case, name: str) -> str:
-    """Lines that want gradients of an output."""
+    """Script lines that require an output to require gradients."""
     at = [path for path, _ in case.eager.outputs].index(name)
     leaves = "torch.utils._pytree.tree_leaves(op(*args, **kwargs))"
     return (
@@ -159,14 +159,14 @@ def _requiring_script(case: Case, name: str) -> str:
 
 
 def _gradient_script(
-    case: Case, name: str, own: torch.Tensor | None, wanted: torch.Tensor | None
+    case: Case, name: str, actual: torch.Tensor | None, expected: torch.Tensor | None
 ) -> str:
     """Lines that compare the gradient of one argument with the reference's."""
     at = [path for path, _ in case.eager.arguments.differentiable()].index(name)
     lines = f"{_ANY_GRADIENT}found = gradients[{at}]\n"
-    if own is None:
+    if actual is None:
         return lines + "assert found is not None\n"
-    return lines + assertion(case, own, wanted)
+    return lines + assertion(case, actual, expected)
 
 
 FINDINGS = {

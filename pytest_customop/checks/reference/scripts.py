@@ -1,4 +1,4 @@
-"""Lines of a script that compare one tensor of the op with the reference's; see `Check.repro`."""
+"""Script lines that compare one tensor of the op with the reference's; see `Check.repro`."""
 
 from __future__ import annotations
 
@@ -12,33 +12,37 @@ from ...cases.tensors import readable
 
 
 def first_difference(
-    own: torch.Tensor, wanted: torch.Tensor, tolerance: tuple[float, float]
+    actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float]
 ) -> Any:
-    """The index of the first element that differs, and the value due there."""
-    mine, theirs = readable(own), readable(wanted)
-    kind = torch.complex128 if mine.is_complex() else torch.float64
+    """The index of the first element that differs, and the expected value there."""
+    actual_values, expected_values = readable(actual), readable(expected)
+    kind = torch.complex128 if actual_values.is_complex() else torch.float64
     close = torch.isclose(
-        mine.to(kind), theirs.to(kind), rtol=tolerance[0], atol=tolerance[1], equal_nan=True
+        actual_values.to(kind),
+        expected_values.to(kind),
+        rtol=tolerance[0],
+        atol=tolerance[1],
+        equal_nan=True,
     )
     index = tuple((~close).nonzero()[0].tolist())
-    return index, theirs[index].item()
+    return index, expected_values[index].item()
 
 
-def assertion(case: Case, own: torch.Tensor, wanted: torch.Tensor | None) -> str:
-    """Lines that compare `found` with what is due."""
-    if wanted is None:
+def assertion(case: Case, actual: torch.Tensor, expected: torch.Tensor | None) -> str:
+    """Lines that compare `found` with the expected tensor; None: with no gradient or zeros."""
+    if expected is None:
         return "assert found is None or not found.any()\n"
-    facts = f"assert (found.shape, found.dtype) == ({tuple(wanted.shape)}, {wanted.dtype})\n"
-    if own.shape != wanted.shape or own.dtype != wanted.dtype:
+    facts = f"assert (found.shape, found.dtype) == ({tuple(expected.shape)}, {expected.dtype})\n"
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return facts
-    rtol, atol = case.tolerance(own.dtype)
-    index, due = first_difference(own, wanted, (rtol, atol))
+    rtol, atol = case.tolerance(actual.dtype)
+    index, expected_value = first_difference(actual, expected, (rtol, atol))
     got = f"got = found[{index}].item()\n"
-    if due != due:
+    if expected_value != expected_value:
         return f"{got}assert got != got, got  # the reference gives NaN\n"
-    if due in (math.inf, -math.inf):
-        return f'{got}assert got == float("{due}"), got  # by the reference\n'
+    if expected_value in (math.inf, -math.inf):
+        return f'{got}assert got == float("{expected_value}"), got  # by the reference\n'
     return (
-        f"{got}due = {due!r}  # by the reference\n"
+        f"{got}due = {expected_value!r}  # by the reference\n"
         f"assert got == due or abs(got - due) <= {atol} + {rtol} * abs(due), (got, due)\n"
     )

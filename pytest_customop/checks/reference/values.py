@@ -18,24 +18,24 @@ from .scripts import assertion
 def check_values(case: Case) -> None:
     """Compare the outputs and the mutated arguments with those of the reference."""
     arguments, result = call_reference(case, detached(case.inputs()))
-    own = {**dict(output_leaves(case.eager.result)), **written(case.eager.arguments)}
-    wanted = {**reference_outputs(case, arguments, result), **written(arguments)}
+    actual = {**dict(output_leaves(case.eager.result)), **written(case.eager.arguments)}
+    expected = {**reference_outputs(case, arguments, result), **written(arguments)}
     exact: list[Named | None] = []
-    for name in {**own, **wanted}:
-        if name not in own or name not in wanted:
-            there = "returned" if name in own else "missing"
+    for name in {**actual, **expected}:
+        if name not in actual or name not in expected:
+            there = "returned" if name in actual else "missing"
             raise fail("reference-mismatch", f"{name} is {there}, unlike in the reference")
-        wrong = _wrong(case, name, own[name], wanted[name], exact)
+        wrong = _output_difference(case, name, actual[name], expected[name], exact)
         if wrong:
             raise fail(
                 "reference-mismatch",
                 f"{case.op.name} {name}: {wrong}",
-                repro=_script(case, name, own[name], wanted[name]),
+                repro=_script(case, name, actual[name], expected[name]),
             )
 
 
-def _widened(case: Case, exact: list[Named | None]) -> Named:
-    """What the reference gives in double precision, computed once; empty if it cannot."""
+def _exact_outputs(case: Case, exact: list[Named | None]) -> Named:
+    """The reference's results in double precision, computed once; empty if it does not support that."""
     if not exact:
         try:
             wide = case.widened()
@@ -46,19 +46,25 @@ def _widened(case: Case, exact: list[Named | None]) -> Named:
     return exact[0] or {}
 
 
-def _wrong(case: Case, name: str, own: Any, wanted: Any, exact: list[Named | None]) -> str | None:
-    """How an output differs from the reference's, in words; None if it does not."""
-    if not isinstance(own, torch.Tensor):
-        if isinstance(wanted, torch.Tensor) and wanted.numel() == 1:
-            wanted = wanted.item()
-        same = own is wanted or own == wanted or (own != own and wanted != wanted)
-        return None if same else f"{own!r} instead of {wanted!r}"
-    if own.is_nested:
+def _output_difference(
+    case: Case, name: str, actual: Any, expected: Any, exact: list[Named | None]
+) -> str | None:
+    """How an output differs from the reference's, as text; None if it does not."""
+    if not isinstance(actual, torch.Tensor):
+        if isinstance(expected, torch.Tensor) and expected.numel() == 1:
+            expected = expected.item()
+        same = (
+            actual is expected or actual == expected or (actual != actual and expected != expected)
+        )
+        return None if same else f"{actual!r} instead of {expected!r}"
+    if actual.is_nested:
         raise skip("checker-limit", f"{name} is a nested tensor, which cannot be compared here")
-    wanted = _as_tensor(wanted)
-    if wanted is None:
+    expected = _as_tensor(expected)
+    if expected is None:
         return "a tensor instead of none"
-    return difference_from(case, own, _cast(wanted, own), lambda: _widened(case, exact).get(name))
+    return difference_from(
+        case, actual, _cast(expected, actual), lambda: _exact_outputs(case, exact).get(name)
+    )
 
 
 def _as_tensor(value: Any) -> torch.Tensor | None:
@@ -68,26 +74,30 @@ def _as_tensor(value: Any) -> torch.Tensor | None:
     return torch.as_tensor(value) if hasattr(value, "__array__") else None
 
 
-def _cast(wanted: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+def _cast(expected: torch.Tensor, actual: torch.Tensor) -> torch.Tensor:
     """The reference's tensor on the op's device; a reference may compute in double precision."""
-    wanted = wanted.detach().to(own.device)
-    wide = torch.complex128 if own.dtype.is_complex else torch.float64
-    if wanted.dtype == wide and is_differentiable(own.dtype):
-        wanted = wanted.to(own.dtype)
-    return wanted
+    expected = expected.detach().to(actual.device)
+    wide = torch.complex128 if actual.dtype.is_complex else torch.float64
+    if expected.dtype == wide and is_differentiable(actual.dtype):
+        expected = expected.to(actual.dtype)
+    return expected
 
 
-def _script(case: Case, name: str, own: Any, wanted: Any) -> str:
-    tensor = _as_tensor(wanted) if isinstance(own, torch.Tensor) else None
-    return _values_script(case, name, own, wanted if tensor is None else _cast(tensor, own))
+def _script(case: Case, name: str, actual: Any, expected: Any) -> str:
+    tensor = _as_tensor(expected) if isinstance(actual, torch.Tensor) else None
+    return _values_script(case, name, actual, expected if tensor is None else _cast(tensor, actual))
 
 
-def _values_script(case: Case, name: str, own: Any, wanted: Any) -> str:
+def _values_script(case: Case, name: str, actual: Any, expected: Any) -> str:
     """Lines that compare one output, or one written argument, with the reference's."""
     call = "args, kwargs = inputs()\ntorch.manual_seed(seed)\nresult = op(*args, **kwargs)\n"
-    if not isinstance(own, torch.Tensor):
-        return f"{call}assert result == {wanted!r}\n" if name == "output" else ""
-    if not isinstance(wanted, torch.Tensor) or own.is_quantized or own.layout != torch.strided:
+    if not isinstance(actual, torch.Tensor):
+        return f"{call}assert result == {expected!r}\n" if name == "output" else ""
+    if (
+        not isinstance(expected, torch.Tensor)
+        or actual.is_quantized
+        or actual.layout != torch.strided
+    ):
         return ""
     if name.startswith("argument "):
         at = [path for path, _ in case.eager.arguments.tensors()].index(name.split()[1])
@@ -99,7 +109,7 @@ def _values_script(case: Case, name: str, own: Any, wanted: Any) -> str:
     found = (
         f"found = [leaf for leaf in {leaves} if isinstance(leaf, torch.Tensor)][{at}].detach()\n"
     )
-    return call + found + assertion(case, own, wanted)
+    return call + found + assertion(case, actual, expected)
 
 
 FINDINGS = {

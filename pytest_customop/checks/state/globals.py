@@ -16,21 +16,21 @@ from .parts import Part, parts_of, runs
 def check_globals(case: Case) -> None:
     """Compare global settings before and after the op, its fake kernel and its backward.
 
-    Twice: with the settings as they are, and with other ones, so that a setting that is put to the
-    same value at each call shows too.
+    It does so with the settings as they are and with others, to find a setting that gets the same
+    value at each call.
     """
     with preserved():
         for part in parts_of(case):
-            for others in (False, True):
-                _settings(case, part, others)
+            for perturbed in (False, True):
+                _check_settings(case, part, perturbed)
 
 
-def _settings(case: Case, part: Part, others: bool) -> None:
+def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
     with preserved():
         call = part.prepare()
         if call is None:
             return
-        if others:
+        if perturbed:
             perturb()
         before = [setting.read() for setting in SETTINGS]
         if not runs(call):
@@ -42,12 +42,12 @@ def _settings(case: Case, part: Part, others: bool) -> None:
 
 
 def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -> CheckFailed:
-    told, script = _told(value, after), _SETTING.format(read=setting.source)
+    told, script = _change_text(value, after), _SETTING.format(read=setting.source)
     if setting.name == ENVIRONMENT:
         script = _VARIABLE.format(name=_first_key(value, after))
     return fail(
         "global-state-changed",
-        f"{case.op.name}: {part.words} changes {setting.name}{told}",
+        f"{case.op.name}: {part.description} changes {setting.name}{told}",
         repro=part.script + script,
     )
 
@@ -56,7 +56,7 @@ def _first_key(before: dict[str, Any], after: dict[str, Any]) -> str:
     return min(name for name in {**before, **after} if before.get(name) != after.get(name))
 
 
-def _told(before: Any, after: Any) -> str:
+def _change_text(before: Any, after: Any) -> str:
     if isinstance(before, dict):
         name = _first_key(before, after)
         return f": {name or 'root'} was {before.get(name)} and is {after.get(name)}"

@@ -16,26 +16,28 @@ class Part:
     """One part of an op that is run.
 
     Args:
-        words: "the forward".
-        prepare: makes what is needed, under the settings as they are, and returns the call itself;
-            None where there is nothing to call.
-        script: the lines that make `run`, a function, from `op` and `inputs`.
+        description: `the forward`.
+        prepare: makes the arguments, under the settings as they are, and returns the call itself; None
+            if there is nothing to call.
+        script: the script lines that define the function `run` from `op` and `inputs`.
     """
 
-    words: str
+    description: str
     prepare: Callable[[], Callable[[], Any] | None]
     script: str
 
 
 def runs(call: Callable[[], Any]) -> bool:
+    """Make a call; returns whether it succeeded."""
     try:
         call()
-    except (Exception, CheckSkipped, CheckFailed):  # under other settings an op may refuse
+    except (Exception, CheckSkipped, CheckFailed):  # an op may raise under other settings
         return False
     return True
 
 
 def parts_of(case: Case) -> Iterator[Part]:
+    """The forward, the fake kernel and, for a case with gradients, the backward."""
     yield Part("the forward", lambda: case.inputs().call, _FORWARD)
     fake = _fake(case)
     yield Part("the fake kernel", lambda: fake, _FAKE)
@@ -46,7 +48,7 @@ def parts_of(case: Case) -> Iterator[Part]:
 def _fake(case: Case) -> Callable[[], Any] | None:
     arguments = shapes_of(case)
     try:
-        failed = fake_run(arguments).error  # what torch imports the first time is imported here
+        failed = fake_run(arguments).error  # the first run also imports modules of torch
     except CheckSkipped:
         return None
     return None if failed else lambda: fake_run(arguments)

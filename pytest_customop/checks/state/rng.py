@@ -9,17 +9,17 @@ from ...global_state.settings import preserved
 from ..check import Check
 from .parts import Part, parts_of, runs
 
-_STARTS = (1_905_347_881, 1_276_019_553)  # numbers that nobody seeds a stream with
+_STARTS = (1_905_347_881, 1_276_019_553)  # seeds that an op is unlikely to use itself
 
 
 def check_rng(case: Case) -> None:
-    """Call the op, its fake kernel and its backward from two states of every random stream."""
+    """Call the op, its fake kernel and its backward from two states of each random stream."""
     with preserved():
         for part in parts_of(case):
-            _random(case, part)
+            _check_streams(case, part)
 
 
-def _random(case: Case, part: Part) -> None:
+def _check_streams(case: Case, part: Part) -> None:
     ends: list[rng.State] = []
     consumed: list[str] = []
     for start in _STARTS:
@@ -39,18 +39,18 @@ def _random(case: Case, part: Part) -> None:
     if reseeded:
         raise fail(
             "rng-reseeded",
-            f"{case.op.name}: {part.words} sets {reseeded[0]} random stream to a fixed state",
+            f"{case.op.name}: {part.description} sets {reseeded[0]} random stream to a fixed state",
             repro=part.script + _RESEEDED,
         )
-    if part.words == "the forward" and case.op.tagged("nondeterministic_seeded"):
+    if part.description == "the forward" and case.op.tagged("nondeterministic_seeded"):
         return
-    if part.words != "the backward":
+    if part.description != "the backward":
         raise fail(
             "rng-undeclared",
-            f"{case.op.name}: {part.words} takes numbers from {consumed[0]} random stream, and "
+            f"{case.op.name}: {part.description} draws numbers from {consumed[0]} random stream, and "
             + (
                 "the op is not tagged torch.Tag.nondeterministic_seeded"
-                if part.words == "the forward"
+                if part.description == "the forward"
                 else "a fake kernel computes no values"
             ),
             repro=part.script + _CONSUMED,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ... import compat
-from ...cases.arguments import Arguments, draw
 from ...cases.case import Case, random_like
 from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves
@@ -17,42 +16,38 @@ from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...declare.ops import Op
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-
-Tensors = list[torch.Tensor]
-
-
-Dims = tuple["int | None", ...]
+from .batch import Batch, Dims, Tensors
 
 
 def check_loop(case: Case) -> None:
-    """Compare torch.vmap with a loop: every tensor batched, each alone, and the batch dim last."""
-    _refuse_unfit(case)
-    batch = _Batch.of(case)
+    """Compare torch.vmap with a loop: with all tensors batched, with each alone, and the batch dim last."""
+    _skip_if_unsupported(case)
+    batch = Batch.of(case)
     patterns = list(_patterns(len(batch.tensors)))
-    refused: dict[str, list[str]] = {}
+    rejected: dict[str, list[str]] = {}
     for dims in patterns:
         try:
             _compare(case, batch, dims)
         except NotImplementedError as error:
-            refused.setdefault(error_line(error), []).append(_words(case, dims))
-    if sum(map(len, refused.values())) == len(patterns):
-        reason = f"the vmap rule refuses everything: {'; '.join(refused)}"
+            rejected.setdefault(error_line(error), []).append(_pattern_text(case, dims))
+    if sum(map(len, rejected.values())) == len(patterns):
+        reason = f"the vmap rule rejects everything: {'; '.join(rejected)}"
         raise skip("vmap-not-implemented", reason, unjudged=False)
-    if refused:
-        told = [f"{' and '.join(words)} ({error})" for error, words in refused.items()]
-        raise skip("vmap-not-implemented", f"the vmap rule refuses {'; '.join(told)}")
+    if rejected:
+        parts = [f"{' and '.join(words)} ({error})" for error, words in rejected.items()]
+        raise skip("vmap-not-implemented", f"the vmap rule rejects {'; '.join(parts)}")
 
 
 def _has_rule(op: Op) -> bool:
     return compat.has_vmap_rule(op.overload)
 
 
-def _refuse_unfit(case: Case) -> None:
+def _skip_if_unsupported(case: Case) -> None:
     if case.op.nondeterministic:
         raise skip("nondeterministic", "the op may give other values each time it runs")
     if case.op.mutated:
         raise skip(
-            "checker-limit", "the op writes to its arguments, which torch.vmap takes of none"
+            "checker-limit", "the op writes to its arguments, and torch.vmap supports no such op"
         )
     tensors = case.eager.arguments.tensors()
     if not tensors:
@@ -60,73 +55,15 @@ def _refuse_unfit(case: Case) -> None:
     leaves = output_leaves(case.eager.result)
     if not all(isinstance(leaf, torch.Tensor) for _, leaf in leaves) or not leaves:
         raise skip(
-            "checker-limit", "torch.vmap takes functions that return tensors, and nothing else"
+            "checker-limit", "torch.vmap supports only functions that return nothing but tensors"
         )
     for name, tensor in (*tensors, *case.eager.outputs):
         if not is_plain(tensor):
             raise skip("checker-limit", f"{name} is of a kind that cannot be stacked here")
 
 
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """The tensors of several calls.
-
-    Args:
-        calls: the arguments of each call.
-        tensors: the tensor arguments of all calls stacked, in order.
-    """
-
-    calls: Sequence[Arguments]
-    tensors: Tensors
-
-    @staticmethod
-    def of(case: Case) -> _Batch:
-        """As many calls as a size that no argument has; other values in each where the op takes them."""
-        sizes = {size for _, tensor in case.eager.arguments.tensors() for size in tensor.shape}
-        count = next(size for size in (2, 3, 5, 4) if size not in sizes or size == 4)
-        drawn = [case.inputs()] + [_another(case, index) for index in range(1, count)]
-        calls = [one.map(lambda tensor: tensor.detach()) for one in drawn]
-        columns = zip(*[[tensor for _, tensor in one.tensors()] for one in calls], strict=True)
-        return _Batch(calls, [torch.stack(column) for column in columns])
-
-    def call(self, index: int, dims: Dims) -> Arguments:
-        """The arguments of one call; where nothing is batched, those of the first."""
-        pairs = zip(self.calls[0].tensors(), self.calls[index].tensors(), dims, strict=True)
-        chosen = iter(
-            [(first if dim is None else own).clone() for (_, first), (_, own), dim in pairs]
-        )
-        return self.calls[0].map(lambda _: next(chosen))
-
-
-def _another(case: Case, index: int) -> Arguments:
-    """Other values in the same shapes: drawn again, or moved about where they are given."""
-    drawn = draw(case.op, case.sample, case.placement, case.seed + index)
-    first = [tensor for _, tensor in case.inputs().tensors()]
-    moved = iter(
-        [
-            _rolled(again, index) if torch.equal(again, one) else again
-            for one, (_, again) in zip(first, drawn.tensors(), strict=True)
-        ]
-    )
-    arguments = drawn.map(lambda _: next(moved))
-    same = [(tensor.shape, tensor.dtype) for tensor in first]
-    fits = [(tensor.shape, tensor.dtype) for _, tensor in arguments.tensors()] == same
-    return arguments if fits and _works_alike(case, arguments) else case.inputs()
-
-
-def _rolled(tensor: torch.Tensor, by: int) -> torch.Tensor:
-    return tensor.detach().flatten().roll(by).reshape(tensor.shape)
-
-
-def _works_alike(case: Case, arguments: Arguments) -> bool:
-    """Whether the op takes these, with outputs of the same shapes: only such can be stacked."""
-    run = case.run(arguments.map(lambda tensor: tensor.detach().clone()))
-    shapes = [(name, tensor.shape) for name, tensor in run.outputs]
-    return run.error is None and shapes == [(name, one.shape) for name, one in case.eager.outputs]
-
-
 def _patterns(count: int) -> Iterator[Dims]:
-    """Which tensors are batched, and at which dim: 0 is first, -1 last, None not batched."""
+    """For each tensor the batch dim: 0 (first), -1 (last) or None (not batched)."""
     yield (0,) * count
     yield (-1,) * count
     if count > 1:
@@ -134,18 +71,18 @@ def _patterns(count: int) -> Iterator[Dims]:
             yield tuple(0 if index == alone else None for index in range(count))
 
 
-def _words(case: Case, dims: Dims) -> str:
+def _pattern_text(case: Case, dims: Dims) -> str:
     names = [name for name, _ in case.eager.arguments.tensors()]
-    told = [
+    parts = [
         f"{name} at dim {dim}" for name, dim in zip(names, dims, strict=True) if dim is not None
     ]
     alone = " alone" if None in dims else ""
-    return f"a batch of {', '.join(told)}{alone}"
+    return f"a batch of {', '.join(parts)}{alone}"
 
 
-def _compare(case: Case, batch: _Batch, dims: Dims) -> None:
-    where = _words(case, dims)
-    looped = _stacked(_loop(batch, dims))
+def _compare(case: Case, batch: Batch, dims: Dims) -> None:
+    where = _pattern_text(case, dims)
+    expected_outputs = _stacked(_loop(batch, dims))
     given = [
         tensor.movedim(0, -1) if dim == -1 else tensor if dim == 0 else tensor[0]
         for tensor, dim in zip(batch.tensors, dims, strict=True)
@@ -153,9 +90,11 @@ def _compare(case: Case, batch: _Batch, dims: Dims) -> None:
     given = [
         one.clone().requires_grad_(wants) for one, wants in zip(given, _wants(case), strict=True)
     ]
-    got = _vmapped(case, batch, dims, given, where)
-    for (name, _), mine, theirs in zip(case.eager.outputs, got, looped, strict=True):
-        wrong = _wrong(case, batch, dims, name, mine, theirs)
+    vmapped = _vmapped(case, batch, dims, given, where)
+    for (name, _), actual, expected in zip(
+        case.eager.outputs, vmapped, expected_outputs, strict=True
+    ):
+        wrong = _output_difference(case, batch, dims, name, actual, expected)
         if wrong:
             raise fail(
                 "vmap-mismatch",
@@ -163,10 +102,10 @@ def _compare(case: Case, batch: _Batch, dims: Dims) -> None:
                 repro=_LOOP.replace("{dims}", repr(dims)),
             )
     if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
-        _compare_gradients(case, batch, dims, given, got)
+        _compare_gradients(case, batch, dims, given, vmapped)
 
 
-def _loop(batch: _Batch, dims: Dims) -> list[Tensors]:
+def _loop(batch: Batch, dims: Dims) -> list[Tensors]:
     """The outputs of each call."""
     made = []
     for index in range(len(batch.calls)):
@@ -187,14 +126,14 @@ def _wants(case: Case) -> list[bool]:
     return [tensor.requires_grad for _, tensor in case.eager.arguments.tensors()]
 
 
-def _vmapped(case: Case, batch: _Batch, dims: Dims, given: Tensors, where: str) -> Tensors:
+def _vmapped(case: Case, batch: Batch, dims: Dims, given: Tensors, where: str) -> Tensors:
     def function(*tensors: torch.Tensor) -> Any:
         return tuple(_outputs(batch, tensors))
 
     try:
         return list(torch.vmap(function, in_dims=dims)(*given))
     except NotImplementedError:
-        raise  # an honest refusal
+        raise  # the rule rejects this pattern
     except Exception as error:  # whatever a vmap rule raises is a finding
         reraise_bug(error)
         raise fail(
@@ -205,18 +144,18 @@ def _vmapped(case: Case, batch: _Batch, dims: Dims, given: Tensors, where: str) 
         ) from None
 
 
-def _wrong(
-    case: Case, batch: _Batch, dims: Dims, name: str, mine: torch.Tensor, theirs: torch.Tensor
+def _output_difference(
+    case: Case, batch: Batch, dims: Dims, name: str, actual: torch.Tensor, expected: torch.Tensor
 ) -> str | None:
-    tolerance = case.tolerance(theirs.dtype)
-    wrong = difference(mine, theirs, *tolerance)
-    if wrong is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+    tolerance = case.tolerance(expected.dtype)
+    wrong = difference(actual, expected, *tolerance)
+    if wrong is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return wrong
     at = [one for one, _ in case.eager.outputs].index(name)
-    return None if within_rounding(mine, theirs, _exact(batch, dims, at), tolerance) else wrong
+    return None if within_rounding(actual, expected, _exact(batch, dims, at), tolerance) else wrong
 
 
-def _exact(batch: _Batch, dims: Dims, at: int) -> torch.Tensor | None:
+def _exact(batch: Batch, dims: Dims, at: int) -> torch.Tensor | None:
     """An output of the loop in double precision; None if the op does not take that.
 
     It does not if it raises, or if its outputs then differ in shape from call to call.
@@ -237,27 +176,29 @@ def _exact(batch: _Batch, dims: Dims, at: int) -> torch.Tensor | None:
         return None
 
 
-def _outputs(batch: _Batch, tensors: Sequence[torch.Tensor]) -> Tensors:
-    """What the op returns for these tensors, everything else as in the first call."""
+def _outputs(batch: Batch, tensors: Sequence[torch.Tensor]) -> Tensors:
+    """The op's outputs for these tensors and the other arguments of the first call."""
     left = iter(tensors)
     result = batch.calls[0].map(lambda _: next(left)).call()
     return [leaf for _, leaf in output_leaves(result)]
 
 
-def _compare_gradients(case: Case, batch: _Batch, dims: Dims, given: Tensors, got: Tensors) -> None:
+def _compare_gradients(
+    case: Case, batch: Batch, dims: Dims, given: Tensors, vmapped: Tensors
+) -> None:
     """Compare the gradients of the batched tensors with those of a loop."""
     names = [name for name, _ in case.eager.arguments.tensors()]
-    weights = [random_like(one, case.seed + 1 + index) for index, one in enumerate(got)]
-    mine = _gradients(given, got, weights)
+    weights = [random_like(one, case.seed + 1 + index) for index, one in enumerate(vmapped)]
+    actual = _gradients(given, vmapped, weights)
     again = [one.detach().clone().requires_grad_(one.requires_grad) for one in given]
     columns: list[Tensors] = []
     for index in range(len(batch.calls)):
         columns.append(_outputs(batch, [tensor[index] for tensor in again]))
-    theirs = _gradients(again, _stacked(columns), weights)
-    for name, one, other in zip(names, mine, theirs, strict=True):
+    expected = _gradients(again, _stacked(columns), weights)
+    for name, one, other in zip(names, actual, expected, strict=True):
         wrong = None
         if one is not None and other is not None:
-            wrong = difference(one, other, *_loose(case, other.dtype))
+            wrong = difference(one, other, *_gradient_tolerance(case, other.dtype))
         elif one is not other:
             kinds = ["None" if each is None else "a tensor" for each in (one, other)]
             wrong = f"{kinds[0]}, and {kinds[1]} with a loop"
@@ -281,8 +222,8 @@ def _gradients(given: Tensors, outputs: Tensors, weights: Tensors) -> list[torch
     return [next(found) if tensor.requires_grad else None for tensor in given]
 
 
-def _loose(case: Case, dtype: torch.dtype) -> tuple[float, float]:
-    """Batched backward formulas add up in another order: ten times the tolerance."""
+def _gradient_tolerance(case: Case, dtype: torch.dtype) -> tuple[float, float]:
+    """Ten times the tolerance, because batched backward formulas sum in another order."""
     rtol, atol = case.tolerance(dtype)
     return 10 * rtol, 10 * atol
 
@@ -396,6 +337,7 @@ def rule(info, in_dims, x, y):
         docs=(doc_links.REGISTER_VMAP,),
     ),
 }
+
 
 CHECK = Check(
     name="vmap.loop",
