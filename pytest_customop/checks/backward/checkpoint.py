@@ -22,7 +22,7 @@ Named = list[tuple[str, Tensor]]
 
 
 def check_checkpoint(case: Case) -> None:
-    """Compare what checkpointing recomputes with the first outputs, and the gradients with eager's."""
+    """Compare recomputed outputs with the first ones, and gradients with those without checkpointing."""
     if case.op.mutated:
         raise skip("nothing-to-check", "the op writes to its arguments", unjudged=False)
     if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
@@ -51,10 +51,10 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
     try:
         with warnings.catch_warnings(), set_checkpoint_early_stop(False):
             warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
-            # The tensors tell it on which devices there are random streams to put back.
+            # By these tensors it finds the devices whose random streams it restores.
             given = [one for _, one in arguments.tensors()]
             run = Run(arguments, checkpoint(called, *given, use_reentrant=False))
-            got = _gradients(case, run, reference)
+            actual = _gradients(case, run, reference)
     except Exception as error:  # whatever the op raises, or torch for it
         reraise_bug(error)
         raise fail(
@@ -66,7 +66,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
     if len(calls) > 1 and not case.op.tagged("nondeterministic_bitwise"):
         _compare_calls(calls[0], calls[-1], reference is not None)
     if reference is not None:
-        _compare(reference, got)
+        _compare(reference, actual)
 
 
 def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
@@ -82,20 +82,20 @@ def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
 
 
 def _compare_calls(first: Named, again: Named, repeats: bool) -> None:
-    """Whether what is computed again for the backward is what the forward returned."""
+    """Fail if the outputs that are recomputed for the backward differ from the forward's."""
     rows = []
     for (name, one), (_, two) in zip(first, again, strict=True):
-        expected, got = in_double(one), in_double(two)
-        if expected.shape != got.shape:
+        expected, actual = in_double(one), in_double(two)
+        if expected.shape != actual.shape:
             raise _differently(
-                name, f"shape {tuple(got.shape)}, not {tuple(expected.shape)}", repeats
+                name, f"shape {tuple(actual.shape)}, not {tuple(expected.shape)}", repeats
             )
         floating = {one.dtype} if one.dtype.is_floating_point or one.dtype.is_complex else set()
         share = Limits.of(floating, []).share if floating else 0.0
-        rows.append(row("", name, expected, got, share * largest_magnitude(expected)))
+        rows.append(row("", name, expected, actual, share * largest_magnitude(expected)))
     wrong = next((each for each in rows if each.wrong), None)
     if wrong is not None:
-        raise _differently(wrong.input, f"{wrong.got} in place of {wrong.expected}", repeats)
+        raise _differently(wrong.input, f"{wrong.actual} in place of {wrong.expected}", repeats)
 
 
 def _differently(name: str, what: str, repeats: bool) -> Exception:
@@ -107,13 +107,13 @@ def _differently(name: str, what: str, repeats: bool) -> Exception:
     )
 
 
-def _compare(reference: Reference, got: Gradients) -> None:
-    rows = reference.rows("checkpoint", got, reference.gradients)
+def _compare(reference: Reference, actual: Gradients) -> None:
+    rows = reference.rows("checkpoint", actual, reference.gradients)
     wrong = next((each for each in rows if each.wrong), None)
     if wrong is not None:
         raise fail(
             "checkpoint-mismatch",
-            f"under torch.utils.checkpoint the gradient for `{wrong.input}` is {wrong.got}, and "
+            f"under torch.utils.checkpoint the gradient for `{wrong.input}` is {wrong.actual}, and "
             f"{wrong.expected} otherwise",
             table(rows, "under"),
             repro=_script(True),

@@ -17,20 +17,20 @@ _CALLS = 3  # more than a cache of the last call keeps
 
 
 def check_freed(case: Case) -> None:
-    """See whether inputs and outputs leave memory as soon as nothing refers to them any more."""
+    """Check that inputs and outputs are freed with the last reference to them."""
     Graph(case)
-    for words, which in (("outputs", "outputs"), ("arguments", "given")):
+    for description, which in (("outputs", "outputs"), ("arguments", "given")):
         if _kept(case, which):
             raise fail(
                 "tensors-kept-alive",
-                f"the {words} of {_CALLS} calls are all still in memory when nothing refers to them "
+                f"the {description} of {_CALLS} calls are all still in memory when nothing refers to them "
                 "any more: they are in a reference cycle, or in a global",
                 repro=_script(which),
             )
 
 
 def _kept(case: Case, which: str) -> bool:
-    """Whether inputs or outputs of each of a few calls outlive them."""
+    """Whether inputs or outputs of each of a few calls are still in memory afterwards."""
     collecting = gc.isenabled()
     gc.disable()
     try:

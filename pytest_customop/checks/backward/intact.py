@@ -16,31 +16,31 @@ from ..check import Check
 from .scripts import GRAPH
 from .vjp import Gradients, Graph, Reference, table
 
-# How autograd refuses to go on where a saved tensor was written to.
+# How autograd's error for a changed saved tensor begins.
 _WRITTEN = "modified by an inplace operation"
 
 
 def check_intact(case: Case) -> None:
-    """Run the backward three times over one graph, and look at everything it was given."""
+    """Run the backward three times over one graph, and compare everything that it was given."""
     reference = Reference.of(case)
     graph = Graph(case)
     given = graph.given(reference.weights)
-    watched = _watch(graph, given)
+    recorded = _record(graph, given)
     first = _raw(graph, given)
-    for what in _written(watched):
+    for what in _writes(recorded):
         raise fail("backward-mutates", f"the backward writes to {what}")
     _run_again(reference, graph, first)
 
 
 @dataclass(frozen=True)
-class _Watched:
+class _Recorded:
     name: str
     tensor: Tensor
     before: Tensor
     version: int
 
 
-def _watch(graph: Graph, given: list[Tensor]) -> list[_Watched]:
+def _record(graph: Graph, given: list[Tensor]) -> list[_Recorded]:
     declared = dict(graph.arguments.mutated())  # a buffer that is updated in the backward too
     tensors = graph.arguments.tensors()
     named = [(f"the argument `{name}`", one) for name, one in tensors if name not in declared]
@@ -48,7 +48,7 @@ def _watch(graph: Graph, given: list[Tensor]) -> list[_Watched]:
     for (name, _), one in zip(graph.outputs, given, strict=True):
         named.append(("grad_output" if len(given) == 1 else f"grad_output of {name}", one))
     return [
-        _Watched(name, tensor, Copier()(tensor), _version(tensor))
+        _Recorded(name, tensor, Copier()(tensor), _version(tensor))
         for name, tensor in named
         if is_plain(tensor)
     ]
@@ -58,12 +58,12 @@ def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _written(watched: list[_Watched]) -> Iterator[str]:
-    """What was written to, in words."""
-    for one in watched:
-        told = difference(one.tensor.detach(), one.before, 0.0, 0.0)
-        if told is not None:
-            yield f"{one.name}: {told}"
+def _writes(recorded: list[_Recorded]) -> Iterator[str]:
+    """For each tensor that was written to, text that names it and the change."""
+    for one in recorded:
+        difference_text = difference(one.tensor.detach(), one.before, 0.0, 0.0)
+        if difference_text is not None:
+            yield f"{one.name}: {difference_text}"
         elif _version(one.tensor) != one.version:
             yield f"{one.name}, though only what it held already"
 
@@ -87,19 +87,19 @@ def _run_again(reference: Reference, graph: Graph, first: dict[str, Tensor]) -> 
     others = [3 * weight for weight in reference.weights]
     _again(graph, others)
     for name, one in first.items():
-        told = difference(in_double(one), kept[name], 0.0, 0.0)
-        if told is not None:
+        difference_text = difference(in_double(one), kept[name], 0.0, 0.0)
+        if difference_text is not None:
             raise fail(
                 "gradient-overwritten",
                 f"the gradient that the backward returned for `{name}` is overwritten by the next "
-                f"backward: {told}",
+                f"backward: {difference_text}",
             )
     rows = reference.rows("again", _again(graph, reference.weights), kept)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         raise fail(
             "backward-not-repeatable",
-            f"the backward, run again over one graph (retain_graph=True), gives {wrong.got} for "
+            f"the backward, run again over one graph (retain_graph=True), gives {wrong.actual} for "
             f"`{wrong.input}` where it gave {wrong.expected}",
             table(rows),
         )

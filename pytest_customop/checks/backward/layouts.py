@@ -89,21 +89,21 @@ _LAYOUTS = (
 
 
 def check_layouts(case: Case) -> None:
-    """Compare the gradients for grad_outputs laid out differently with those for dense copies."""
+    """Compare the gradients for grad_outputs in other layouts with those for contiguous copies."""
     reference = Reference.of(case)
-    trial = _Trial(reference)
+    comparison = _LayoutComparison(reference)
     rows: list[Row] = []
     for layout in _LAYOUTS:
-        every = trial.positions(layout)
+        every = comparison.positions(layout)
         if not every:
             continue
-        found = trial.rows(layout, every)
+        found = comparison.rows(layout, every)
         rows += found
         if any(row.wrong for row in found):
-            raise trial.mismatch(layout, every, rows)
+            raise comparison.mismatch(layout, every, rows)
 
 
-class _Trial:
+class _LayoutComparison:
     """The backward of a case with grad_outputs in one layout at a time."""
 
     def __init__(self, reference: Reference) -> None:
@@ -143,47 +143,47 @@ class _Trial:
                 reraise_bug(error)
                 return []
         try:
-            got = self._gradients(laid_out)
+            actual = self._gradients(laid_out)
         except CheckSkipped:
             raise
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
-            raise self._refused(layout, chosen, error) from error
-        return self.reference.rows(f"{layout.name} ({layout.source})", got, expected)
+            raise self._rejection(layout, chosen, error) from error
+        return self.reference.rows(f"{layout.name} ({layout.source})", actual, expected)
 
     def _gradients(self, weights: list[Tensor]) -> Gradients:
         """On a graph of its own: a second backward over one is not what is checked here."""
         return Graph(self.reference.case).vjp(weights)
 
-    def _refused(self, layout: _Layout, chosen: list[int], error: Exception) -> Exception:
+    def _rejection(self, layout: _Layout, chosen: list[int], error: Exception) -> Exception:
         return fail(
             "grad-output-layout-refused",
-            f"for {self._words(layout, chosen)} the backward raises {error_line(error)}",
+            f"for {self._description(layout, chosen)} the backward raises {error_line(error)}",
             traceback_text(error),
             repro=self._script(layout, chosen),
         )
 
     def mismatch(self, layout: _Layout, every: list[int], rows: list[Row]) -> Exception:
         """The finding, for the one output that brings it about if there is one."""
-        guilty = every
+        positions = every
         for at in every if len(every) > 1 else []:
             if any(row.wrong for row in self.rows(layout, [at])):
-                guilty = [at]
+                positions = [at]
                 break
         wrong = next(row for row in rows if row.wrong)
         return fail(
             "grad-output-layout-ignored",
-            f"for {self._words(layout, guilty)} the gradient for `{wrong.input}` is {wrong.got}, and "
-            f"{wrong.expected} for the same grad_output in contiguous memory",
+            f"for {self._description(layout, positions)} the gradient for `{wrong.input}` is "
+            f"{wrong.actual}, and {wrong.expected} for the same grad_output in contiguous memory",
             table(rows),
-            repro=self._script(layout, guilty),
+            repro=self._script(layout, positions),
         )
 
     def _script(self, layout: _Layout, chosen: list[int]) -> str:
         named = {at: f"grads[{at}]" for at in chosen}
         return _script({one: layout.expression(self.dense[at], one) for at, one in named.items()})
 
-    def _words(self, layout: _Layout, chosen: list[int]) -> str:
+    def _description(self, layout: _Layout, chosen: list[int]) -> str:
         outputs = self.graph.outputs
         of = f" of {outputs[chosen[0]][0]}" if len(chosen) == 1 and len(outputs) > 1 else ""
         return f"a grad_output{of} {layout.description} (as from {layout.source})"

@@ -19,8 +19,8 @@ from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, table
 def _compare(case: Case) -> None:
     """Compare gradients for multiples and sums of grad_outputs with multiples and sums of gradients.
 
-    Factors are powers of two, for which a correct backward is exact; for sums the rounding that
-    multiples by 3, 5, ... show is allowed for.
+    Factors are powers of two, for which a correct backward is exact. For sums, the allowed difference is
+    the rounding that multiples by 3, 5 and 7 show.
     """
     vjp = Backward(case)
     g, h = vjp.graph.random(0), vjp.graph.random(1)
@@ -33,8 +33,8 @@ def _compare(case: Case) -> None:
         first = wrong[0]
         raise fail(
             "backward-not-linear",
-            f"the gradient for `{first.input}` is not linear in grad_output: for {first.words} it is "
-            f"{first.got} where {first.expected} is due",
+            f"the gradient for `{first.input}` is not linear in grad_output: for {first.description} it is "
+            f"{first.actual} where {first.expected} is due",
             table(rows),
         )
 
@@ -51,7 +51,7 @@ def check_linear(case: Case) -> None:
 
 
 def _factors(dtypes: set[torch.dtype], room: float) -> tuple[float, ...]:
-    """What grad_output is multiplied by; the last is the smallest above 0."""
+    """The factors for grad_output; the last is the smallest above 0."""
     infos = [torch.finfo(dtype) for dtype in dtypes]
     up = min(20, powers_of_two(room / 64))
     down = min({4: 10, 8: 10, 2: 4, 1: 1}[_width(info)] for info in infos)
@@ -59,7 +59,7 @@ def _factors(dtypes: set[torch.dtype], room: float) -> tuple[float, ...]:
 
 
 def _width(info: torch.finfo) -> int:
-    """Bytes of a number, bfloat16 counted by its range."""
+    """The bytes of a number; those of float32 for bfloat16, which has the same range."""
     return 4 if info.tiny < 1e-30 else info.bits // 8
 
 
@@ -67,15 +67,15 @@ def _multiples(
     vjp: Backward, g: list[Tensor], base: Gradients, limits: Limits, factors: tuple[float, ...]
 ) -> Iterator[Row]:
     for factor in factors:
-        words = f"{_in_words(factor)} * grad_output"
-        got = vjp([factor * one for one in g], words)
+        description = f"{_in_words(factor)} * grad_output"
+        actual = vjp([factor * one for one in g], description)
         for name, gradient in base.items():
             size = max(abs(factor), factors[-1]) * largest_magnitude(gradient)
             allowed = limits.share * size + 4 * limits.smallest * max(1.0, abs(factor))
-            found = got.get(name, torch.zeros_like(gradient))
-            # A backward that computes in a dtype of smaller range overflows: linear for all that.
+            found = actual.get(name, torch.zeros_like(gradient))
+            # A backward that computes in a dtype of smaller range may overflow and still be linear.
             counted = found.isfinite() if factor > 1 else None
-            yield row(words, name, factor * gradient, found, allowed, counted)
+            yield row(description, name, factor * gradient, found, allowed, counted)
 
 
 def _in_words(factor: float) -> str:
@@ -85,12 +85,12 @@ def _in_words(factor: float) -> str:
 def _sums(
     vjp: Backward, g: list[Tensor], h: list[Tensor], base: Gradients, limits: Limits
 ) -> Iterator[Row]:
-    words = "grad_output + another one"
+    description = "grad_output + another one"
     other = vjp(h, "another random grad_output")
-    got = vjp([one + two for one, two in zip(g, h, strict=True)], words)
+    actual = vjp([one + two for one, two in zip(g, h, strict=True)], description)
     strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, other, (3.0, 5.0))]
-    # A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
-    # the largest of the gradients and grad_outputs stands for them.
+    # Where large terms cancel to a small gradient, its error is that of the terms. They are unknown,
+    # so the largest of the gradients and grad_outputs is taken for them.
     terms = max(largest_magnitude(one) for one in (*g, *h, *base.values(), *other.values()))
     for name, gradient in base.items():
         zeros = torch.zeros_like(gradient)
@@ -98,13 +98,13 @@ def _sums(
         rounding = 16 * max(largest_magnitude(stray[name]) for stray in strays if name in stray)
         size = max(largest_magnitude(gradient), largest_magnitude(added))
         allowed = limits.share * size + rounding + 16 * limits.rounding * terms
-        yield row(words, name, added, got.get(name, zeros), allowed + 4 * limits.smallest)
+        yield row(description, name, added, actual.get(name, zeros), allowed + 4 * limits.smallest)
 
 
 def _strays(
     vjp: Backward, weights: list[Tensor], base: Gradients, factors: tuple[float, ...]
 ) -> Iterator[Gradients]:
-    """How far gradients for multiples that round are from multiples of the gradients."""
+    """The rounding errors of gradients for multiples that are not powers of two."""
     for factor in factors:
         found = vjp([factor * one for one in weights], f"{factor:g} * grad_output")
         yield {

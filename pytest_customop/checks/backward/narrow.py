@@ -31,9 +31,9 @@ _ROUGH = 0.1  # how far differences with two steps may be apart
 
 
 def check_narrow(case: Case) -> None:
-    """Compare gradients with finite differences in the op's own dtype, where float64 cannot be had.
+    """Compare gradients with finite differences in the op's own dtype, where float64 does not work.
 
-    Only what is wrong by a third is a finding, and only where three steps agree on it.
+    Only an error above a third is a finding, and only if three steps agree on it.
     """
     if isinstance(case.gradcheck, str):
         raise skip("left-out", case.gradcheck, unjudged=False)
@@ -54,7 +54,7 @@ def _movable(tensor: Tensor) -> bool:
 
 
 def _judged_in_float64(case: Case) -> bool:
-    """Whether the op works in float64, forward and backward, and to its precision."""
+    """Whether forward and backward of the op work in float64, with its precision."""
     wide = case.widened()
     try:
         arguments = wide.inputs().map(_moved_slightly)
@@ -67,7 +67,7 @@ def _judged_in_float64(case: Case) -> bool:
 
 
 def _moved_slightly(tensor: Tensor) -> Tensor:
-    """Values that float32 does not hold, where a tensor requires gradients."""
+    """Values that are no float32 numbers, for tensors that require gradients."""
     copy = Copier()(tensor)
     if tensor.requires_grad and _movable(tensor):
         copy.mul_(1 + 2.0**-30)
@@ -82,12 +82,12 @@ def _holds_float32(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Differences along random directions, and what the gradients make of them.
+    """Differences along random directions, and what the gradients predict for them.
 
     Args:
-        differences: of the weighted outputs, one a draw.
-        predicted: by the gradients.
-        size: the root mean square of the terms of either, the larger of the two.
+        differences: of the weighted outputs, one for each direction.
+        predicted: the same by the gradients.
+        size: the larger root mean square of the two.
         rounding: of the differences.
     """
 
@@ -98,13 +98,13 @@ class _Measured:
 
     @property
     def error(self) -> float:
-        """How far the two are apart, as a share."""
+        """The relative difference between the two."""
         largest = max(_rms(self.differences), _rms(self.predicted), 1e-300)
         return _rms(self.differences - self.predicted) / largest
 
 
 class _Probe:
-    """The op of a case at points near its arguments."""
+    """Calls the op of a case at points near its arguments."""
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
@@ -114,10 +114,10 @@ class _Probe:
         self._eps = max(torch.finfo(dtype).eps for dtype in self.graph.dtypes)
 
     def verdict(self, name: str) -> bool:
-        """Whether the gradient is seen to be right; False: it cannot be told.
+        """Whether the gradient of an argument is right; False if that stays open.
 
         Raises:
-            CheckFailed: it is wrong.
+            CheckFailed: if it is wrong.
         """
         tensor = dict(self.graph.inputs)[name]
         scale = largest_magnitude(in_double(tensor)) or 1.0
@@ -136,7 +136,7 @@ class _Probe:
         return False
 
     def _confirmed(self, name: str, near: _Measured, step: float) -> bool:
-        """Whether half the step tells the same: the jumps of a step function do not."""
+        """Whether half the step shows the same error; for the jumps of a step function it does not."""
         nearer = self._measure(name, step)
         return nearer is not None and _agree(near, nearer) and nearer.error > _WRONG
 
@@ -179,7 +179,7 @@ class _Probe:
         return (drawn / drawn.abs()).to(tensor.device)
 
     def _at(self, name: str, shift: Tensor) -> tuple[Tensor, list[Tensor] | None]:
-        """The argument as moved, and the outputs there; None where these are others."""
+        """The changed argument, and the outputs there; None if their number or shapes differ."""
         template = self.graph.arguments
         arguments = template.copy()
         moved = dict(arguments.tensors())[name]
@@ -212,7 +212,7 @@ class _Probe:
 
 
 def _agree(far: _Measured, near: _Measured) -> bool:
-    """Whether differences with two steps tell the same derivative, and more than rounding."""
+    """Whether two steps give the same derivative, and one above rounding."""
     size = max(_rms(far.differences), _rms(2 * near.differences))
     if size == 0.0:
         return _rms(near.predicted) == 0.0

@@ -17,9 +17,9 @@ _MOST = 8
 
 
 def check_saved(case: Case) -> None:
-    """Change inputs and outputs in place, and call the op again, between forward and backward.
+    """Write to inputs and outputs, and call the op again, between forward and backward.
 
-    Autograd has to notice the former; neither may change a gradient.
+    Autograd may raise for a write; otherwise the gradients must stay the same.
     """
     reference = Reference.of(case)
     _between_calls(reference)
@@ -33,9 +33,9 @@ def check_saved(case: Case) -> None:
 
 
 def _changeable(tensor: Tensor, graph: Graph) -> bool:
-    """Whether writing to the tensor is allowed, and counted in the version of all that share it.
+    """Whether the tensor may be written to: it shares its storage with no other one.
 
-    Integers and booleans stay as they are: a kernel may take them for indices on trust.
+    Integers and booleans are not written to: a kernel may use them as indices without a check.
     """
     if not is_plain(tensor) or not is_differentiable(tensor.dtype) or not tensor.numel():
         return False
@@ -48,7 +48,7 @@ def _changeable(tensor: Tensor, graph: Graph) -> bool:
 
 
 def _other_values(tensor: Tensor) -> Tensor:
-    """Other values, none of them further from 0: rows in reverse order, and halved."""
+    """Other values, none of larger magnitude: rows in reverse order, and halved."""
     value = tensor.detach().clone()
     flipped = value.flip(0) if value.dim() else value
     if value.dtype.itemsize == 1:
@@ -68,13 +68,13 @@ def _changed(
     try:
         with torch.no_grad():
             tensor.copy_(_other_values(tensor))
-        got = graph.vjp(given)
+        actual = graph.vjp(given)
     except Exception as error:  # whatever autograd or the backward raises: the write is noticed
         reraise_bug(error)
         return
     what = f"{name} is written to between forward and backward"
     script = _stale_script(expression)
-    _judge(reference, got, "saved-tensor-stale", what, f"{name} written to", script)
+    _fail_if_changed(reference, actual, "saved-tensor-stale", what, f"{name} written to", script)
 
 
 def _between_calls(reference: Reference) -> None:
@@ -93,7 +93,7 @@ def _between_calls(reference: Reference) -> None:
         return  # the op may refuse such values
     what = "the op is called again, with other values, between forward and backward"
     try:
-        got = graph.vjp(graph.given(reference.weights))
+        actual = graph.vjp(graph.given(reference.weights))
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         raise fail(
@@ -103,18 +103,18 @@ def _between_calls(reference: Reference) -> None:
             repro=_INTERLEAVED,
         ) from error
     del kept
-    _judge(reference, got, "backward-state-shared", what, "called again", _INTERLEAVED)
+    _fail_if_changed(reference, actual, "backward-state-shared", what, "called again", _INTERLEAVED)
 
 
-def _judge(
-    reference: Reference, got: Gradients, code: str, what: str, words: str, script: str
+def _fail_if_changed(
+    reference: Reference, actual: Gradients, code: str, what: str, description: str, script: str
 ) -> None:
-    rows = reference.rows(words, got, reference.gradients)
+    rows = reference.rows(description, actual, reference.gradients)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         raise fail(
             code,
-            f"{what}, and the gradient for `{wrong.input}` silently becomes {wrong.got} in place of "
+            f"{what}, and the gradient for `{wrong.input}` silently becomes {wrong.actual} in place of "
             f"{wrong.expected}",
             table(rows, "in between"),
             repro=script,

@@ -16,9 +16,9 @@ from .vjp import Graph, Reference, same
 
 
 def check_second_order(case: Case) -> None:
-    """See whether gradients that depend on grad_output are connected to it, under create_graph=True.
+    """Check that gradients that depend on grad_output are connected to it under create_graph=True.
 
-    Such a gradient is linear in grad_output, so a second derivative exists, whatever the op.
+    Such a gradient is linear in grad_output, so a second derivative exists for every op.
     """
     reference = Reference.of(case)
     graph = Graph(case)
@@ -32,7 +32,7 @@ def check_second_order(case: Case) -> None:
             create_graph=True,
             allow_unused=True,
         )
-    except Exception as error:  # whatever a backward raises: nothing is lost without a word
+    except Exception as error:  # whatever a backward raises: it rejects second order
         reraise_bug(error)
         return
     named = zip([name for name, _ in graph.inputs], found, strict=True)
@@ -67,7 +67,7 @@ for each in grads:
 try:
     found = torch.autograd.grad(outputs, leaves, grads, create_graph=True, allow_unused=True)
 except Exception:
-    found = []  # refused, and so not silently wrong
+    found = []  # rejected, and so not silently wrong
 for each in found:
     cut = each is not None and each.any() and not each.requires_grad
     assert not cut, "not connected to grad_output: second-order gradients lack this part"

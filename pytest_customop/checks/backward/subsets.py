@@ -44,30 +44,30 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
     try:
         run = call(case, arguments)
     except CheckSkipped:
-        return  # an op may refuse to run so
+        return  # the op may reject this combination
     weights = dict(
         zip([name for name, _ in graph.outputs], graph.given(reference.weights), strict=True)
     )
     outputs = [one for one in run.differentiable_outputs if one[0] in weights]
     reached = [at for at, name in enumerate(weights) if name in dict(outputs)]
     script = _script([names.index(name) for name in wanted], reached)
-    got: Gradients = {}
+    actual: Gradients = {}
     if outputs:
         rng.seed(case.seed)
         try:
             found = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
         except NotImplementedError:
-            return  # refused
+            return  # the combination is rejected
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
             what = f"the backward raises {error_line(error)}"
             raise _finding(wanted, what, traceback_text(error), script) from error
-        got = {name: in_double(one) for name, one in found.items() if one is not None}
-    rows = reference.rows(f"only {', '.join(wanted)}", got, reference.gradients, wanted)
+        actual = {name: in_double(one) for name, one in found.items() if one is not None}
+    rows = reference.rows(f"only {', '.join(wanted)}", actual, reference.gradients, wanted)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         what = (
-            f"the gradient for `{wrong.input}` is {wrong.got}, and {wrong.expected} where all of "
+            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} where all of "
             f"{', '.join(names)} do"
         )
         raise _finding(wanted, what, table(rows, "requires_grad"), script)

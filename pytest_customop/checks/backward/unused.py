@@ -15,9 +15,9 @@ _MOST = 6
 
 
 def check_unused(case: Case) -> None:
-    """Compare the gradients of some outputs with those for zeros in place of the other grad_outputs.
+    """Compare the gradients of some outputs with those for zero grad_outputs of the others.
 
-    Each output alone, and each left out.
+    Each output is used alone, and each is left out.
     """
     count = len(Graph(case).outputs)
     if count < 2:
@@ -44,21 +44,21 @@ def _compare(reference: Reference, used: list[int]) -> None:
         return
     graph = Graph(reference.case)
     try:
-        got = graph.vjp([weights[at] for at in used], used)
+        actual = graph.vjp([weights[at] for at in used], used)
     except NotImplementedError:
-        return  # refused
+        return  # the combination is rejected
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         raise _finding(
             graph, used, f"the backward raises {error_line(error)}", traceback_text(error)
         ) from error
-    rows = reference.rows("left out", got, expected)
+    rows = reference.rows("left out", actual, expected)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         raise _finding(
             graph,
             used,
-            f"the gradient for `{wrong.input}` is {wrong.got}, and {wrong.expected} with zeros for "
+            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} with zeros for "
             "their grad_outputs",
             table(rows),
         )

@@ -1,7 +1,6 @@
-"""What the checks of a backward share: calls of the op with a graph, and gradients side by side.
+"""Call the op with a graph, run its backward, and compare gradients.
 
-Gradients are compared in double precision, by argument name; None is told from zero nowhere, because
-autograd itself makes no difference between the two.
+Gradients are compared in double precision, by argument name. None equals zeros, as it does for autograd.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ Named = list[tuple[str, Tensor]]
 
 
 class Graph:
-    """One call of the op, with the graph that it leaves.
+    """One call of the op, with its autograd graph.
 
     Args:
-        case: what is called.
-        arguments: what it is called with; None: the case's own.
-        unjudged: whether its skips count as unjudged. One check of the family does so, not all.
+        case: the case.
+        arguments: of the call; None: the case's own.
+        unjudged: whether its skips count as unjudged, which they do for one check of the family only.
 
     Raises:
-        CheckSkipped: the op raises, or no gradients can be asked for.
+        CheckSkipped: if the op raises, or there is nothing to differentiate.
     """
 
     def __init__(
@@ -60,9 +59,15 @@ class Graph:
         *,
         retain_graph: bool = True,
     ) -> Gradients:
-        """The gradients for these grad_outputs, one each of the outputs at these positions.
+        """Run the backward, with the random streams at the case's seed.
 
-        The random streams start at the case's seed.
+        Args:
+            weights: the grad_outputs.
+            outputs: the positions of the outputs that they belong to; None: all.
+            retain_graph: whether the backward can run again.
+
+        Returns:
+            The gradients by argument name, in double precision; those that are None are left out.
         """
         chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
         rng.seed(self.case.seed)
@@ -70,14 +75,14 @@ class Graph:
         return {name: in_double(one) for name, one in found.items() if one is not None}
 
     def given(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """grad_outputs with these values, in memory of their own with the strides of the outputs."""
+        """grad_outputs with these values, in new memory with the strides of the outputs."""
         return [
             torch.empty_like(tensor.detach()).copy_(weight)
             for (_, tensor), weight in zip(self.outputs, weights, strict=True)
         ]
 
     def random(self, index: int) -> list[Tensor]:
-        """A random grad_output an output, in double precision, with values that its dtype has."""
+        """A random grad_output for each output: in double precision, with values of the output's dtype."""
         seed = self.case.seed + 1 + index * len(self.outputs)
         return [
             in_double(random_like(tensor, seed + position))
@@ -91,10 +96,10 @@ class Graph:
 
 
 def call(case: Case, arguments: Arguments, *, unjudged: bool = False) -> Run:
-    """Call the op, the random streams at the case's seed.
+    """Call the op with the random streams at the case's seed.
 
     Raises:
-        CheckSkipped: it raises.
+        CheckSkipped: if it raises.
     """
     rng.seed(case.seed)
     try:
@@ -115,18 +120,22 @@ def _no_outputs(run: Run, unjudged: bool) -> CheckSkipped:
 
 
 class Backward:
-    """Gradients of a case at its own dtype, over one graph as long as that works."""
+    """Runs the backward of a case in its own dtype, over one graph as long as that works."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.graph = Graph(case, unjudged=True)
-        self.fresh = False  # run the forward before each backward, in place of one for all
+        self.fresh = False  # whether each backward gets a graph of its own
 
-    def __call__(self, weights: Sequence[Tensor], words: str) -> Gradients:
+    def __call__(self, weights: Sequence[Tensor], description: str) -> Gradients:
         """The gradients for these grad_outputs.
 
+        Args:
+            weights: the grad_outputs.
+            description: of these, for a message: `-1 * grad_output`.
+
         Raises:
-            CheckFailed: the backward raises, also on a graph of its own.
+            CheckFailed: if the backward raises even on a graph of its own.
         """
         if not self.fresh:
             try:
@@ -142,7 +151,7 @@ class Backward:
             reraise_bug(error)
             raise fail(
                 "backward-raises",
-                f"for {words} the backward raises {error_line(error)}",
+                f"for {description} the backward raises {error_line(error)}",
                 traceback_text(error),
             ) from error
 
@@ -150,10 +159,10 @@ class Backward:
         return graph.vjp(graph.given(weights))
 
     def repeatable(self, weights: Sequence[Tensor]) -> Gradients:
-        """The gradients for a grad_output, once they are seen to be the same a second time.
+        """The gradients for these grad_outputs, after a second backward gave the same.
 
         Raises:
-            CheckSkipped: they are not, or there are none.
+            CheckSkipped: if it did not, or there are no gradients.
         """
         base, again = (self(weights, "a random grad_output") for _ in range(2))
         if not same(base, again):
@@ -174,13 +183,13 @@ class Backward:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the narrowest dtype of the case leaves room for.
+    """What the narrowest dtype of the case allows.
 
     Args:
         share: the allowed error, as a share of the largest magnitude.
         rounding: the relative rounding of one number.
         smallest: the smallest number above 0.
-        room: how much larger than the numbers of the case its dtypes reach.
+        room: the largest number of the dtypes, relative to the numbers of the case.
     """
 
     share: float
@@ -203,13 +212,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Reference:
-    """The gradients of a case for a random grad_output, seen to repeat on graphs of their own.
+    """The gradients of a case for a random grad_output, which two graphs gave equally.
 
     Args:
         case: the case.
         weights: the grad_outputs, in double precision.
-        gradients: what the backward gives for them.
-        limits: how far others may be from these.
+        gradients: the gradients for them.
+        limits: the allowed differences.
     """
 
     case: Case
@@ -222,8 +231,8 @@ class Reference:
         """The reference of a case.
 
         Raises:
-            CheckSkipped: there is none. `backward.linear` reports why, so these are no limits of
-                the checks that stand on it.
+            CheckSkipped: if there is none. `backward.linear` reports why, so these skips do not count
+                as unjudged.
         """
         try:
             first = Graph(case)
@@ -248,29 +257,34 @@ class Reference:
         return Reference(case, weights, base, limits)
 
     def rows(
-        self, words: str, got: Gradients, expected: Gradients, names: Sequence[str] | None = None
+        self,
+        description: str,
+        actual: Gradients,
+        expected: Gradients,
+        names: Sequence[str] | None = None,
     ) -> list[Row]:
-        """The gradients beside those expected, an input a row.
+        """Compare gradients with the expected ones, one row for each input.
 
-        A gradient that cancels to nothing is as rough as the terms that cancel, which are not seen;
-        the largest of the gradients and grad_outputs stands for them.
+        Where large terms cancel to a small gradient, its error is that of the terms. They are unknown, so
+        the largest of the gradients and grad_outputs is taken for them.
         """
         terms = max(map(largest_magnitude, (*self.weights, *self.gradients.values())))
         rows = []
-        for name in names or list(dict.fromkeys((*expected, *got))):
-            known = expected.get(name, got.get(name))
+        for name in names or list(dict.fromkeys((*expected, *actual))):
+            known = expected.get(name, actual.get(name))
             if known is None:
                 continue
             zeros = torch.zeros_like(known)
-            due, found = expected.get(name, zeros), got.get(name, zeros)
-            size = max(largest_magnitude(due), largest_magnitude(self.gradients.get(name, due)))
+            wanted, found = expected.get(name, zeros), actual.get(name, zeros)
+            usual = self.gradients.get(name, wanted)
+            size = max(largest_magnitude(wanted), largest_magnitude(usual))
             allowed = self.limits.share * size + 16 * self.limits.rounding * terms
-            rows.append(row(words, name, due, found, allowed + 4 * self.limits.smallest))
+            rows.append(row(description, name, wanted, found, allowed + 4 * self.limits.smallest))
         return rows
 
 
 def same(first: Gradients, second: Gradients) -> bool:
-    """Whether two sets of gradients are equal but for rounding."""
+    """Whether two sets of gradients are equal except for rounding."""
     return first.keys() == second.keys() and all(
         torch.allclose(
             one, second[name], rtol=0.0, atol=1e-3 * largest_magnitude(one), equal_nan=True
@@ -281,43 +295,51 @@ def same(first: Gradients, second: Gradients) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison, shown at its worst element."""
+    """One comparison of two gradients, at the element that differs most.
 
-    words: str
+    Args:
+        description: of the grad_output.
+        input: the argument whose gradients are compared.
+        expected, actual: the two values.
+        wrong: whether they differ by more than is allowed.
+    """
+
+    description: str
     input: str
     expected: str
-    got: str
+    actual: str
     wrong: bool
 
 
 def row(
-    words: str,
+    description: str,
     name: str,
     expected: Tensor,
-    got: Tensor,
+    actual: Tensor,
     allowed: float,
     counted: Tensor | None = None,
 ) -> Row:
-    """Compare two gradients where the one expected is finite, and `counted` is True."""
-    error = (got - expected).abs().nan_to_num(torch.inf, torch.inf)
+    """Compare two gradients where the expected one is finite, and `counted` is True if given."""
+    error = (actual - expected).abs().nan_to_num(torch.inf, torch.inf)
     judged = expected.isfinite() if counted is None else expected.isfinite() & counted
     error = torch.where(judged, error, 0.0).reshape(-1)
     if not error.numel():
-        return Row(words, name, "", "", False)
+        return Row(description, name, "", "", False)
     worst = int(error.argmax())
-    values = [f"{one.reshape(-1)[worst].item():.6g}" for one in (expected, got)]
-    return Row(words, name, values[0], values[1], float(error[worst]) > allowed)
+    values = [f"{one.reshape(-1)[worst].item():.6g}" for one in (expected, actual)]
+    return Row(description, name, values[0], values[1], float(error[worst]) > allowed)
 
 
 def table(rows: Sequence[Row], first: str = "grad_output") -> str:
-    """Rows in columns; `first` is the heading of the first."""
+    """The rows as a table; `first` is the heading of the first column."""
     cells = [(first, "input", "expected", "got", "")]
     cells += [
-        (row.words, row.input, row.expected, row.got, "wrong" if row.wrong else "") for row in rows
+        (row.description, row.input, row.expected, row.actual, "wrong" if row.wrong else "")
+        for row in rows
     ]
     return "\n".join([*aligned(cells), "(the element that differs most of each)"])
 
 
 def powers_of_two(room: float) -> int:
-    """How many doublings fit into the room."""
+    """How many times a number can be doubled before it is `room` times as large."""
     return math.floor(math.log2(room)) if room > 0 else 0

@@ -37,7 +37,9 @@ def check_fake(case: Case) -> None:
     if error is not None and _is_acceptable(expected, compat.fake_cause(error)):
         return
     if _accepts_other_values(case):
-        reason = "the op accepts other values of the same shapes and dtypes; a fake kernel sees none"
+        reason = (
+            "the op accepts other values of the same shapes and dtypes; a fake kernel sees none"
+        )
         raise skip("nothing-to-check", reason, unjudged=False)
     if error is None:
         raise fail(
