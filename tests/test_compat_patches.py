@@ -124,13 +124,13 @@ def test_a_patch_of_another_library_stays(owner: Any, patch: patches._Patch) -> 
     original = owner.function
     with patch.block(10):
         below = owner.function
-        owner.function = theirs = lambda x: 1000 * below(x)
+        owner.function = foreign = lambda x: 1000 * below(x)
         assert owner.function(1) == 11_000
-    assert owner.function is theirs
+    assert owner.function is foreign
     assert owner.function(1) == 1000
     with patch.block(10):
         assert owner.function(1) == 11_000
-    owner.function = below  # theirs is taken out
+    owner.function = below  # the foreign patch is removed
     with patch.block(10):
         assert owner.function(1) == 11
     assert owner.function is original

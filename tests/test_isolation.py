@@ -1,4 +1,4 @@
-"""What a check does to global state is undone; other tests do not notice that checks ran."""
+"""Changes of global state by a check are undone; other tests do not notice that checks ran."""
 
 from __future__ import annotations
 

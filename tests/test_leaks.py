@@ -167,7 +167,7 @@ def test_correct_ops_and_every_check_leave_nothing_behind(watched: Suite) -> Non
         assert list(differences(one, other)) == [], one["name"]
 
 
-def test_neither_do_ops_that_change_what_they_can(watched: Suite) -> None:
+def test_ops_that_change_all_they_can_leave_nothing_behind(watched: Suite) -> None:
     watched.test(BAD.replace("NS_LEAKS", watched.ns), ops=HEAD)
     with_plugin, without = recorded(watched, plugin=True), recorded(watched, plugin=False)
     assert len(without) > 20
@@ -191,15 +191,15 @@ def test_change(name):
     seen = recorded(watched, plugin=False)
     assert len(seen) > 20
     for before, after in itertools.pairwise(seen):
-        told = [one for one in differences(before, after) if not one.startswith(".name")]
-        shown = [one for one in told if not one.startswith(".random")]
+        changed = [one for one in differences(before, after) if not one.startswith(".name")]
+        shown = [one for one in changed if not one.startswith(".random")]
         assert shown or after["name"] in ("seed", "draws"), after["name"]
     seeds = {one["name"]: one["random"]["seed"] for one in seen}
     assert seeds["numpy"] == seeds["seed"] == 7 != seeds["before"]
 
 
 def recorded(suite: Suite, *args: str, plugin: bool) -> list[dict[str, Any]]:
-    """What the unmarked tests wrote down, a line each."""
+    """What the unmarked tests recorded, one line each."""
     path = suite.path / "RECORDED"
     path.unlink(missing_ok=True)
     given = ["-p", "no:randomly", "-p", "no:cacheprovider", *args]
@@ -210,7 +210,7 @@ def recorded(suite: Suite, *args: str, plugin: bool) -> list[dict[str, Any]]:
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """What differs, as `a.b: 1 != 2`."""
+    """The differences, as `a.b: 1 != 2`."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in {**one, **other}:
             yield from differences(one.get(key), other.get(key), f"{path}.{key}")

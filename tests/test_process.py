@@ -1,4 +1,4 @@
-"""What ops and compilers leave behind in the process is put back after every check."""
+"""What ops and compilers change in the process is restored after every check."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def precisions() -> list[str]:
     return [torch.get_float32_matmul_precision(), *float32_precision.read_by_backend()]
 
 
-def test_the_precision_of_products_is_put_back_in_every_place() -> None:
+def test_the_precision_of_products_is_restored_in_every_place() -> None:
     before = precisions()
     with settings.preserved():
         torch.set_float32_matmul_precision("medium")
@@ -157,7 +157,7 @@ def test_the_precision_of_products_is_put_back_in_every_place() -> None:
 
 @NEW
 def test_a_session_that_sets_precisions_by_backend_can_be_checked() -> None:
-    """torch then refuses to tell the one precision of all."""
+    """torch then raises where the shared precision is read."""
     with settings.preserved():
         torch.backends.cuda.matmul.fp32_precision = "tf32"
         with pytest.raises(RuntimeError, match="mix of the legacy and new APIs"):

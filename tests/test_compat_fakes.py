@@ -1,4 +1,4 @@
-"""What `fake.*` needs of torch's private parts, one test a function."""
+"""`compat.fakes`, `compat.symbols` and `compat.tensors`: each test fails when torch moves what they use."""
 
 import pytest
 import torch
@@ -108,7 +108,7 @@ def test_guards_and_constants_name_the_line() -> None:
     assert [compat.is_constant_size(size) for size in fake.shape] == [True, False]
     pinned, bounded = compat.guards(mode)
     assert pinned[0].rel_op == "=="
-    assert "test_compat_fake.py" in pinned[1]
+    assert "test_compat_fakes.py" in pinned[1]
     assert pinned[1].endswith("int(fake.shape[0])")
     symbol = next(iter(bounded[0].free_symbols))
     assert compat.substitute(bounded[0], {symbol: 9}) is True
@@ -144,12 +144,12 @@ def test_fake_cause_is_what_a_meta_kernel_raised() -> None:
     lib.define("unfaked_meta(Tensor x) -> Tensor")
 
     def meta(x: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError("mine")
+        raise NotImplementedError("from the meta kernel")
 
     lib.impl("unfaked_meta", meta, "Meta")
     error = raised(torch.ops.t_compat_fake_lib.unfaked_meta)
     assert compat.missing_fake_kernel(error) is None
-    assert str(compat.fake_cause(error)) == "mine"
+    assert str(compat.fake_cause(error)) == "from the meta kernel"
     other = ValueError("no")
     assert compat.fake_cause(other) is other
 
