@@ -9,7 +9,7 @@ from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
 from .finite_differences.vectors import BackwardError
-from .finite_differences.verdict import FindingCodes, judge
+from .finite_differences.verdict import FindingCodes, verify_gradients
 from .float64 import Float64Op, no_float64, options_of, with_script
 
 _FIRST = FindingCodes(
@@ -24,7 +24,7 @@ def check_backward(case: Case) -> None:
     """Compare the first-order gradients with finite differences of the outputs."""
     options = options_of(case)
     try:
-        judge(Float64Op(case).function(), options, case.seed, _FIRST)
+        verify_gradients(Float64Op(case).function(), options, case.seed, _FIRST)
     except BackwardError as error:
         raise with_script(_backward_raises(case, error.error), case, "gradcheck") from error
     except CheckFailed as failure:
@@ -32,9 +32,9 @@ def check_backward(case: Case) -> None:
 
 
 def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSkipped:
-    """A finding, unless only float64 is what the backward cannot do."""
-    own = {tensor.dtype for _, tensor in case.inputs().differentiable()}
-    if own - {torch.float64, torch.complex128}:
+    """The finding for a backward that raises; a skip if it raises in float64 only."""
+    dtypes = {tensor.dtype for _, tensor in case.inputs().differentiable()}
+    if dtypes - {torch.float64, torch.complex128}:
         try:
             case.eager_gradients  # noqa: B018 -- whether it raises is the question
         except Exception as raised:  # whatever a backward raises

@@ -12,7 +12,7 @@ from ...core.tracebacks import error_line, reraise_bug
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip
 from ..check import Check
 from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
-from .finite_differences.verdict import FindingCodes, judge
+from .finite_differences.verdict import FindingCodes, verify_gradients
 from .float64 import Float64Op, options_of, with_script
 
 _SECOND = FindingCodes(
@@ -23,7 +23,7 @@ _SECOND = FindingCodes(
 )
 
 
-# What torch says when a second derivative is asked of something that has none.
+# Parts of torch's messages about a missing second derivative.
 _NO_FORMULA = (
     "no autograd formula was registered",
     "once_differentiable",
@@ -39,22 +39,22 @@ def check_double(case: Case) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            judge(_second_order(Float64Op(case), case.seed), options, case.seed, _SECOND)
+            verify_gradients(_second_order(Float64Op(case), case.seed), options, case.seed, _SECOND)
         except BackwardError as error:
             raise _no_second_order(error_line(error.error)) from error
         except CheckFailed as failure:
-            # Such an op lets gradients end without a word that an exception would say.
-            told = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
-            if told:
-                raise _no_second_order(told[0]) from None
+            # An op without an autograd formula only warns, and its gradients end there.
+            warned = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
+            if warned:
+                raise _no_second_order(warned[0]) from None
             raise with_script(failure, case, "gradgradcheck") from None
 
 
 def _second_order(op: Float64Op, seed: int) -> VectorFunction:
-    """The first-order gradients as a function of the inputs and of the grad_outputs.
+    """The first-order gradients as a function of the inputs and the grad_outputs.
 
     Raises:
-        CheckSkipped: they cannot be differentiated again.
+        CheckSkipped: if they cannot be differentiated again.
     """
     names = {output.name for output in op.function().outputs}
     inputs = [(name, tensor.detach().requires_grad_()) for name, tensor in op.inputs]
@@ -63,7 +63,7 @@ def _second_order(op: Float64Op, seed: int) -> VectorFunction:
         (f"grad_output of {name}", random_like(tensor, seed + 1 + index).requires_grad_())
         for index, (name, tensor) in enumerate(outputs)
     ]
-    _refuse_without_graph(inputs, outputs, grad_outputs)
+    _skip_without_second_order(inputs, outputs, grad_outputs)
 
     def call(tensors: list[Tensor]) -> Named:
         given = [(name, tensor) for (name, _), tensor in zip(inputs, tensors, strict=False)]
@@ -78,7 +78,7 @@ def _second_order(op: Float64Op, seed: int) -> VectorFunction:
 
 
 def _gradients(inputs: Named, outputs: Named, grad_outputs: list[Tensor], **options: bool) -> Named:
-    """The gradients that arrive, named as outputs of a function."""
+    """(name, gradient) for the inputs that have a gradient."""
     found = torch.autograd.grad(
         [tensor for _, tensor in outputs],
         [tensor for _, tensor in inputs],
@@ -90,8 +90,8 @@ def _gradients(inputs: Named, outputs: Named, grad_outputs: list[Tensor], **opti
     return [(f"the gradient for `{name}`", one) for name, one in named if one is not None]
 
 
-def _refuse_without_graph(inputs: Named, outputs: Named, grad_outputs: Named) -> None:
-    """Skip where the gradients are not connected to grad_output, in which they are linear."""
+def _skip_without_second_order(inputs: Named, outputs: Named, grad_outputs: Named) -> None:
+    """Skip if the gradients are not connected to grad_output, in which they are linear."""
     weights = [tensor for _, tensor in grad_outputs]
     try:
         _gradients(inputs, outputs, weights, retain_graph=True)
@@ -123,7 +123,7 @@ def _reaches(gradient: Tensor, weights: list[Tensor]) -> bool:
 
 
 def _lacks_formula(message: str) -> bool:
-    return any(words in message for words in _NO_FORMULA)
+    return any(codes in message for codes in _NO_FORMULA)
 
 
 def _no_second_order(why: str) -> CheckSkipped:

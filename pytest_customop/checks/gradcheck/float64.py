@@ -1,4 +1,4 @@
-"""The op of a case as a function of float64 tensors, and what both checks make of a failure."""
+"""The op of a case as a function of float64 tensors, and the skips and scripts of both checks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,32 @@ from ...core.wording import first_line
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, skip
 from .finite_differences.vectors import CallError, Named, VectorFunction
-from .scripts import compared
+from .scripts import gradcheck_script
 
 
 def with_script(
     raised: CheckFailed | CheckSkipped, case: Case, call: str
 ) -> CheckFailed | CheckSkipped:
-    """The same finding, with lines that show it by torch's own function."""
+    """The same finding, with a script that shows it by torch's own function.
+
+    Args:
+        raised: the finding; a skip is returned unchanged.
+        case: the case.
+        call: `gradcheck` or `gradgradcheck`.
+    """
     if isinstance(raised, CheckSkipped):
         return raised
     elements = sum(tensor.numel() for _, tensor in case.inputs().differentiable())
-    lines = compared(call, options_of(case), elements)
+    lines = gradcheck_script(call, options_of(case), elements)
     return CheckFailed(dataclasses.replace(raised.finding, repro=lines))
 
 
 def options_of(case: Case) -> GradOptions:
+    """The options of the mark's `gradcheck=`.
+
+    Raises:
+        CheckSkipped: if it is a reason to leave the check out.
+    """
     if isinstance(case.gradcheck, str):
         raise skip("left-out", case.gradcheck)
     return case.gradcheck
@@ -38,7 +49,7 @@ class Float64Op:
     """The op of a case as a function of the tensors that require gradients, in float64.
 
     Raises:
-        CheckSkipped: there are none, or the op cannot be had in float64.
+        CheckSkipped: if there are none, or the op does not work in float64.
     """
 
     def __init__(self, case: Case) -> None:
@@ -57,7 +68,7 @@ class Float64Op:
                 )
 
     def function(self) -> VectorFunction:
-        """The outputs that require gradients."""
+        """The function from the inputs to the outputs that require gradients."""
         try:
             function = VectorFunction(self.inputs, self.outputs)
         except CallError as error:
@@ -67,7 +78,7 @@ class Float64Op:
         return function
 
     def outputs(self, tensors: list[Tensor]) -> Named:
-        """Call the op with these in place of the tensors that require gradients."""
+        """Call the op with these tensors for those that require gradients."""
         rest = iter(tensors)
         copier = Copier()
         arguments = self._template.map(
@@ -86,6 +97,7 @@ class Float64Op:
 
 
 def no_float64(why: str) -> CheckSkipped:
+    """The skip for an op that does not work in float64."""
     return skip(
         "no-float64",
         first_line(f"finite differences need float64, and there {why}")
@@ -94,7 +106,7 @@ def no_float64(why: str) -> CheckSkipped:
 
 
 def _no_outputs(case: Case) -> CheckSkipped:
-    """Why no output can be compared."""
+    """The skip for an op without an output that can be compared."""
     outputs = [(name, one) for name, one in case.eager.outputs if one.numel() > 0]
     named = [name for name, one in outputs if is_differentiable(one.dtype)]
     if not outputs:

@@ -1,10 +1,10 @@
-"""The lines that show wrong gradients by `torch.autograd.gradcheck`; see `Check.repro`."""
+"""Script lines that show wrong gradients with `torch.autograd.gradcheck`; see `Check.repro`."""
 
 from __future__ import annotations
 
 from ...declare.inputs import GradOptions
 
-_LARGE = 2000  # elements, above which an element at a time takes too long
+_LARGE = 2000  # elements; above, comparing one by one takes too long
 
 _FUNCTION = """
 from torch.autograd import gradcheck, gradgradcheck
@@ -60,7 +60,7 @@ CALL(projected, steps, OPTIONS)
 _WHOLE = "\nCALL(function, leaves, OPTIONS, check_undefined_grad=False, nondet_tol=1e-5)\n"
 
 
-def compared(call: str, options: GradOptions, elements: int) -> str:
+def gradcheck_script(call: str, options: GradOptions, elements: int) -> str:
     """Lines that call `gradcheck` or `gradgradcheck`, along random directions for large inputs."""
     lines = _FUNCTION + (_WHOLE if elements <= _LARGE else _PROJECTED)
     given = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"

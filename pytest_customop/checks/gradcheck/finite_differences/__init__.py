@@ -1,7 +1,8 @@
-"""Autograd formulas against finite differences, at any size.
+"""Compare autograd formulas with finite differences, at any size.
 
-vectors     a function of tensors, seen as a function of real vectors; difference quotients
+vectors     a function of tensors as a function of real vectors; difference quotients
 projection  the small function `t -> U . f(x + V t)`, and torch's gradcheck on it
 jacobian    where formula and finite differences differ, and whether that proves a defect
-judge       the whole procedure: redraws, skips and findings
+skips       what finite differences cannot judge
+verdict     the whole procedure: draws, skips and findings
 """

@@ -1,8 +1,8 @@
-"""An autograd formula against finite differences: where they differ, and whether that proves a defect.
+"""Find where an autograd formula and finite differences differ, and whether that proves a defect.
 
-The numbers prove a defect only where the function is smooth. At a kink the one-sided differences
-differ as much as formula and central difference do; and where a central difference at a larger step
-says something else again, no step is to be trusted. Such places are unclear, not wrong.
+It proves one only where the function is smooth. At a kink the one-sided differences differ as much as
+formula and central difference do. Where the central difference at a larger step has yet another value,
+no step can be trusted. Such places are unclear, not wrong.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .vectors import ROUNDING, Output, Slopes, VectorFunction
 
 RIGHT, UNCLEAR, WRONG = "right", "unclear", "wrong"
 
-# What differs by less than this share of a mismatch does not explain it: 2 was seen at the kinks of
-# relu, 0.004 at wrong gradients.
+# Differences between difference quotients explain a mismatch if they exceed this share of it: 2 was
+# measured at the kinks of relu, 0.004 at wrong gradients.
 _EXPLAINS = 0.1
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One output against one input.
+    """The comparison of one output's derivative by one input.
 
     Args:
         source, target: the positions of the input and of the output.
         verdict: right, wrong, or unclear.
         numeric, formula: the derivative by finite differences and by the formula, at the first wrong
             element or, for a larger function, of the weighted output along the direction.
-        element: which element that is; empty for a larger function.
-        still: nowhere does the output change smoothly, and in places not at all.
-        zero: the formula gives no gradient at all.
-        factor: formula / numeric, where that is one number for all elements.
-        jacobians: of small functions: by finite differences and by the formula.
-        sure: of small functions: the elements that are wrong.
+        element: that element as text; empty for a larger function.
+        still: whether the output changes smoothly nowhere, and in places not at all.
+        zero: whether the formula gives no gradient at all.
+        factor: formula / numeric, if that is the same for all elements.
+        jacobians: for small functions: by finite differences and by the formula.
+        confirmed: for small functions: the elements that are certainly wrong.
     """
 
     source: int
@@ -51,22 +51,27 @@ class Pair:
     zero: bool = False
     factor: float | None = None
     jacobians: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
-    sure: Tensor | None = field(default=None, repr=False)
+    confirmed: Tensor | None = field(default=None, repr=False)
 
     def same_place(self, other: Pair) -> bool:
-        """Whether both are of one input and output, and have a wrong element in common."""
+        """Whether both have the same input and output, and a wrong element in common."""
         if (self.source, self.target) != (other.source, other.target):
             return False
-        if self.sure is None or other.sure is None:
+        if self.confirmed is None or other.confirmed is None:
             return True
-        return bool((self.sure & other.sure).any())
+        return bool((self.confirmed & other.confirmed).any())
 
 
 def compare(function: VectorFunction, draw: Draw | None, options: GradOptions) -> list[Pair]:
-    """Every output against every input.
+    """Compare the derivative of every output by every input.
+
+    Args:
+        function: the function.
+        draw: weights and directions for a large function; None compares element by element.
+        options: step and tolerances.
 
     Raises:
-        CallError, OutputsChanged: the function cannot be called one step further.
+        CallError, OutputsChanged: if the function cannot be called one step further.
     """
     if draw is None:
         return _compare_elements(function, options)
@@ -78,7 +83,7 @@ def compare(function: VectorFunction, draw: Draw | None, options: GradOptions) -
 
 @dataclass(frozen=True)
 class _Columns:
-    """The slopes of one output along the elements of one input, side by side."""
+    """The slopes of one output along the elements of one input, as the columns of matrices."""
 
     ahead: Tensor
     behind: Tensor
@@ -87,7 +92,7 @@ class _Columns:
 
     @staticmethod
     def of(slopes: list[Slopes], target: int) -> _Columns:
-        """The columns of one output, one for each of the slopes."""
+        """The columns of one output, one for each direction."""
         return _Columns(
             *(
                 torch.stack([getattr(one, name)[target] for one in slopes], 1)
@@ -97,7 +102,7 @@ class _Columns:
 
 
 def _noise(output: Output, eps: float) -> Tensor:
-    """What rounding of the outputs may do to difference quotients, an element a row."""
+    """The error of difference quotients by rounding of the outputs, a row for each element."""
     return 8 * ROUNDING * output.values.abs()[:, None] / eps
 
 
@@ -120,7 +125,7 @@ def _compare_elements(function: VectorFunction, options: GradOptions) -> list[Pa
 
 
 def _rows(function: VectorFunction, target: int) -> list[Tensor]:
-    """The Jacobian of one output by each input, as the formula has it."""
+    """The Jacobian of one output by each input, by the formula."""
     values = function.outputs[target].values
     rows = [gradient_of(function, target, unit) for unit in torch.eye(values.numel()).to(values)]
     return [torch.stack(column) for column in zip(*rows, strict=True)]
@@ -139,9 +144,9 @@ def _elements_pair(
     larger = torch.maximum(columns.centre.abs(), formula.abs())
     error = (columns.centre - formula).abs()
     wrong = ~(error <= options.atol + options.rtol * larger + noise)
-    sure = wrong & _certain(columns, formula, noise)
-    verdict = WRONG if sure.any() else UNCLEAR if wrong.any() else RIGHT
-    first = (sure if sure.any() else wrong).nonzero()
+    confirmed = wrong & _certain(columns, formula, noise)
+    verdict = WRONG if confirmed.any() else UNCLEAR if wrong.any() else RIGHT
+    first = (confirmed if confirmed.any() else wrong).nonzero()
     row, column = (int(i) for i in first[0]) if len(first) else (0, 0)
     smooth, still, _ = _motion(columns, noise, options.eps)
     return Pair(
@@ -156,12 +161,12 @@ def _elements_pair(
         zero=not formula.any(),
         factor=_common_factor(columns.centre, formula),
         jacobians=(columns.centre, formula),
-        sure=sure,
+        confirmed=confirmed,
     )
 
 
 def _certain(columns: _Columns, formula: Tensor, noise: Tensor) -> Tensor:
-    """Where the difference quotients agree with each other far better than with the formula."""
+    """The elements where difference quotients agree with each other far better than with the formula."""
     error = (columns.centre - formula).abs()
     bend = (columns.ahead - columns.behind).abs()
     spread = (columns.centre - columns.wide).abs()
@@ -170,7 +175,7 @@ def _certain(columns: _Columns, formula: Tensor, noise: Tensor) -> Tensor:
     # NaN in a quotient or in the formula makes these comparisons false.
     limit = _EXPLAINS * error
     apart = (bend <= limit) & (spread <= limit) & (error > 2 * noise) & (limit > usual)
-    # NaN or inf is wrong where no output has a kink: at one, 0 * inf spreads over a whole column.
+    # NaN or inf is wrong where no output has a kink; at a kink, 0 * inf spreads over a whole column.
     mild = 0.1 * (1 + columns.centre.abs())
     plain = ((bend <= mild) & (spread <= mild)).all(0)
     return torch.where(formula.isfinite(), apart, plain)
@@ -182,7 +187,7 @@ def _median(values: Tensor) -> float:
 
 
 def _motion(columns: _Columns, noise: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Where outputs change smoothly; where not at all; and where a larger step says the same."""
+    """Where outputs change smoothly, where not at all, and where a larger step gives the same slope."""
     still = (columns.ahead.abs() <= noise) & (columns.behind.abs() <= noise)
     size = columns.centre.abs()
     share = min(0.05, max(1e-3, 30 * eps))  # a smooth function bends by some eps
@@ -224,7 +229,7 @@ def _projected_pair(
     slopes: Slopes,
     options: GradOptions,
 ) -> Pair:
-    """One output against one input; right with the elements at kinks left out is right."""
+    """The comparison along a direction; elements at kinks are left out before it is called wrong."""
     columns = _Columns.of([slopes], place[1])
     noise = _noise(function.outputs[place[1]], options.eps)
     smooth, still, steady = _motion(columns, noise, options.eps)
@@ -256,7 +261,7 @@ def _projected_pair(
 
 
 def _not_finite(function: VectorFunction, pair: Pair, options: GradOptions) -> Pair:
-    """The pair, wrong if the formula has NaN or inf for an element where no output has a kink."""
+    """The pair; wrong if the formula gives NaN or inf for an element where no output has a kink."""
     output = function.outputs[pair.target]
     gradient = gradient_of(function, pair.target, torch.ones_like(output.values))[pair.source]
     for index in (~gradient.isfinite()).nonzero()[:4, 0].tolist():
@@ -289,5 +294,5 @@ def _projected_verdict(
 
 
 def _weighted(column: Tensor, weight: Tensor) -> Tensor:
-    # Where nothing is left of the weight there may be NaN.
+    # The column may be NaN where the weight is zero.
     return torch.where(weight != 0, column[:, 0] * weight, 0)

@@ -1,7 +1,7 @@
 """torch's gradcheck at any size: on a function as it is, or along random directions.
 
-A large function is looked at through `t -> U . f(x + V t)`, one input at a time, with random output
-weights U and directions V of +1 and -1. What is wrong anywhere in the Jacobian shows in that number.
+Of a large function, `t -> U . f(x + V t)` is checked for one input at a time, with random output weights U
+and directions V of +1 and -1. An error anywhere in the Jacobian changes that number.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ....cases.tensors import largest_magnitude
 from ....declare.inputs import GradOptions
 from .vectors import ROUNDING, VectorFunction
 
-# At most so many elements in and out together, and so many pairs of them, are compared one by one.
+# Up to so many elements of inputs and outputs, and so many pairs of them, are compared one by one.
 _SMALL_SUM, _SMALL_PRODUCT = 192, 4096
 
-# A function of so few elements is cheap to look at several times.
+# A function of up to so many elements is cheap enough for several draws.
 _CHEAP = 2**13
 
-# Gradients that differ by more than this share of the largest element are not one another's rounding.
+# Gradients that differ by more than this share of the largest element differ by more than rounding.
 _UNLIKE = 1e-4
 
 
@@ -34,7 +34,7 @@ def is_small(function: VectorFunction) -> bool:
 
 
 def is_cheap(function: VectorFunction) -> bool:
-    """Whether several looks at the function take a fraction of a second."""
+    """Whether several draws take a fraction of a second."""
     return sum(_sizes(function)) <= _CHEAP
 
 
@@ -45,7 +45,7 @@ def _sizes(function: VectorFunction) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Draw:
-    """The output weights and input directions of one look at a large function."""
+    """Random output weights and input directions, a vector for each output and input."""
 
     weights: list[Tensor]
     directions: list[Tensor]
@@ -58,7 +58,7 @@ class Draw:
         return Draw(weights, [signs(point, generator) for point in function.point])
 
     def masks(self, seed: int) -> tuple[Draw, Draw]:
-        """The draw with random zeros and ones for weights, and with their complement."""
+        """The draw with random zeros and ones as weights, and with their complement."""
         generator = torch.Generator().manual_seed(seed)
         chosen = [
             torch.randint(0, 2, weight.shape, generator=generator).to(weight)
@@ -71,10 +71,10 @@ class Draw:
 
 
 def is_linear(function: VectorFunction, draw: Draw) -> bool:
-    """Whether the backward takes weights that are negated, small, or apart as a linear one does.
+    """Whether the backward is linear for weights that are negated, small, or split in two.
 
     Raises:
-        BackwardError: the backward raises.
+        BackwardError: if the backward raises.
     """
     whole = _gradients(function, draw.weights)
     low = [torch.where(weight < 0, weight, 0) for weight in draw.weights]
@@ -110,16 +110,18 @@ def signs(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def random_weights(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Random numbers of either sign from 0.5 to 1.5: none so small that it hides an element."""
+    """Random numbers of both signs with magnitudes from 0.5 to 1.5, so that no element is hidden."""
     size = 0.5 + torch.rand(like.shape, generator=generator, dtype=torch.float64)
     return size.to(like) * signs(like, generator)
 
 
-def torch_agrees(function: VectorFunction, draw: Draw | None, options: GradOptions) -> bool:
-    """The verdict of `torch.autograd.gradcheck` on the function, or on all of it along a draw.
+def torch_gradcheck_passes(
+    function: VectorFunction, draw: Draw | None, options: GradOptions
+) -> bool:
+    """Whether `torch.autograd.gradcheck` passes for the function, or for its projection along a draw.
 
     Raises:
-        CallError, OutputsChanged: the function cannot be called one step further.
+        CallError, OutputsChanged: if the function cannot be called one step further.
     """
     if draw is None:
         leaves = [leaf.clone().detach().requires_grad_() for leaf in function.point]
@@ -134,9 +136,10 @@ def torch_agrees(function: VectorFunction, draw: Draw | None, options: GradOptio
             tolerance(function, target, weight, gradients[target][source], options)
             for target, weight in enumerate(draw.weights)
         ]
-        # Brought to one tolerance, the outputs can be added up to one number.
+        # Scaled to one tolerance, the outputs can be added up to one number.
         scaled = [
-            weight * (max(allowed) / own) for weight, own in zip(draw.weights, allowed, strict=True)
+            weight * (max(allowed) / limit)
+            for weight, limit in zip(draw.weights, allowed, strict=True)
         ]
         line = _line(function, source, draw.directions[source], scaled)
         origin = torch.zeros((), dtype=torch.float64, device=point.device, requires_grad=True)
@@ -158,7 +161,7 @@ def _gradcheck(
         eps=eps,
         atol=atol,
         rtol=rtol,
-        nondet_tol=math.inf,  # whether results repeat is seen beforehand, with a relative limit
+        nondet_tol=math.inf,  # nondeterminism is checked before, with a relative limit
         check_undefined_grad=False,
         raise_exception=False,
     )
@@ -174,7 +177,7 @@ def _line(
         vectors = function.leaves()
         vectors[source] = function.point[source] + direction * step
         values = function(*vectors)
-        # What the outputs are at the point is taken off first: sums of large numbers round.
+        # The outputs at the point are subtracted first, because sums of large numbers round.
         changes = [
             one - output.values for one, output in zip(values, function.outputs, strict=True)
         ]
@@ -184,10 +187,10 @@ def _line(
 
 
 def gradient_of(function: VectorFunction, target: int, weight: Tensor) -> list[Tensor]:
-    """The gradient of one weighted output by each input, zeros where none arrives.
+    """The gradient of one weighted output by each input; zeros if there is none.
 
     Raises:
-        BackwardError: the backward raises.
+        BackwardError: if the backward raises.
     """
     return _filled(function, {target: weight})
 
@@ -195,9 +198,9 @@ def gradient_of(function: VectorFunction, target: int, weight: Tensor) -> list[T
 def tolerance(
     function: VectorFunction, target: int, weight: Tensor, gradient: Tensor, options: GradOptions
 ) -> float:
-    """How far the derivative of a weighted output along random signs may be off.
+    """The allowed error of the derivative of a weighted output along random signs.
 
-    Sums with random signs grow as the root of the sum of squares, so that is what counts.
+    Sums with random signs grow like the root of the sum of squares, and so does the allowed error.
     """
     rounding = 8 * ROUNDING * float((weight * function.outputs[target].values).norm())
     allowed = options.rtol * float(gradient.norm()) + options.atol * float(weight.norm())

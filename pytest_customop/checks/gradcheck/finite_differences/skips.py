@@ -1,4 +1,4 @@
-"""What finite differences cannot judge: the skips, each with its reason and the way out."""
+"""The skips for what finite differences cannot judge, each with its reason and a way out."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from .jacobian import RIGHT, Pair
 from .projection import gradient_of, random_weights, signs
 from .vectors import ROUNDING, CallError, VectorFunction
 
-# Dtypes that ops compute in, and a step for each that is far above its rounding, in roundings.
+# Dtypes that ops compute in, with a step far above their rounding, in units of that rounding.
 _NARROW = {torch.float32: 128, torch.bfloat16: 4, torch.float16: 4}
 
 
-def skip_if_unfit(function: VectorFunction, options: GradOptions, seed: int) -> None:
+def skip_if_unsuitable(function: VectorFunction, options: GradOptions, seed: int) -> None:
+    """Skip a function that is empty, not finite, not deterministic, or too large for the step."""
     elements = sum(point.numel() for point in function.point)
     if not elements or not function.outputs:
         raise skip("nothing-to-check", "inputs or outputs have no elements", unjudged=False)
     for output in function.outputs:
         if not output.values.isfinite().all():
             raise skip(
-                "not-finite", f"{output.name} has NaN or inf, which no step can be taken from"
+                "not-finite",
+                f"{output.name} has NaN or inf, and no difference can be taken from it",
             )
     gradients = _random_gradients(function, seed)
-    _refuse_unrepeatable(function, gradients, seed)
-    _refuse_rounding(function, gradients, options)
+    _skip_if_nondeterministic(function, gradients, seed)
+    _skip_if_lost_in_rounding(function, gradients, options)
 
 
 def _random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
@@ -40,7 +42,7 @@ def _random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
     return [gradient for gradient in found if gradient is not None and gradient.numel() > 0]
 
 
-def _refuse_unrepeatable(function: VectorFunction, gradients: list[Tensor], seed: int) -> None:
+def _skip_if_nondeterministic(function: VectorFunction, gradients: list[Tensor], seed: int) -> None:
     if not _repeat(gradients, _random_gradients(function, seed), 1e-9):
         raise skip(
             "nondeterministic",
@@ -54,7 +56,7 @@ def _refuse_unrepeatable(function: VectorFunction, gradients: list[Tensor], seed
 
 
 def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
-    """Whether values are the same up to a share of the largest."""
+    """Whether values are equal up to a share of the largest."""
     return len(first) == len(second) and all(
         torch.equal(one, other)
         or torch.allclose(one, other, rtol=0.0, atol=share * largest_magnitude(one), equal_nan=True)
@@ -62,7 +64,7 @@ def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
     )
 
 
-def _refuse_rounding(
+def _skip_if_lost_in_rounding(
     function: VectorFunction, gradients: list[Tensor], options: GradOptions
 ) -> None:
     size = max(largest_magnitude(point) for point in function.point if point.numel() > 0)
@@ -85,7 +87,7 @@ _EPS = "Give a larger one: gradcheck=GradOptions(eps=...)."
 def narrow_outputs(
     function: VectorFunction, pairs: list[Pair], options: GradOptions, seed: int
 ) -> dict[int, torch.dtype]:
-    """The outputs, among those that are not right, that are computed in less than float64."""
+    """The outputs that are not right and are computed in less than float64, with that dtype."""
     found: dict[int, torch.dtype] = {}
     for pair in pairs:
         if pair.verdict != RIGHT and pair.target not in found:
@@ -96,7 +98,7 @@ def narrow_outputs(
 
 
 def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dtype | None:
-    """The dtype that a gradient is computed in, if its rounding explains the difference."""
+    """The dtype in which a gradient is computed, if its rounding explains the difference."""
     generator = torch.Generator().manual_seed(seed)
     weight = random_weights(function.outputs[pair.target].values, generator)
     gradient = gradient_of(function, pair.target, weight)[pair.source]
@@ -108,7 +110,7 @@ def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dt
 
 
 def _error(pair: Pair) -> float:
-    """The largest difference between formula and finite differences that is a number."""
+    """The largest finite difference between formula and finite differences."""
     if pair.jacobians is None:
         error = torch.tensor(pair.formula - pair.numeric)
     else:
@@ -117,11 +119,11 @@ def _error(pair: Pair) -> float:
 
 
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
-    """The skip for an output or gradient of this name that is computed in this dtype."""
-    words = dtype_name(dtype)
+    """The skip for an output or gradient that is computed in a narrower dtype."""
+    codes = dtype_name(dtype)
     return skip(
         "float32-internal",
-        f"{name} of float64 inputs holds no more precision than {words}: the op computes in {words}, "
+        f"{name} of float64 inputs holds no more precision than {codes}: the op computes in {codes}, "
         f"and steps of {options.eps:g} drown in that. Compare coarsely, "
         "gradcheck=GradOptions(eps=1e-2, atol=1e-2, rtol=1e-2), or give a reason to leave it out.",
     )
@@ -130,10 +132,10 @@ def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
 def _narrow_dtype(
     function: VectorFunction, pair: Pair, options: GradOptions, seed: int
 ) -> torch.dtype | None:
-    """The dtype that an output is computed in, if its rounding explains the difference.
+    """The dtype in which an output is computed, if its rounding explains the difference.
 
-    An output on a grid of its own, as of 8-bit images, may hold no more digits than float32 either;
-    but where the op computes in float32, steps of many float32 roundings change it on both sides.
+    An output on a grid, like that of 8-bit images, may also have no more digits than float32. But if the
+    op computes in float32, a step of many float32 roundings changes the output in both directions.
     """
     generator = torch.Generator().manual_seed(seed)
     base = function.outputs[pair.target].values
@@ -165,6 +167,7 @@ def _holds(values: Tensor, dtype: torch.dtype) -> bool:
 
 
 def not_smooth(function: VectorFunction, pairs: list[Pair], options: GradOptions) -> CheckSkipped:
+    """The skip for a function with kinks, or one that becomes NaN or inf a step away."""
     pair = next(pair for pair in pairs if pair.verdict != RIGHT)
     source, target = function.inputs[pair.source].name, function.outputs[pair.target].name
     if pair.numeric != pair.numeric:
@@ -182,6 +185,7 @@ def not_smooth(function: VectorFunction, pairs: list[Pair], options: GradOptions
 
 
 def out_of_domain(error: CallError, options: GradOptions) -> CheckSkipped:
+    """The skip for an op that raises a step away."""
     return skip(
         "out-of-domain",
         first_line(f"with inputs {options.eps:g} away the op raises {error}")
@@ -190,6 +194,7 @@ def out_of_domain(error: CallError, options: GradOptions) -> CheckSkipped:
 
 
 def outputs_change(options: GradOptions) -> CheckSkipped:
+    """The skip for an op whose outputs have other shapes a step away."""
     return skip(
         "not-smooth",
         f"with inputs {options.eps:g} away the outputs have other shapes. Give inputs that are not so "

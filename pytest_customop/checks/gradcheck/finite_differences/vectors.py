@@ -1,8 +1,8 @@
-"""Finite differences: a function of tensors, seen as a function of real vectors.
+"""Treat a function of tensors as a function of real vectors, and take difference quotients of it.
 
-Each input is moved through the coordinates of its own memory, so that it keeps its strides and its
-offset, and an expanded one stays expanded. A complex number is two real ones, with gradients by
-torch's convention: autograd itself does the conversion.
+Steps are taken along the coordinates of an input's memory, so an input keeps its strides and its offset,
+and an expanded one stays expanded. A complex number is two real ones; autograd itself converts the
+gradients by torch's convention.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class OutputsChanged(Exception):
     """A step along the inputs changed the number, the shape or the dtype of the outputs."""
 
 
-class _Place(torch.autograd.Function):
-    """Values put into the memory layout of another tensor; to autograd it is the identity."""
+class _InLayoutOf(torch.autograd.Function):
+    """Copies values into the memory layout of another tensor; the identity for autograd."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, like: Tensor) -> Tensor:
@@ -56,19 +56,19 @@ class _Place(torch.autograd.Function):
 
 
 def _is_simple(tensor: Tensor) -> bool:
-    """Whether a plain copy has the layout of this tensor."""
+    """Whether a plain copy has the same layout as the tensor."""
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
     flagged = tensor.is_conj() or tensor.is_neg()
     return whole and tensor.is_contiguous() and not flagged
 
 
 def _distinct(tensor: Tensor) -> tuple[slice, ...]:
-    """The part of a tensor without the repetitions of its dims with stride 0."""
+    """The index of a tensor's elements without repetitions in dims of stride 0."""
     return tuple(slice(1) if stride == 0 else slice(None) for stride in tensor.stride())
 
 
 def _overlaps(tensor: Tensor) -> bool:
-    """Whether two elements may lie at one address."""
+    """Whether two elements may share an address."""
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1 and stride <= reach:
@@ -78,9 +78,9 @@ def _overlaps(tensor: Tensor) -> bool:
 
 
 class Coordinates:
-    """The elements of one tensor as a real vector, and back.
+    """Converts the elements of one tensor to a real vector, and back.
 
-    Elements that share an address, as those of an expanded tensor do, are one coordinate.
+    Elements that share an address, as in an expanded tensor, are one coordinate.
     """
 
     def __init__(self, name: str, tensor: Tensor) -> None:
@@ -90,25 +90,25 @@ class Coordinates:
         self.shape = self.like[_distinct(self.like)].shape
 
     def read(self) -> Tensor:
-        """The values that the tensor has."""
+        """The tensor's values as a vector."""
         return flat(self.like[_distinct(self.like)]).clone()
 
     def tensor(self, vector: Tensor) -> Tensor:
-        """A tensor with these values, in storage of its own, laid out like the original."""
+        """A new tensor with these values, laid out like the original."""
         if self.like.is_complex():
             values = torch.view_as_complex(vector.reshape(*self.shape, 2))
         else:
             values = vector.reshape(self.shape)
-        placed: Tensor = _Place.apply(values, self.like)
+        placed: Tensor = _InLayoutOf.apply(values, self.like)
         return placed
 
     def where(self, index: int) -> str:
-        """A coordinate in words: `[0, 2]`, or `[0, 2] (imaginary part)`."""
-        return element_name(index, tuple(self.shape), self.like.is_complex())
+        """A coordinate as text: `[0, 2]`, or `[0, 2] (imaginary part)`."""
+        return element_text(index, tuple(self.shape), self.like.is_complex())
 
 
-def element_name(index: int, shape: tuple[int, ...], is_complex: bool) -> str:
-    """The element that a position in a flat vector stands for."""
+def element_text(index: int, shape: tuple[int, ...], is_complex: bool) -> str:
+    """The element at a position of a flat vector, as text."""
     part = ""
     if is_complex:
         index, imaginary = divmod(index, 2)
@@ -130,7 +130,7 @@ def flat(tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a function: its name, shape and dtype, and its values at the point."""
+    """One output of a function: name, shape and dtype, and its values at the point as a vector."""
 
     name: str
     shape: tuple[int, ...]
@@ -138,19 +138,19 @@ class Output:
     values: Tensor
 
     def where(self, index: int) -> str:
-        """An element in words."""
-        return element_name(index, self.shape, self.dtype.is_complex)
+        """An element as text."""
+        return element_text(index, self.shape, self.dtype.is_complex)
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """Difference quotients along one direction of one input, a vector an output.
+    """Difference quotients along one direction of one input, a vector for each output.
 
     Args:
-        step: the direction as it was taken, rounding included.
+        step: the direction after rounding.
         ahead, behind: the one-sided differences.
         centre: the central difference.
-        wide: the central difference at a larger step; NaN where that step cannot be taken.
+        wide: the central difference at a larger step; NaN if the function cannot be called there.
     """
 
     step: Tensor
@@ -161,15 +161,14 @@ class Slopes:
 
 
 class VectorFunction:
-    """A function of tensors as one of real vectors, at one point.
+    """A function of tensors as a function of real vectors, at the values of its inputs.
 
     Args:
-        inputs: the tensors that it is differentiated by, with their names.
-        call: takes one tensor an input and returns the named outputs; raises `CallError`.
-        point: the vectors to look at; None takes the values of the inputs.
+        inputs: (name, tensor) of the inputs by which it is differentiated.
+        call: takes one tensor for each input and returns the named outputs; raises `CallError`.
 
     Raises:
-        CallError: the function raises at the point.
+        CallError: if the function raises at the point.
     """
 
     def __init__(self, inputs: Named, call: Callable[[list[Tensor]], Named]) -> None:
@@ -193,7 +192,7 @@ class VectorFunction:
         """The same function at another point.
 
         Raises:
-            OutputsChanged: outputs are missing there.
+            OutputsChanged: if it has other outputs there.
         """
         other = object.__new__(VectorFunction)
         other.inputs, other._call, other._names = self.inputs, self._call, self._names
@@ -210,10 +209,10 @@ class VectorFunction:
         return [(name, tensor) for name, tensor in named if name in self._names]
 
     def __call__(self, *vectors: Tensor) -> tuple[Tensor, ...]:
-        """The outputs as vectors, with a graph to the given vectors.
+        """The outputs as vectors, connected to the given vectors by a graph.
 
         Raises:
-            OutputsChanged: they are not of the shapes and dtypes that they have at the point.
+            OutputsChanged: if their shapes or dtypes are not those at the point.
         """
         named = self._outputs(vectors)
         found = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
@@ -222,11 +221,11 @@ class VectorFunction:
         return tuple(flat(tensor) for _, tensor in named)
 
     def leaves(self) -> list[Tensor]:
-        """The vectors of the point as leaves of a graph; not to be written to."""
+        """The vectors of the point as leaves of a new graph; do not write to them."""
         return _leaves(self.point)
 
     def at(self, index: int, vector: Tensor) -> list[Tensor]:
-        """The outputs with one input put elsewhere, without a graph."""
+        """The outputs at another vector for one input, without a graph."""
         vectors = list(self.point)
         vectors[index] = vector
         return [value.detach() for value in self(*_leaves(vectors))]
@@ -236,13 +235,13 @@ class VectorFunction:
         return [value.detach() for value in self(*self.leaves())]
 
     def vjp(self, weights: Mapping[int, Tensor]) -> list[Tensor | None]:
-        """The gradient of the weighted outputs by each input; None where none arrives.
+        """The gradient of the weighted outputs by each input; None if there is none.
 
         Args:
-            weights: a vector an output, by its position.
+            weights: a vector of weights for each output, by its position.
 
         Raises:
-            BackwardError: the backward raises.
+            BackwardError: if the backward raises.
         """
         try:
             return self._differentiate(weights)
@@ -287,7 +286,7 @@ class VectorFunction:
 
 
 def _larger_step(point: Tensor, eps: float) -> float:
-    """How many `eps` a second step takes: small beside the values, a power of two for grids."""
+    """A second step in units of `eps`: small relative to the values, and a power of two for grids."""
     size = float(point.abs().max()) or 1.0
     ratio = 3e-5 * size / eps
     return float(2 ** math.floor(math.log2(min(max(ratio, 2.0), 1024.0))))

@@ -1,4 +1,4 @@
-"""The whole procedure: torch's gradcheck, what a mismatch proves, redraws and findings."""
+"""Verify gradients: torch's gradcheck, further draws, and the findings that a mismatch proves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....core.tracebacks import error_line, reraise_bug
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from .jacobian import RIGHT, WRONG, Pair, compare
-from .projection import Draw, is_cheap, is_linear, is_small, torch_agrees
+from .projection import Draw, is_cheap, is_linear, is_small, torch_gradcheck_passes
 from .skips import (
     narrow,
     narrow_gradient,
@@ -19,21 +19,21 @@ from .skips import (
     not_smooth,
     out_of_domain,
     outputs_change,
-    skip_if_unfit,
+    skip_if_unsuitable,
 )
 from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 
-# Looks along draws that a cheap function gets, that a function gets at most, and from points nearby.
+# Draws for a cheap function, the most draws for any function, and the number of nearby points.
 _DRAWS, _MOST_DRAWS, _NEARBY = 3, 5, 3
 
 
 @dataclass(frozen=True)
 class FindingCodes:
-    """How findings of one order are named.
+    """The codes and words of findings, for gradients of the first or the second order.
 
     Args:
         mismatch, missing, step: the codes.
-        derivative: what is compared, with `{input}` for the name of an input.
+        derivative: the subject of messages, with `{input}` for the name of an input.
     """
 
     mismatch: str
@@ -42,17 +42,27 @@ class FindingCodes:
     derivative: str
 
 
-def judge(function: VectorFunction, options: GradOptions, seed: int, words: FindingCodes) -> None:
-    """Return if the formula agrees with finite differences; raise a finding or a skip if not.
+def verify_gradients(
+    function: VectorFunction, options: GradOptions, seed: int, codes: FindingCodes
+) -> None:
+    """Return if the formula agrees with finite differences.
 
-    Where kinks leave it open, three more looks are taken from points nearby: there the formula can
-    be found right, and is never found wrong.
+    If kinks leave that open, three nearby points are tried. There the formula can turn out right, but
+    is never reported as wrong.
+
+    Args:
+        function: the function with its formula.
+        options: step and tolerances.
+        seed: of the draws.
+        codes: of the findings.
 
     Raises:
-        BackwardError: the backward raises.
+        CheckFailed: if the formula is wrong.
+        CheckSkipped: if that stays open.
+        BackwardError: if the backward raises.
     """
-    skip_if_unfit(function, options, seed)
-    reason = _at_point(function, options, seed, words)
+    skip_if_unsuitable(function, options, seed)
+    reason = _at_point(function, options, seed, codes)
     if reason is None:
         return
     for attempt in range(1, _NEARBY + 1):
@@ -69,14 +79,14 @@ def judge(function: VectorFunction, options: GradOptions, seed: int, words: Find
 
 
 def _at_point(
-    function: VectorFunction, options: GradOptions, seed: int, words: FindingCodes
+    function: VectorFunction, options: GradOptions, seed: int, codes: FindingCodes
 ) -> CheckSkipped | None:
     """None if the formula is right, the skip if that stays open; a finding is raised.
 
-    A mismatch is reported once it is seen a second time: in a small function with another step, in
-    a larger one along another draw. One draw can miss an error in a few elements, and be misled by
-    kinks that happen to cancel; so cheap functions are drawn for several times, and a function that
-    looked wrong once has to look right more often than that.
+    A mismatch is reported only if it shows a second time: in a small function with another step, in a
+    larger one along another draw. One draw can miss an error in a few elements, and kinks that cancel
+    can mislead it. So cheap functions get several draws, and after one wrong draw a function needs
+    more right ones.
     """
     small = is_small(function)
     wanted = 1 if small or not is_cheap(function) else _DRAWS
@@ -92,7 +102,7 @@ def _at_point(
                 if right >= (_MOST_DRAWS - 1 if earlier else wanted):
                     return None
                 continue
-            earlier += _report(function, pairs, earlier, options, seed, words)
+            earlier += _report(function, pairs, earlier, options, seed, codes)
             reason = reason or not_smooth(function, pairs, options)
         except BackwardError:
             raise
@@ -104,10 +114,10 @@ def _at_point(
 
 
 def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions) -> list[Pair]:
-    """Every pair of output and input, or nothing where the formula is right."""
+    """The comparisons of all outputs and inputs; empty if the formula is right."""
     trouble = ""
     try:
-        if torch_agrees(function, draw, options):
+        if torch_gradcheck_passes(function, draw, options):
             return []
     except (CallError, OutputsChanged):
         raise
@@ -119,18 +129,18 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
         return pairs
     if trouble:
         raise skip("checker-limit", f"torch.autograd.gradcheck cannot judge this: {trouble}")
-    # torch's verdict was rounding of the steps, which is left out of the comparison, or kinks.
+    # gradcheck failed by rounding of the steps, which the comparison allows for, or by kinks.
     return []
 
 
 def _right_on_masks(
     function: VectorFunction, draw: Draw | None, options: GradOptions, seed: int
 ) -> bool:
-    """Whether the formula is right for zeros and ones, and goes wrong only for other grad_outputs.
+    """Whether the formula is right for grad_outputs of zeros and ones, and wrong only for others.
 
-    torch's gradcheck sends nothing but zeros and ones. A backward that is right for these and not
-    for others is not linear in grad_output, which is for `backward.linear` to say. A mask and its
-    complement leave no output out; but for a linear backward they would hide exchanged elements.
+    torch's gradcheck sends only zeros and ones. A backward that is right for these and wrong for others
+    is not linear in grad_output, which `backward.linear` reports. A mask and its complement cover all
+    outputs. For a linear backward they are not used, because they would hide exchanged elements.
     """
     if draw is None or is_linear(function, draw):
         return False
@@ -140,7 +150,7 @@ def _right_on_masks(
 def _nudged(
     function: VectorFunction, options: GradOptions, seed: int, attempt: int
 ) -> VectorFunction:
-    """The function some steps away, inside the range of each input's values."""
+    """The function at a point some steps away, inside the range of each input's values."""
     generator = torch.Generator().manual_seed(seed + attempt)
     point = []
     for here in function.point:
@@ -169,28 +179,28 @@ def _report(
     earlier: list[Pair],
     options: GradOptions,
     seed: int,
-    words: FindingCodes,
+    codes: FindingCodes,
 ) -> list[Pair]:
-    """Raise what the pairs prove; return those that a second look has to confirm.
+    """Raise the finding that the pairs prove; return the wrong pairs that a second draw must confirm.
 
     Args:
-        earlier: the wrong pairs of an earlier look along another draw.
+        earlier: the wrong pairs of an earlier draw.
     """
     narrow_ones = narrow_outputs(function, pairs, options, seed)
     wrong = [pair for pair in pairs if pair.verdict == WRONG and pair.target not in narrow_ones]
     if not wrong:
         for target, dtype in narrow_ones.items():
             raise narrow(function.outputs[target].name, dtype, options)
-    if any(pair.sure is not None for pair in wrong):
+    if any(pair.confirmed is not None for pair in wrong):
         earlier = compare(function, None, replace(options, eps=3 * options.eps))
     for pair in wrong:
         for other in earlier:
             if pair.same_place(other) and other.verdict == WRONG:
                 coarse = narrow_gradient(function, pair, seed)
                 if coarse is not None:
-                    subject = words.derivative.format(input=function.inputs[pair.source].name)
+                    subject = codes.derivative.format(input=function.inputs[pair.source].name)
                     raise narrow(subject, coarse, options)
-                raise _finding(function, pairs, (pair, other), words, options)
+                raise _finding(function, pairs, (pair, other), codes, options)
     return wrong
 
 
@@ -198,29 +208,29 @@ def _finding(
     function: VectorFunction,
     pairs: list[Pair],
     twice: tuple[Pair, Pair],
-    words: FindingCodes,
+    codes: FindingCodes,
     options: GradOptions,
 ) -> CheckFailed:
     pair = twice[0]
     source, target = function.inputs[pair.source].name, function.outputs[pair.target].name
-    subject = words.derivative.format(input=source)
+    subject = codes.derivative.format(input=source)
     evidence = "\n".join([*_table(function, pairs, pair, options), *_hints(pairs, twice)])
     if pair.zero:
         return fail(
-            words.missing,
+            codes.missing,
             f"{subject} is missing: the formula gives none for {target}, where {_place(pair)} is "
             f"{pair.numeric:.6g} by finite differences",
             evidence,
         )
     if pair.still and _moves(function, pair, options):
         return fail(
-            words.step,
+            codes.step,
             f"{target} does not change at all with steps of {options.eps:g} in `{source}`, and "
             f"{subject} says that {_place(pair)} is {pair.formula:.6g}",
             evidence,
         )
     return fail(
-        words.mismatch,
+        codes.mismatch,
         f"{subject} is wrong: {_place(pair)} is {pair.formula:.6g} by the formula and "
         f"{pair.numeric:.6g} by finite differences",
         evidence,
@@ -234,7 +244,7 @@ def _place(pair: Pair) -> str:
 
 
 def _moves(function: VectorFunction, pair: Pair, options: GradOptions) -> bool:
-    """Whether some larger step of the input changes the output at all."""
+    """Whether a larger step of the input changes the output at all."""
     point = function.point[pair.source]
     size = float(point.abs().max()) or 1.0
     for reach in (1e-3, 1e-2, 1e-1, 1.0):
