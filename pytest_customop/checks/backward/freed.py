@@ -66,7 +66,7 @@ assert not all(any(ref() is not None for ref in refs) for refs in kept), "still 
 
 
 def _script(which: str) -> str:
-    """Lines that see whether `given` or `outputs` go when nothing refers to them."""
+    """Script lines that check that `given` or `outputs` are freed with the last reference."""
     return filled(_SCRIPT, WHICH=which)
 
 

@@ -40,10 +40,10 @@ class _Layout:
 
     Args:
         name, description: as of a `MemoryLayout`.
-        source: what comes after the op where autograd makes such a grad_output, `y` being the output.
-        lay_out: gives the layout to a dense tensor; None where it would make no difference.
-        expression: the same for a script, from the tensor and its name there.
-        repeats: whether it makes values equal that were not.
+        source: code after the op, with `y` as its output, for which autograd sends such a grad_output.
+        lay_out: gives the layout to a dense tensor; None if that would change nothing.
+        expression: the same as an expression for a script, from the tensor and its name there.
+        repeats: whether different elements become equal.
     """
 
     name: str
@@ -55,7 +55,7 @@ class _Layout:
 
 
 def _in_memory(layout: MemoryLayout, source: str, *, least_dims: int = 0) -> _Layout:
-    """A layout whose memory between the elements is NaN; `least_dims` is what a tensor must have."""
+    """A layout with NaN between the elements, for tensors of at least `least_dims` dims."""
 
     def lay_out(dense: Tensor) -> Tensor | None:
         if dense.dim() < least_dims or not layout.changes(dense.shape):
@@ -72,7 +72,7 @@ def _in_memory(layout: MemoryLayout, source: str, *, least_dims: int = 0) -> _La
 
 _LAYOUTS = (
     _in_memory(EXPANDED_ALL, "y.sum()"),
-    _in_memory(EXPANDED, "y.sum(0)", least_dims=2),  # with one dim it is the one before
+    _in_memory(EXPANDED, "y.sum(0)", least_dims=2),  # with one dim it equals the layout before
     _in_memory(TRANSPOSED, "y.mT"),
     _in_memory(ROW_PADDED, "torch.cat((y, ...), -1)"),
     _in_memory(STRIDED, "torch.stack((y, ...), -1)"),
@@ -116,7 +116,7 @@ class _LayoutComparison:
         self._plain = [is_plain(one) for _, one in self.graph.outputs]
 
     def positions(self, layout: _Layout) -> list[int]:
-        """The outputs for which the layout makes a difference."""
+        """The positions of the outputs that the layout changes."""
         return [
             at
             for at, dense in enumerate(self.dense)
@@ -124,10 +124,14 @@ class _LayoutComparison:
         ]
 
     def rows(self, layout: _Layout, chosen: list[int]) -> list[Row]:
-        """The gradients for grad_outputs in the layout at these positions, beside those for copies.
+        """Compare the gradients for grad_outputs in a layout with those for contiguous copies.
+
+        Args:
+            layout: the layout.
+            chosen: the positions of the grad_outputs that get it.
 
         Raises:
-            CheckFailed: the backward raises for them.
+            CheckFailed: if the backward raises for them.
         """
         laid_out = [one.clone() for one in self.dense]
         for at in chosen:
@@ -152,7 +156,7 @@ class _LayoutComparison:
         return self.reference.rows(f"{layout.name} ({layout.source})", actual, expected)
 
     def _gradients(self, weights: list[Tensor]) -> Gradients:
-        """On a graph of its own: a second backward over one is not what is checked here."""
+        """The gradients on a new graph; a second backward over one is for `backward.intact`."""
         return Graph(self.reference.case).vjp(weights)
 
     def _rejection(self, layout: _Layout, chosen: list[int], error: Exception) -> Exception:
@@ -164,7 +168,7 @@ class _LayoutComparison:
         )
 
     def mismatch(self, layout: _Layout, every: list[int], rows: list[Row]) -> Exception:
-        """The finding, for the one output that brings it about if there is one."""
+        """The finding, reduced to one output if one is enough."""
         positions = every
         for at in every if len(every) > 1 else []:
             if any(row.wrong for row in self.rows(layout, [at])):

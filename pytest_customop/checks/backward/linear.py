@@ -40,7 +40,7 @@ def _compare(case: Case) -> None:
 
 
 def check_linear(case: Case) -> None:
-    """Compare gradients for multiples and sums of grad_outputs; report a backward that raises."""
+    """Check that the backward is linear, and report a backward that raises."""
     try:
         _compare(case)
     except CheckFailed as failure:

@@ -24,10 +24,10 @@ _DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements avera
 _STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
 
 
-_WRONG = 0.3  # the share of a derivative that is an error and no rounding
+_WRONG = 0.3  # a relative error above this is a finding
 
 
-_ROUGH = 0.1  # how far differences with two steps may be apart
+_ROUGH = 0.1  # the allowed relative difference between two steps
 
 
 def check_narrow(case: Case) -> None:

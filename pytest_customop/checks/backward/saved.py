@@ -90,7 +90,7 @@ def _between_calls(reference: Reference) -> None:
     try:
         kept = call(reference.case, reference.case.inputs().map(change))
     except CheckSkipped:
-        return  # the op may refuse such values
+        return  # the op may reject such values
     what = "the op is called again, with other values, between forward and backward"
     try:
         actual = graph.vjp(graph.given(reference.weights))

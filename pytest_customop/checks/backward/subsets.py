@@ -15,7 +15,7 @@ _MOST = 6
 
 
 def check_subsets(case: Case) -> None:
-    """Compare the gradients with those where only some of the inputs require them.
+    """Compare all gradients with those where only some of the inputs require them.
 
     Each input alone, and each left out.
     """
@@ -111,7 +111,7 @@ assert_same(tuple(some), tuple(expected[at] for at in wanted))
 
 
 def _script(wanted: list[int], reached: list[int]) -> str:
-    """Lines that ask for some gradients only.
+    """Script lines that compute only some gradients.
 
     Args:
         wanted: the positions of the arguments, of those that require gradients.

@@ -23,7 +23,7 @@ from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail,
 from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
 from .compare import CompiledRaises, EagerRecord, assert_matches
-from .errors import blamed_verdict, compiler_session, read_exception, skip_without_compiler
+from .errors import compiler_session, named_cause, read_exception, skip_without_compiler
 from .harness import OP_ONLY, CallRecord, Function, OpHarness
 
 
@@ -164,7 +164,7 @@ def _failure(harness: OpHarness, case: Case) -> CheckFailed | CheckSkipped | Non
         return wrong
     except CompiledRaises as raised:
         skip_without_compiler(raised.error)
-        known = blamed_verdict(raised.error, expected.contract)
+        known = named_cause(raised.error, expected.contract)
         return known or read_exception(raised.error, case, expected.contract)
     return None
 

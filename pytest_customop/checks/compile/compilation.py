@@ -12,8 +12,8 @@ from ...core.tracebacks import chain
 from ...findings import fail, skip
 from .compare import CompiledRaises, EagerRecord, NoneDiffers, assert_matches, run_eager
 from .errors import (
-    blamed_verdict,
     compiles,
+    named_cause,
     read_exception,
     skip_without_compiler,
 )
@@ -101,7 +101,7 @@ class Compilation:
     def _report(self, case: Case, expected: EagerRecord, error: Exception, where: str) -> None:
         """Report an exception of compiled code, unless the code around the op cannot be compiled."""
         skip_without_compiler(error)
-        known = blamed_verdict(error, expected.contract, where)
+        known = named_cause(error, expected.contract, where)
         if known is None and self.harness.config != OP_ONLY:
             self._compare_op_only(case, where)  # raises if the op alone is enough
             if not compiles(*self.harness.without_op(), self.case):

@@ -120,7 +120,7 @@ def read_exception(
     texts = "\n".join(str(one) for one in chain(error))
     kinds = _kinds(error)
     return (
-        blamed_verdict(error, contract, where)
+        named_cause(error, contract, where)
         or _untagged(texts, case, where)
         or _unsupported_tensor(case)
         or _fake_kernel(case, kinds, contract, where)
@@ -129,7 +129,7 @@ def read_exception(
     )
 
 
-def blamed_verdict(error: Exception, contract: FakeContract, where: str = "") -> CheckFailed | None:
+def named_cause(error: Exception, contract: FakeContract, where: str = "") -> CheckFailed | None:
     """The finding, if the exception names the op that causes it; arguments as of `read_exception`."""
     return _failed_assertion(error, where) or _missing_fake_kernel(error, contract, where)
 

@@ -161,7 +161,7 @@ class OpHarness:
         return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
 
     def run(self, function: Function, arguments: Arguments) -> CallRecord:
-        """Call the function, or its compiled twin."""
+        """Call the function, eager or compiled."""
         rng.seed(self.case.seed)
         result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
         outputs = output_leaves(result)

@@ -225,7 +225,7 @@ def _disagreement(
         f"{_sizes(changed)}, where the fake one raises {disagreement.text}",
         disagreement.evidence,
         "Let the fake kernel take every size that the real kernel takes, or let the real kernel "
-        "refuse the same sizes with the same error.",
+        "reject the same sizes with the same error.",
         case=changed,
     )
 

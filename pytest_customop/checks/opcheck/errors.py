@@ -250,9 +250,9 @@ def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped |
             kind = dtype_name(tensor.dtype)
             text = f"torch's {name} fails for every op on {kind} tensors: {error_line(root)}"
             return skip("checker-limit", text)
-    refused = case.run(case.inputs().map(_dense_copy)).error
-    if name == "test_aot_dispatch_dynamic" and refused is not None:
-        text = f"calls the op on dense copies, which it refuses: {error_line(refused)}"
+    error = case.run(case.inputs().map(_dense_copy)).error
+    if name == "test_aot_dispatch_dynamic" and error is not None:
+        text = f"calls the op on dense copies, which it rejects: {error_line(error)}"
         return skip("checker-limit", f"torch's {name} {text}")
     again = case.inputs()
     within_torch = all(frame.filename.startswith(_LIBRARY_CODE) for frame in frames)

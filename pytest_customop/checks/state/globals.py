@@ -42,12 +42,12 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
 
 
 def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -> CheckFailed:
-    told, script = _change_text(value, after), _SETTING.format(read=setting.source)
+    change, script = _change_text(value, after), _SETTING.format(read=setting.source)
     if setting.name == ENVIRONMENT:
         script = _VARIABLE.format(name=_first_key(value, after))
     return fail(
         "global-state-changed",
-        f"{case.op.name}: {part.description} changes {setting.name}{told}",
+        f"{case.op.name}: {part.description} changes {setting.name}{change}",
         repro=part.script + script,
     )
 

@@ -177,8 +177,8 @@ args = list(args)
 {lines}
 same = torch.utils._pytree.tree_map_only(torch.Tensor, dense, (args, kwargs))
 expected, got = call(*same), call(args, kwargs)
-for mine, theirs in zip(got, expected):
-    torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5, equal_nan=True)
+for one, other in zip(got, expected):
+    torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5, equal_nan=True)
 """
 
 

@@ -219,12 +219,12 @@ _OUTSIDE = (
     _RAW
     + """
 t = {one}
-mine = torch.zeros(t.untyped_storage().nbytes() // t.element_size(), dtype=torch.bool)
-mine.as_strided(t.shape, t.stride(), t.storage_offset()).fill_(True)
-mine = mine.repeat_interleave(t.element_size()).to(t.device)
-before = raw(t)[: len(mine)][~mine].tolist()
+inside = torch.zeros(t.untyped_storage().nbytes() // t.element_size(), dtype=torch.bool)
+inside.as_strided(t.shape, t.stride(), t.storage_offset()).fill_(True)
+inside = inside.repeat_interleave(t.element_size()).to(t.device)
+before = raw(t)[: len(inside)][~inside].tolist()
 op(*args, **kwargs)
-assert raw(t)[: len(mine)][~mine].tolist() == before, "bytes outside of the elements changed"
+assert raw(t)[: len(inside)][~inside].tolist() == before, "bytes outside of the elements changed"
 """
 )
 

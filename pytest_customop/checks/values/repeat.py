@@ -155,8 +155,8 @@ call(args, kwargs)
 given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
 new = [each for each in tree_leaves(changed()) if isinstance(each, torch.Tensor)]
 with torch.no_grad():
-    for mine, value in zip(given, new):
-        mine.copy_(value)
+    for tensor, value in zip(given, new):
+        tensor.copy_(value)
 torch.testing.assert_close(
     call(args, kwargs), call(*changed()), rtol=1e-3, atol=1e-5, equal_nan=True
 )

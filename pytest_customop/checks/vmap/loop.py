@@ -156,7 +156,7 @@ def _output_difference(
 
 
 def _exact(batch: Batch, dims: Dims, at: int) -> torch.Tensor | None:
-    """An output of the loop in double precision; None if the op does not take that.
+    """An output of the loop in double precision; None if the op does not support it.
 
     It does not if it raises, or if its outputs then differ in shape from call to call.
     """
