@@ -358,7 +358,7 @@ WRONG = {
     "error-that-does-not-fit": (
         IMPORT,
         f"{ERRORS}[ErrorSample((tensor(3), 'two'), raises=ValueError)])",
-        ("errors[0]: argument 'n' is an int, not 'two'", "torch refuses by itself"),
+        ("errors[0]: argument 'n' is an int, not 'two'", "torch itself rejects"),
     ),
     "error-with-the-id-of-a-sample": (
         IMPORT,
@@ -373,7 +373,7 @@ WRONG = {
     "error-among-the-samples": (
         IMPORT,
         "customop_cases(scale, [ErrorSample((tensor(3), 2), raises=ValueError)])",
-        ("samples[0] is an ErrorSample: these belong into errors=",),
+        ("samples[0] is an ErrorSample: put it into errors=",),
     ),
 }
 

@@ -1,4 +1,7 @@
-"""Descriptions of an op's arguments: `tensor()`, `Sample`, `ErrorSample`; no torch is imported here."""
+"""How an author describes arguments: `tensor()`, `Sample`, `ErrorSample`, `GradOptions`.
+
+Importing this module imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ __all__ = ["ErrorSample", "GradOptions", "Sample", "TensorSpec", "tensor"]
 
 @dataclass(frozen=True, eq=False)
 class TensorSpec:
-    """A tensor that is described and not yet allocated; made by `tensor()`.
+    """A description of a tensor, made by `tensor()`; nothing is allocated.
 
-    Two descriptions are equal only if they are the same object, so that pytest never compares values.
+    Two descriptions are equal only if they are the same object: pytest compares parameters, and tensors
+    inside cannot be compared so.
     """
 
     shape: tuple[int, ...]
@@ -49,7 +53,7 @@ class TensorSpec:
 
     @property
     def redrawable(self) -> bool:
-        """Whether the same description makes sense at another size."""
+        """Whether the description, at another size, still has values."""
         return self.values is None
 
     def __repr__(self) -> str:
@@ -181,10 +185,10 @@ def _validate_numbers(low: Any, high: Any, fill: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SameAs:
-    """In place of a tensor: the very tensor that another argument is.
+    """Stands for the tensor that an earlier argument is: one tensor as two arguments.
 
     Args:
-        argument: the name of that other argument, which comes earlier.
+        argument: the name of the earlier argument.
     """
 
     argument: str
@@ -218,7 +222,7 @@ class Sample:
         object.__setattr__(self, "kwargs", dict(self.kwargs))
 
     def leaves(self) -> Iterator[Any]:
-        """Every argument, the elements of list arguments one by one."""
+        """Every argument in order; of a list its elements."""
         for value in (*self.args, *self.kwargs.values()):
             if isinstance(value, (list, tuple)):
                 yield from value
@@ -232,16 +236,16 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class ErrorSample(Sample):
-    """Arguments that the op must refuse, for `errors=`.
+    """Arguments that the op must reject, for `errors=`.
 
-    Both the real and the fake kernel must raise; only `errors.real` and `errors.fake` run on it.
+    Both the real and the fake kernel must raise. Only the checks `errors.real` and `errors.fake` run.
 
     Args:
         args, kwargs, id: as in `Sample`; without an id, `error` and the position in the list.
         raises: the type of the exception, or a tuple of types.
         match: a regular expression that `re.search` finds in the message; None: any message.
-        data_dependent: whether the values in the tensors are what is wrong. A fake kernel has no
-            values, so it is not asked to raise then.
+        data_dependent: whether only the values in the tensors are wrong. A fake kernel has no values,
+            and need not raise then.
     """
 
     raises: type[Exception] | tuple[type[Exception], ...] = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""What an author may name as the op, resolved to one overload, and what its schema says."""
+"""The op of a mark: what an author names, resolved to one overload with its schema."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..core.suggest import unknown
 from ..core.wording import counted
 from .inputs import Sample, TensorSpec
 
-# Namespaces whose ops no author has written: torch's, and this package's.
-_OTHERS = ("aten", "prims", "prim", "profiler", "pytest_customop")
+# Namespaces of ops that no author wrote: those of torch and of this package.
+_NOT_AUTHORS = ("aten", "prims", "prim", "profiler", "pytest_customop")
 
 
 class OpError(Exception):
-    """The op, or arguments for it, cannot be what the author meant; the message says why."""
+    """What is named as the op is none, or its arguments do not fit; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Op:
     """One overload of one op.
 
     Args:
-        overload: the callable the dispatcher knows.
+        overload: as the dispatcher knows it.
         name: `namespace::name`, and `.overload` where that is not `default`.
     """
 
@@ -40,7 +40,7 @@ class Op:
 
     @property
     def schema(self) -> Any:
-        """The parsed schema; its text is the declaration."""
+        """The parsed schema; `str` gives its text."""
         return compat.schema_of(self.overload)
 
     @property
@@ -72,7 +72,7 @@ class Op:
         return self.tagged("nondeterministic_seeded") or self.tagged("nondeterministic_bitwise")
 
     def bind(self, sample: Sample) -> Iterator[tuple[Any, Any]]:
-        """Pairs of (schema argument, value given), for every argument that the sample gives."""
+        """Pairs of (schema argument, value) for every argument that the sample gives."""
         for argument, value in zip(self.positional, sample.args, strict=False):
             yield argument, value
         by_name = {argument.name: argument for argument in self.arguments}
@@ -84,8 +84,12 @@ class Op:
         """The schema's arguments that may be given by position."""
         return [argument for argument in self.arguments if not argument.kwarg_only]
 
-    def refuse_misfit(self, sample: Sample) -> None:
-        """Raise `OpError` if the sample's arguments do not fit the schema; nothing is run."""
+    def validate_arguments(self, sample: Sample) -> None:
+        """Hold a sample's arguments against the schema, without calling the op.
+
+        Raises:
+            OpError: for arguments that do not fit.
+        """
         positional = self.positional
         if len(sample.args) > len(positional):
             raise OpError(
@@ -104,7 +108,7 @@ class Op:
             if not given and not argument.has_default_value():
                 raise OpError(f"argument {argument.name!r} is missing; {self._schema()}")
         for argument, value in self.bind(sample):
-            wrong = _misfit(str(argument.type), value)
+            wrong = _why_unfit(str(argument.type), value)
             if wrong:
                 raise OpError(f"argument {argument.name!r} {wrong}; {self._schema()}")
 
@@ -192,17 +196,22 @@ def _only_overload(packet: compat.OpOverloadPacket) -> Op:
     raise OpError(f"{name} has several overloads and none is the default: name one of {choices}")
 
 
-def _misfit(kind: str, value: Any) -> str | None:
-    """Why a value cannot be an argument of this schema type, in words after the argument's name."""
+def _why_unfit(kind: str, value: Any) -> str | None:
+    """Why a value cannot be an argument of this schema type; None if it can.
+
+    The text follows the argument's name: "is an int, not 'two' (str)".
+    """
     if kind.startswith("Optional["):
-        return None if value is None else _misfit(kind[len("Optional[") : -1], value)
+        return None if value is None else _why_unfit(kind[len("Optional[") : -1], value)
     if kind.startswith("List["):
         inner = kind[len("List[") : -1]
         if not isinstance(value, (list, tuple)):
-            single = inner in ("int", "float", "bool", "SymInt") and _misfit(inner, value) is None
+            single = (
+                inner in ("int", "float", "bool", "SymInt") and _why_unfit(inner, value) is None
+            )
             return None if single else f"is a list of {inner}, not {_kind_of(value)}"
         for index, element in enumerate(value):
-            wrong = _misfit(inner, element)
+            wrong = _why_unfit(inner, element)
             if wrong:
                 return f"[{index}] {wrong}"
         return None
@@ -241,5 +250,5 @@ def _article(kind: str) -> str:
 
 
 def is_authors(func: Any) -> bool:
-    """Whether something that was called is an author's op: neither torch's nor this package's own."""
-    return isinstance(func, compat.OpOverload) and func.namespace not in _OTHERS
+    """Whether something that was called is an op of an author: not of torch, not of this package."""
+    return isinstance(func, compat.OpOverload) and func.namespace not in _NOT_AUTHORS

@@ -1,4 +1,4 @@
-"""What an author gives as samples, made into `Sample`s with ids, each held to the op's schema."""
+"""Read the samples of a mark: give each an id, and hold its arguments against the op's schema."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 
 def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple[Sample, ...]:
-    """The samples of a list or generator, with their ids, each held to the op's schema.
+    """The samples of a list or generator, with their ids.
+
+    Args:
+        origin: what they are called in messages.
 
     Raises:
-        MarkError: for none, for one that is no tuple, for a duplicate, and for what a generator raises.
+        MarkError: for no sample, for one that is no tuple, for two equal ones, and for what a generator
+            raises.
         OpError: for arguments that do not fit the schema.
     """
     try:
@@ -30,12 +34,12 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
     if not listed:
         raise MarkError(f"{origin} is empty: give at least one tuple of the op's arguments")
     samples = [_sample(one, index, origin) for index, one in enumerate(listed)]
-    _refuse_duplicates(samples, origin)
+    _validate_distinct(samples, origin)
     from .ops import OpError
 
     for index, sample in enumerate(samples):
         try:
-            op.refuse_misfit(sample)
+            op.validate_arguments(sample)
         except OpError as error:
             raise OpError(f"{origin}[{index}]: {error}") from None
     return tuple(samples)
@@ -44,13 +48,13 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
 def read_errors(
     given: Any, op: Op, samples: Sequence[Sample] | Callable[..., Any]
 ) -> tuple[ErrorSample, ...]:
-    """The error samples of a mark, with their ids, each held to the op's schema.
+    """The error samples of a mark, with their ids.
 
     Args:
-        samples: of the same mark, whose ids are taken.
+        samples: of the same mark. Error samples have other ids.
 
     Raises:
-        MarkError: for one that is no `ErrorSample`, and for what it cannot mean.
+        MarkError: for one that is no `ErrorSample`, and for wrong fields of one.
         OpError: for arguments that do not fit the schema.
     """
     if isinstance(given, ErrorSample):
@@ -68,9 +72,9 @@ def read_errors(
             raise MarkError(f"{taken[error.id]} and {place} have one id, {error.id!r}")
         taken[error.id] = place
         try:
-            op.refuse_misfit(error)
+            op.validate_arguments(error)
         except OpError as wrong:
-            known = "torch refuses by itself what does not fit the schema"
+            known = "torch itself rejects arguments that do not fit the schema"
             raise OpError(f"{place}: {wrong} ({known})") from None
     return tuple(errors)
 
@@ -101,7 +105,7 @@ def _error_sample(given: Any, index: int) -> ErrorSample:
 
 def _sample(given: Any, index: int, origin: str) -> Sample:
     if isinstance(given, ErrorSample):
-        raise MarkError(f"{origin}[{index}] is an ErrorSample: these belong into errors=")
+        raise MarkError(f"{origin}[{index}] is an ErrorSample: put it into errors=")
     if isinstance(given, Sample):
         name = str(index) if given.id is None else read_id(given.id, f"{origin}[{index}].id")
         return Sample(given.args, given.kwargs, name)
@@ -113,7 +117,8 @@ def _sample(given: Any, index: int, origin: str) -> Sample:
     )
 
 
-def _refuse_duplicates(samples: Sequence[Sample], origin: str) -> None:
+def _validate_distinct(samples: Sequence[Sample], origin: str) -> None:
+    """Reject equal ids, and equal arguments of samples that have no id of their own."""
     seen: dict[str | None, int] = {}
     for index, sample in enumerate(samples):
         if sample.id in seen:
@@ -133,6 +138,7 @@ def _refuse_duplicates(samples: Sequence[Sample], origin: str) -> None:
 
 
 def _identity(value: Any) -> str:
+    """A text that is equal for equal descriptions, and for a tensor and itself."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_identity, value))}]"
     return repr(value) if not hasattr(value, "untyped_storage") else f"tensor at {id(value)}"
@@ -147,7 +153,14 @@ def shortened(value: Any) -> str:
 
 
 def read_id(given: Any, keyword: str = "id") -> str | None:
-    """A word that can stand in a test id, or None."""
+    """Validate a part of a test id; None stays None.
+
+    Args:
+        keyword: what it is called in messages.
+
+    Raises:
+        MarkError: for what is no word, and for `~` and `::`, which separate parts of an id.
+    """
     if given is None:
         return None
     if not isinstance(given, str) or not given or any(c.isspace() or c in "[]" for c in given):

@@ -33,7 +33,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def _cells(metafunc: pytest.Metafunc) -> None:
     from ..core.hooks import call_hook
-    from .collection import plan_for
+    from .planning import plan_for
 
     session = session_of(metafunc.config)
     hook = metafunc.definition.ihook

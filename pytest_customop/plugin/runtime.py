@@ -212,7 +212,7 @@ def _keep_shard(session: Session, items: list[pytest.Item]) -> list[pytest.Item]
     if shard is None:
         return []
     from ..plan.shards import split
-    from .collection import case_of
+    from .planning import case_of
 
     items[:], others, session.omissions.shard = split(
         items, case_of, lambda item: item.nodeid, shard, session.settings.seconds
