@@ -87,3 +87,12 @@ def suite(
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
         monkeypatch.delenv(name, raising=False)
     return kit.Suite(pytester, request.node.name, kept_modules)
+
+
+@pytest.fixture(scope="module")
+def module_suite(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> kit.ModuleSuite:
+    """A suite for all tests of a module, to run once. Mark these with `xdist_group`."""
+    name = request.module.__name__
+    return kit.ModuleSuite(tmp_path_factory.mktemp(name), name)

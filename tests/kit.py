@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,7 +129,10 @@ class Suite:
     ) -> None:
         self.pytester = pytester
         self.kept_modules = kept_modules
-        self.path = pytester.path
+        self._begin(pytester.path, name)
+
+    def _begin(self, path: Path, name: str) -> None:
+        self.path = path
         word = re.sub(r"\W+", "_", name).strip("_").lower()[:40]
         self.ns = f"{word}_{os.getpid()}_{next(_numbers)}"
         self.write("conftest.py", OWN_CHECKS)
@@ -179,6 +183,33 @@ class Suite:
         return json.loads((self.path / name).read_text(encoding="utf-8"))["results"]
 
 
+class ModuleSuite(Suite):
+    """A suite that all tests of a module look at; it runs in a process of its own.
+
+    Args:
+        path: an empty folder.
+        name: of the module.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._temporary = path.with_name(f"{path.name}-basetemp")
+        self._begin(path, name)
+
+    def run(self, *args: str, checks: str | None = "own") -> pytest.RunResult:
+        """Run the suite, with the family `own` unless `checks` says otherwise."""
+        base = f"--basetemp={self._temporary}"
+        command = [sys.executable, "-m", "pytest", base, *self._args(args, checks)]
+        own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        ran = subprocess.run(
+            command, cwd=self.path, env=own, capture_output=True, text=True, timeout=300
+        )
+        return pytest.RunResult(
+            ran.returncode, ran.stdout.splitlines(), ran.stderr.splitlines(), 0.0
+        )
+
+    run_apart = run
+
+
 def errors_of(result: pytest.RunResult) -> list[str]:
     """The lines of the errors section, without the frames around it."""
     lines = result.outlines
@@ -195,6 +226,17 @@ def assert_no_plugin_frames(result: pytest.RunResult) -> None:
     text = result.stdout.str() + result.stderr.str()
     for inside in ("pytest_customop/", "pluggy/", "_pytest/", "INTERNALERROR", "Traceback"):
         assert inside not in text, text
+
+
+def collection_errors(result: pytest.RunResult) -> dict[str, list[str]]:
+    """By file, what the errors section says of its collection."""
+    found: dict[str, list[str]] = {}
+    for line in errors_of(result):
+        if heading := re.match(r"_+ ERROR collecting (.*?) _+$", line):
+            lines = found[heading[1]] = []
+        elif line.strip():
+            lines.append(line)
+    return found
 
 
 def assert_one_error(result: pytest.RunResult, *parts: str) -> str:

@@ -55,7 +55,6 @@ _EARLY = (
     "OPENBLAS_",
     "LD_",
     "COV_",
-    "CXX",
 )
 _LATE = ("PYTHONPATH", "PYTHONWARNINGS", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
 _LENGTH = struct.Struct("!I")

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from kit import Suite, assert_no_plugin_frames, assert_one_error, errors_of
+from kit import (
+    OPS,
+    ModuleSuite,
+    Suite,
+    assert_no_plugin_frames,
+    assert_one_error,
+    collection_errors,
+    errors_of,
+)
 
 GOOD = "[(tensor(3), 2)]"
 MAKE = "def make(device, dtype, requires_grad):\n    "
@@ -378,15 +386,46 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def of_wrong_marks(module_suite: ModuleSuite) -> dict[str, list[str]]:
+    """What one session says of a file for each wrong mark, by its name in `WRONG`."""
+    for name, (before, mark, _) in WRONG.items():
+        space = _namespace(module_suite, name)
+        source = f"{OPS}{before}\n@{mark}\ndef test_op(): ...\n"
+        for quoted in ("NS::", "'NS'"):
+            source = source.replace(quoted, quoted.replace("NS", space))
+        module_suite.write(_file(name), source)
+    result = module_suite.run("--continue-on-collection-errors")
+    result.assert_outcomes(errors=len(WRONG))
+    assert_no_plugin_frames(result)
+    errors = collection_errors(result)
+    return {name: errors[_file(name)] for name in WRONG}
+
+
+def _file(name: str) -> str:
+    return f"test_{list(WRONG).index(name)}.py"
+
+
+def _namespace(suite: ModuleSuite, name: str) -> str:
+    """Of the ops of a wrong mark's file."""
+    return f"{suite.ns}_{list(WRONG).index(name)}"
+
+
+@pytest.mark.xdist_group("wrong marks")
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_mark(suite: Suite, name: str) -> None:
-    before, mark, parts = WRONG[name]
-    path = suite.test(f"{before}\n@{mark}\ndef test_op(): ...\n".replace("'NS'", f"'{suite.ns}'"))
-    result = suite.run()
-    line = suite.line_of("@customop" if mark.startswith("custom") else "@pytest.mark")
-    where = f"customop_cases at {path}:{line} (test_op): "
-    told = assert_one_error(result, *(part.replace("NS::", f"{suite.ns}::") for part in parts))
-    assert told.startswith(where)
+def test_wrong_mark(
+    module_suite: ModuleSuite, of_wrong_marks: dict[str, list[str]], name: str
+) -> None:
+    _, mark, parts = WRONG[name]
+    (error,) = of_wrong_marks[name]
+    path = module_suite.path / _file(name)
+    line = module_suite.line_of(
+        "@customop" if mark.startswith("custom") else "@pytest.mark", path.name
+    )
+    assert error.startswith(f"customop_cases at {path}:{line} (test_op): ")
+    for part in parts:
+        part = part.replace("NS::", f"{_namespace(module_suite, name)}::")
+        assert part.replace("test_it.py", path.name) in error
 
 
 MISFITS = {

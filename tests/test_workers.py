@@ -76,8 +76,12 @@ def test_unmarked():
 
 @pytest.mark.parametrize(
     ("workers", "environment", "inside"),
-    [(2, {}, 4), (1, {}, 8), (2, {"OMP_NUM_THREADS": "8"}, 8)],
-    ids=["shared", "one worker", "decided"],
+    [
+        pytest.param(2, {}, 4, id="shared"),
+        pytest.param(1, {}, 8, id="one worker"),
+        # Torch reads this as it is imported: the processes are new ones.
+        pytest.param(2, {"OMP_NUM_THREADS": "8"}, 8, id="decided", marks=pytest.mark.slow),
+    ],
 )
 def test_a_check_takes_its_worker_s_share_of_the_threads(
     suite: Suite,
