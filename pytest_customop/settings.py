@@ -229,7 +229,7 @@ def validate_devices(devices: Iterable[str]) -> None:
     """Raise `ValueError` for a device type that torch does not know."""
     import torch
 
-    from .compat import device_types
+    from .compat.ops import device_types
 
     for device in devices:
         try:

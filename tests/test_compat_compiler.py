@@ -1,4 +1,4 @@
-"""`compat.compiler` and `compat.traces`: each test fails when torch moves what they use."""
+"""`compiler` and `traces`: each test fails when torch moves what they use."""
 
 import gc
 import importlib
@@ -11,7 +11,16 @@ import pytest
 import torch
 import torch._dynamo
 
-from pytest_customop import compat
+from pytest_customop.compat import compiler
+from pytest_customop.compat.compiler import (
+    compile_session,
+    compile_whole,
+    counting_backend,
+    forget_compiled,
+    keep_compiled,
+    maybe_mark_dynamic,
+    recompiles_raise,
+)
 
 
 def _add(x: torch.Tensor) -> torch.Tensor:
@@ -27,31 +36,31 @@ def _fresh(function: Any = _add) -> Any:
 
 
 def test_a_counting_backend_counts_and_computes() -> None:
-    backend = compat.counting_backend("eager")
-    with compat.compile_session():
-        compiled = compat.compile_whole(_fresh(), backend, dynamic=False)
+    backend = counting_backend("eager")
+    with compile_session():
+        compiled = compile_whole(_fresh(), backend, dynamic=False)
         for size in (3, 3, 4):
             assert torch.equal(compiled(torch.zeros(size)), torch.ones(size))
     assert backend.graphs == 2
 
 
 def test_a_marked_size_may_vary_and_another_may_not() -> None:
-    backend = compat.counting_backend("eager")
-    with compat.compile_session():
-        compiled = compat.compile_whole(_fresh(), backend)
+    backend = counting_backend("eager")
+    with compile_session():
+        compiled = compile_whole(_fresh(), backend)
         for rows, columns, graphs in ((3, 5, 1), (4, 5, 1), (4, 6, 2)):
             x = torch.zeros(rows, columns)
-            compat.maybe_mark_dynamic(x, 0)
+            maybe_mark_dynamic(x, 0)
             compiled(x)
             assert backend.graphs == graphs
 
 
 def test_a_recompile_that_raises_names_its_guard() -> None:
-    with compat.compile_session():
-        compiled = compat.compile_whole(_fresh(), compat.counting_backend("eager"), dynamic=False)
+    with compile_session():
+        compiled = compile_whole(_fresh(), counting_backend("eager"), dynamic=False)
         compiled(torch.zeros(3))
         with (
-            compat.recompiles_raise(),
+            recompiles_raise(),
             pytest.raises(Exception, match="size mismatch") as caught,
         ):
             compiled(torch.zeros(4))
@@ -75,7 +84,7 @@ def test_every_setting_exists_under_one_of_its_names() -> None:
         "run_gc_after_compile",
     }
     early = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
-    for module, wanted in compat.compiler._COMPILE_CONFIG.items():
+    for module, wanted in compiler._COMPILE_CONFIG.items():
         config = importlib.import_module(module)
         for name in wanted:
             known = hasattr(config, name) or hasattr(config, old.get(name, name))
@@ -85,7 +94,7 @@ def test_every_setting_exists_under_one_of_its_names() -> None:
 def test_a_session_sets_its_configuration_and_restores_it() -> None:
     config = torch._dynamo.config
     with config.patch(automatic_dynamic_shapes=True, suppress_errors=True):
-        with compat.compile_session():
+        with compile_session():
             assert not config.automatic_dynamic_shapes
             assert not config.suppress_errors
             assert config.capture_dynamic_output_shape_ops
@@ -99,8 +108,8 @@ def test_a_session_leaves_no_state() -> None:
     failures, stats = set(utils.guard_failures), dict(utils.counters["stats"])
     pgo = sys.modules.get("torch._dynamo.pgo")
     profile = set(getattr(pgo, "_CODE_STATE", None) or ())
-    with compat.compile_session():
-        compiled = compat.compile_whole(_fresh(), compat.counting_backend("eager"), dynamic=False)
+    with compile_session():
+        compiled = compile_whole(_fresh(), counting_backend("eager"), dynamic=False)
         for size in (3, 4):
             compiled(torch.zeros(size))
         assert set(torch._dynamo.eval_frame.cached_backends) != backends
@@ -112,8 +121,8 @@ def test_a_session_leaves_no_state() -> None:
 
 
 def _compile_once(function: Any) -> None:
-    with compat.compile_session():
-        compat.compile_whole(function, compat.counting_backend("eager"))(torch.zeros(3))
+    with compile_session():
+        compile_whole(function, counting_backend("eager"))(torch.zeros(3))
 
 
 def test_a_session_forgets_what_it_compiled() -> None:
@@ -137,8 +146,8 @@ def test_a_session_keeps_no_source_of_graphs_but_those_from_before(
     assert before
     for kept in (10**6, 0):
         monkeypatch.setattr("pytest_customop.compat.traces._FAKES_KEPT", kept)
-        with compat.compile_session():
-            compat.compile_whole(_fresh(), compat.counting_backend("aot_eager"))(torch.zeros(3))
+        with compile_session():
+            compile_whole(_fresh(), counting_backend("aot_eager"))(torch.zeros(3))
             made = set(_loader.eval_cache) - before
             assert made
             assert made <= set(linecache.cache)
@@ -157,14 +166,14 @@ def test_a_session_keeps_no_module_that_inductor_wrote() -> None:
         return names, list(codecache.PyCodeCache.linemaps)
 
     function, before = _fresh(), written()
-    with compat.compile_session():
-        compiled = compat.compile_whole(function, compat.counting_backend("inductor"))
+    with compile_session():
+        compiled = compile_whole(function, counting_backend("inductor"))
         compiled(torch.zeros(3))
-        compat.keep_compiled(function)
+        keep_compiled(function)
         assert written() != before
     assert written() == before
     assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))  # runs without
-    compat.forget_compiled(function)
+    forget_compiled(function)
 
 
 def _alive(*names: str) -> list[int]:
@@ -177,12 +186,10 @@ def test_a_session_frees_guards_and_shape_environments() -> None:
     names = ("CheckFunctionManager", "ShapeEnv", "FakeTensorMode")
 
     def compile_once() -> None:
-        with compat.compile_session():
+        with compile_session():
             x = torch.zeros(3, 4)
-            compat.maybe_mark_dynamic(x, 0)
-            compiled = compat.compile_whole(
-                _fresh(_add_by_another), compat.counting_backend("aot_eager")
-            )
+            maybe_mark_dynamic(x, 0)
+            compiled = compile_whole(_fresh(_add_by_another), counting_backend("aot_eager"))
             assert torch.equal(compiled(x), x + 1)
             assert _alive("CheckFunctionManager")[0]
 
@@ -194,13 +201,13 @@ def test_a_session_frees_guards_and_shape_environments() -> None:
 
 
 def test_a_session_keeps_the_guards_of_a_graph_that_stays() -> None:
-    function, backend = _fresh(_add_by_another), compat.counting_backend("eager")
+    function, backend = _fresh(_add_by_another), counting_backend("eager")
     (before,) = _alive("CheckFunctionManager")
-    with compat.compile_session():
-        compiled = compat.compile_whole(function, backend)
+    with compile_session():
+        compiled = compile_whole(function, backend)
         compiled(torch.zeros(3))
-        compat.keep_compiled(function)
+        keep_compiled(function)
     assert _alive("CheckFunctionManager") == [before + 1]
     assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
     assert backend.graphs == 1
-    compat.forget_compiled(function)
+    forget_compiled(function)

@@ -1,15 +1,32 @@
-"""`compat.fakes`, `compat.symbols` and `compat.tensors`: each test fails when torch moves what they use."""
+"""`fakes`, `symbols` and `tensors`: each test fails when torch moves what they use."""
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pytest_customop import compat
+from pytest_customop.compat.fakes import (
+    enter_fake_mode,
+    fake_cause,
+    fake_mode,
+    is_data_dependent,
+    is_fake,
+    missing_fake_kernel,
+    to_fake,
+)
+from pytest_customop.compat.ops import overload_name
+from pytest_customop.compat.symbols import (
+    expression,
+    guards,
+    is_constant_size,
+    substitute,
+    value_range,
+)
+from pytest_customop.compat.tensors import observe_calls, storage_id
 
 
 def symbolic(*shape: int) -> tuple:
-    mode = compat.fake_mode()
-    return mode, compat.to_fake(mode, torch.zeros(shape), "x")
+    mode = fake_mode()
+    return mode, to_fake(mode, torch.zeros(shape), "x")
 
 
 @torch.library.custom_op("t_compat_fake::count", mutates_args=())
@@ -33,21 +50,21 @@ LIBRARY.impl("unfaked", lambda x: x.clone(), "CPU")
 
 
 def test_fake_mode_and_enter_fake_mode_run_ops_on_fake_tensors() -> None:
-    mode = compat.fake_mode()
-    fake = compat.to_fake(mode, torch.zeros(3, 4))
-    assert compat.is_fake(fake)
-    assert not compat.is_fake(torch.zeros(3))
-    with compat.enter_fake_mode(mode):
-        assert compat.is_fake(fake * 2)
+    mode = fake_mode()
+    fake = to_fake(mode, torch.zeros(3, 4))
+    assert is_fake(fake)
+    assert not is_fake(torch.zeros(3))
+    with enter_fake_mode(mode):
+        assert is_fake(fake * 2)
     assert tuple(fake.shape) == (3, 4)
     assert all(type(size) is int for size in fake.shape)
 
 
 def test_scalar_outputs_give_symbols_or_raise() -> None:
     for allowed in (True, False):
-        mode = compat.fake_mode(scalar_outputs=allowed)
-        fake = compat.to_fake(mode, torch.ones(()))
-        with compat.enter_fake_mode(mode):
+        mode = fake_mode(scalar_outputs=allowed)
+        fake = to_fake(mode, torch.ones(()))
+        with enter_fake_mode(mode):
             if allowed:
                 assert isinstance(fake.item(), torch.SymFloat)
             else:
@@ -58,85 +75,85 @@ def test_scalar_outputs_give_symbols_or_raise() -> None:
 def test_enter_fake_mode_keeps_torch_quiet(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    mode = compat.fake_mode()
-    fake = compat.to_fake(mode, torch.ones(()))
-    with pytest.raises(Exception, match="data-dependent") as caught, compat.enter_fake_mode(mode):
+    mode = fake_mode()
+    fake = to_fake(mode, torch.ones(()))
+    with pytest.raises(Exception, match="data-dependent") as caught, enter_fake_mode(mode):
         bool(fake > 0)
-    assert compat.is_data_dependent(caught.value)
-    assert not compat.is_data_dependent(ValueError())
+    assert is_data_dependent(caught.value)
+    assert not is_data_dependent(ValueError())
     assert "failed while" not in capfd.readouterr().err
     assert not [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
 
 
 def test_to_fake_makes_every_size_a_symbol_of_its_own() -> None:
     _, fake = symbolic(3, 3, 1)
-    first, second = (compat.expression(size) for size in fake.shape[:2])
+    first, second = (expression(size) for size in fake.shape[:2])
     assert first.is_Symbol
     assert second.is_Symbol
     assert first != second
-    assert compat.expression(fake.shape[2]) == 1
-    assert compat.expression(7) == 7
+    assert expression(fake.shape[2]) == 1
+    assert expression(7) == 7
 
 
 def test_to_fake_keeps_shared_storage() -> None:
-    base, mode = torch.zeros(6), compat.fake_mode()
-    one, two = compat.to_fake(mode, base[:3]), compat.to_fake(mode, base[2:])
-    other = compat.to_fake(mode, torch.zeros(3))
-    assert compat.storage_id(one) == compat.storage_id(two) is not None
-    assert compat.storage_id(one) != compat.storage_id(other)
-    assert compat.storage_id(base) == compat.storage_id(base[1:])
+    base, mode = torch.zeros(6), fake_mode()
+    one, two = to_fake(mode, base[:3]), to_fake(mode, base[2:])
+    other = to_fake(mode, torch.zeros(3))
+    assert storage_id(one) == storage_id(two) is not None
+    assert storage_id(one) != storage_id(other)
+    assert storage_id(base) == storage_id(base[1:])
 
 
 def test_storage_id_of_a_sparse_tensor() -> None:
-    assert compat.storage_id(torch.eye(3).to_sparse()) is None
+    assert storage_id(torch.eye(3).to_sparse()) is None
 
 
 def test_substitute() -> None:
     _, fake = symbolic(3, 4)
-    rows, columns = (compat.expression(size) for size in fake.shape)
-    area = compat.expression(fake.shape[0] * fake.shape[1] // 2)
-    assert compat.substitute(area, {rows: 5, columns: 7}) == 17
-    assert compat.substitute(area, {rows: 5}).free_symbols == {columns}
-    assert compat.substitute(12, {}) == 12
+    rows, columns = (expression(size) for size in fake.shape)
+    area = expression(fake.shape[0] * fake.shape[1] // 2)
+    assert substitute(area, {rows: 5, columns: 7}) == 17
+    assert substitute(area, {rows: 5}).free_symbols == {columns}
+    assert substitute(12, {}) == 12
 
 
 def test_guards_and_constants_name_the_line() -> None:
     mode, fake = symbolic(3, 4)
-    with compat.enter_fake_mode(mode):
+    with enter_fake_mode(mode):
         int(fake.shape[0])
         assert fake.shape[1] <= 9
-    assert [compat.is_constant_size(size) for size in fake.shape] == [True, False]
-    pinned, bounded = compat.guards(mode)
+    assert [is_constant_size(size) for size in fake.shape] == [True, False]
+    pinned, bounded = guards(mode)
     assert pinned[0].rel_op == "=="
     assert "test_compat_fakes.py" in pinned[1]
     assert pinned[1].endswith("int(fake.shape[0])")
     symbol = next(iter(bounded[0].free_symbols))
-    assert compat.substitute(bounded[0], {symbol: 9}) is True
-    assert compat.substitute(bounded[0], {symbol: 10}) is False
+    assert substitute(bounded[0], {symbol: 9}) is True
+    assert substitute(bounded[0], {symbol: 10}) is False
 
 
 def test_value_range_of_a_data_dependent_size() -> None:
-    mode = compat.fake_mode()
-    with compat.enter_fake_mode(mode):
-        size = compat.expression(count(compat.to_fake(mode, torch.zeros(3))).shape[0])
-    assert compat.value_range(mode, size) == (2, 9)
+    mode = fake_mode()
+    with enter_fake_mode(mode):
+        size = expression(count(to_fake(mode, torch.zeros(3))).shape[0])
+    assert value_range(mode, size) == (2, 9)
     mode, fake = symbolic(3)
-    assert compat.value_range(mode, compat.expression(fake.shape[0])) == (2, None)
+    assert value_range(mode, expression(fake.shape[0])) == (2, None)
 
 
 def raised(op: object) -> Exception:
-    mode = compat.fake_mode()
-    fake = compat.to_fake(mode, torch.zeros(3))
-    with pytest.raises(Exception, match="unfaked") as caught, compat.enter_fake_mode(mode):
+    mode = fake_mode()
+    fake = to_fake(mode, torch.zeros(3))
+    with pytest.raises(Exception, match="unfaked") as caught, enter_fake_mode(mode):
         op(fake)  # type: ignore[operator]
     return caught.value
 
 
 def test_missing_fake_kernel() -> None:
-    assert compat.missing_fake_kernel(raised(unfaked)) == "t_compat_fake::unfaked"
+    assert missing_fake_kernel(raised(unfaked)) == "t_compat_fake::unfaked"
     error = raised(torch.ops.t_compat_fake_lib.unfaked)
-    assert compat.missing_fake_kernel(error) == "t_compat_fake_lib::unfaked"
-    assert compat.missing_fake_kernel(ValueError("no")) is None
+    assert missing_fake_kernel(error) == "t_compat_fake_lib::unfaked"
+    assert missing_fake_kernel(ValueError("no")) is None
 
 
 def test_fake_cause_is_what_a_meta_kernel_raised() -> None:
@@ -148,17 +165,17 @@ def test_fake_cause_is_what_a_meta_kernel_raised() -> None:
 
     lib.impl("unfaked_meta", meta, "Meta")
     error = raised(torch.ops.t_compat_fake_lib.unfaked_meta)
-    assert compat.missing_fake_kernel(error) is None
-    assert str(compat.fake_cause(error)) == "from the meta kernel"
+    assert missing_fake_kernel(error) is None
+    assert str(fake_cause(error)) == "from the meta kernel"
     other = ValueError("no")
-    assert compat.fake_cause(other) is other
+    assert fake_cause(other) is other
 
 
 def test_observe_calls_sees_what_autograd_calls() -> None:
     seen = []
 
     def observer(func: object, args: tuple, kwargs: dict) -> object:
-        seen.append(compat.overload_name(func))  # type: ignore[arg-type]
+        seen.append(overload_name(func))  # type: ignore[arg-type]
         return func(*args, **kwargs)  # type: ignore[operator]
 
     def gradient(ctx: object, grad: torch.Tensor) -> torch.Tensor:
@@ -170,7 +187,7 @@ def test_observe_calls_sees_what_autograd_calls() -> None:
     op.register_autograd(gradient)
     x = torch.zeros(3, requires_grad=True)
     y = op(x)
-    with compat.observe_calls(observer) as mode:
+    with observe_calls(observer) as mode:
         assert isinstance(mode, TorchDispatchMode)
         torch.autograd.grad([y], [x], [torch.ones(3)])
     assert "t_compat_fake::unfaked" in seen

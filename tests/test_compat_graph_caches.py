@@ -1,4 +1,4 @@
-"""`compat.graph_caches`: each test fails when torch moves what it uses."""
+"""`graph_caches`: each test fails when torch moves what it uses."""
 
 import importlib
 import inspect
@@ -12,9 +12,16 @@ import pytest
 import torch
 import torch._dynamo
 
-from pytest_customop import compat
+from pytest_customop.compat.compiler import compile_session, compile_whole, counting_backend
+from pytest_customop.compat.graph_caches import (
+    GRAPHS_ARE_STORED,
+    compiling_flag_set,
+    graphs_on_disk,
+    has_custom_lowering,
+    op_fingerprint,
+)
 
-stores = pytest.mark.skipif(not compat.GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
+stores = pytest.mark.skipif(not GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
 
 
 def _double_sine(x: torch.Tensor) -> torch.Tensor:
@@ -32,9 +39,9 @@ def test_graphs_on_disk_are_found_by_their_tag_and_nothing_of_them_is_kept(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
 
     def compile_once(tag: str) -> int:
-        with compat.compile_session(), compat.graphs_on_disk(tag) as taken:
+        with compile_session(), graphs_on_disk(tag) as taken:
             function = type(_double_sine)(_double_sine.__code__.replace(), globals(), "fresh")
-            compiled = compat.compile_whole(function, compat.counting_backend("inductor"))
+            compiled = compile_whole(function, counting_backend("inductor"))
             assert torch.equal(compiled(torch.zeros(3)), torch.zeros(3))
             return taken()
 
@@ -54,7 +61,7 @@ def test_graphs_on_disk_are_found_by_their_tag_and_nothing_of_them_is_kept(
 @stores
 def test_is_compiling_is_true_where_it_is_asked_to_be() -> None:
     assert not torch.compiler.is_compiling()
-    with compat.compiling_flag_set():
+    with compiling_flag_set():
         assert torch.compiler.is_compiling()
     assert not torch.compiler.is_compiling()
 
@@ -65,7 +72,7 @@ def test_the_fingerprint_of_an_op_has_its_schema_tags_and_overloads() -> None:
         "stored_fingerprint::op", "(Tensor x) -> Tensor", tags=(torch.Tag.needs_fixed_stride_order,)
     )
     torch.library.define("stored_fingerprint::op.other", "(Tensor x, int by) -> Tensor")
-    fingerprint = compat.op_fingerprint(torch.ops.stored_fingerprint.op.default)
+    fingerprint = op_fingerprint(torch.ops.stored_fingerprint.op.default)
     for part in ("(Tensor x) -> Tensor", "needs_fixed_stride_order", "op.other"):
         assert part in fingerprint
 
@@ -96,7 +103,7 @@ def test_the_fingerprint_of_an_op_has_the_code_of_its_python_functions(way: str)
             torch.library.define(name, SCHEMA)
             torch.library.register_fake(name, fake)
         overload = getattr(torch.ops.stored_code, f"{way}{index}").default
-        fingerprints.append(compat.op_fingerprint(overload).replace(name, "op"))
+        fingerprints.append(op_fingerprint(overload).replace(name, "op"))
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
@@ -178,7 +185,7 @@ def test_a_rule_of_a_compiler_for_an_op_is_a_custom_lowering(rule: Any) -> None:
     torch.library.define(name, "(Tensor x) -> Tensor")
     op = getattr(torch.ops.stored_rules, f"op{rule.__name__}").default
     rule(op)
-    assert compat.has_custom_lowering(op) == (rule is not _no_rule)
+    assert has_custom_lowering(op) == (rule is not _no_rule)
 
 
 @stores
@@ -190,9 +197,9 @@ def test_an_op_that_inductor_only_calls_has_no_custom_lowering() -> None:
 
     called.register_fake(torch.empty_like)
     op = torch.ops.stored_rules.called.default
-    assert not compat.has_custom_lowering(op)
-    with compat.compile_session():
-        compiled = compat.compile_whole(lambda x: op(x), compat.counting_backend("inductor"))
+    assert not has_custom_lowering(op)
+    with compile_session():
+        compiled = compile_whole(lambda x: op(x), counting_backend("inductor"))
         assert torch.equal(compiled(torch.zeros(3)), torch.ones(3))
     assert op in importlib.import_module("torch._inductor.lowering").lowerings
-    assert not compat.has_custom_lowering(op)
+    assert not has_custom_lowering(op)

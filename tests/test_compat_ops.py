@@ -1,12 +1,28 @@
-"""`compat.ops`: each test fails when torch moves what it uses."""
+"""`ops`: each test fails when torch moves what it uses."""
 
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
-from pytest_customop import compat
+from pytest_customop.compat.ops import (
+    defining_module,
+    device_types,
+    has_autocast_rule,
+    has_autograd_formula,
+    has_vmap_rule,
+    is_alias_error,
+    is_custom_op_def,
+    kernel_in_python,
+    overload_name,
+    overload_of,
+    packet_name,
+    python_kernels,
+    registered_names,
+    schema_of,
+)
 
 LIBRARY = torch.library.Library("t_compat_ops", "DEF")
 LIBRARY.define("cpu(Tensor x) -> Tensor")
@@ -44,23 +60,23 @@ def overload(name: str) -> Any:
 
 def test_kernel_in_python() -> None:
     one = torch.ops.t_compat_ops.overloaded.one
-    assert compat.kernel_in_python(overload("custom"), "cpu")
-    assert compat.kernel_in_python(overload("cpu"), "cpu")
-    assert compat.kernel_in_python(one, "cpu")
-    assert not compat.kernel_in_python(overload("cpu"), "cuda")
-    assert not compat.kernel_in_python(overload("none"), "cpu")
-    assert not compat.kernel_in_python(torch.ops.aten.relu.default, "cpu")
+    assert kernel_in_python(overload("custom"), "cpu")
+    assert kernel_in_python(overload("cpu"), "cpu")
+    assert kernel_in_python(one, "cpu")
+    assert not kernel_in_python(overload("cpu"), "cuda")
+    assert not kernel_in_python(overload("none"), "cpu")
+    assert not kernel_in_python(torch.ops.aten.relu.default, "cpu")
 
 
 def test_python_kernels() -> None:
-    found = dict(compat.python_kernels(overload("custom")))
+    found = dict(python_kernels(overload("custom")))
     assert found == {
         "the kernel": custom._init_fn,
         "the kernel for cuda": cuda,
         "the fake kernel": fake,
     }
-    assert compat.python_kernels(overload("cpu")) == [("the fake kernel", double)]
-    assert compat.python_kernels(overload("none")) == []
+    assert python_kernels(overload("cpu")) == [("the fake kernel", double)]
+    assert python_kernels(overload("none")) == []
 
 
 def test_is_alias_error() -> None:
@@ -70,54 +86,54 @@ def test_is_alias_error() -> None:
 
     with pytest.raises(RuntimeError) as caught:
         itself(torch.ones(2))
-    assert compat.is_alias_error(caught.value)
-    assert not compat.is_alias_error(RuntimeError("shapes differ"))
+    assert is_alias_error(caught.value)
+    assert not is_alias_error(RuntimeError("shapes differ"))
 
 
-def op_named(name: str) -> compat.OpOverload:
+def op_named(name: str) -> OpOverload:
     made = torch.library.custom_op(
         f"t_compat_ops_rules::{name}", torch.sin, mutates_args=(), schema="(Tensor x) -> Tensor"
     )
-    return compat.overload_of(made)
+    return overload_of(made)
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="from torch 2.5 on")
 def test_a_vmap_rule_is_seen() -> None:
     op = op_named("batched")
-    assert not compat.has_vmap_rule(op)
+    assert not has_vmap_rule(op)
     torch.library.register_vmap(op, lambda info, in_dims, x: (x.sin(), in_dims[0]))
-    assert compat.has_vmap_rule(op)
+    assert has_vmap_rule(op)
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "register_autocast"), reason="from torch 2.6 on")
 def test_an_autocast_rule_is_seen_on_its_device() -> None:
     op = op_named("lowered")
-    assert not compat.has_autocast_rule(op, "cpu")
+    assert not has_autocast_rule(op, "cpu")
     torch.library.register_autocast(op, "cpu", torch.bfloat16)
-    assert compat.has_autocast_rule(op, "cpu")
-    assert not compat.has_autocast_rule(op, "cuda")
-    assert not compat.has_autocast_rule(op, "meta")
+    assert has_autocast_rule(op, "cpu")
+    assert not has_autocast_rule(op, "cuda")
+    assert not has_autocast_rule(op, "meta")
 
 
 def test_an_op_without_rules_has_none() -> None:
     op = op_named("plain")
-    assert not compat.has_vmap_rule(op)
-    assert not compat.has_autocast_rule(op, "cpu")
+    assert not has_vmap_rule(op)
+    assert not has_autocast_rule(op, "cpu")
 
 
 def test_a_custom_op_def_and_its_overload() -> None:
-    assert compat.is_custom_op_def(custom)
-    assert not compat.is_custom_op_def(overload("custom"))
-    assert compat.overload_of(custom) is overload("custom")
+    assert is_custom_op_def(custom)
+    assert not is_custom_op_def(overload("custom"))
+    assert overload_of(custom) is overload("custom")
 
 
 def test_names_and_schemas() -> None:
     one = torch.ops.t_compat_ops.overloaded
-    assert compat.overload_name(one.one) == "t_compat_ops::overloaded.one"
-    assert compat.overload_name(overload("cpu")) == "t_compat_ops::cpu"
-    assert compat.packet_name(one) == "t_compat_ops::overloaded"
-    assert {"t_compat_ops::overloaded", "t_compat_ops::none"} <= {*compat.registered_names()}
-    schema = compat.schema_of(overload("cpu"))
+    assert overload_name(one.one) == "t_compat_ops::overloaded.one"
+    assert overload_name(overload("cpu")) == "t_compat_ops::cpu"
+    assert packet_name(one) == "t_compat_ops::overloaded"
+    assert {"t_compat_ops::overloaded", "t_compat_ops::none"} <= {*registered_names()}
+    schema = schema_of(overload("cpu"))
     assert str(schema) == "t_compat_ops::cpu(Tensor x) -> Tensor"
     assert [argument.name for argument in schema.arguments] == ["x"]
 
@@ -126,12 +142,12 @@ def test_has_autograd_formula() -> None:
     LIBRARY.define("formula(Tensor x) -> Tensor")
     LIBRARY.impl("formula", double, "Autograd")
     with_one = op_named("formula")
-    assert not compat.has_autograd_formula(with_one)
+    assert not has_autograd_formula(with_one)
     torch.library.register_autograd(with_one, lambda ctx, grad: grad)
-    assert compat.has_autograd_formula(with_one)
-    assert compat.has_autograd_formula(overload("formula"))
-    assert not compat.has_autograd_formula(overload("cpu"))
-    assert compat.has_autograd_formula(torch.ops.aten.relu.default)
+    assert has_autograd_formula(with_one)
+    assert has_autograd_formula(overload("formula"))
+    assert not has_autograd_formula(overload("cpu"))
+    assert has_autograd_formula(torch.ops.aten.relu.default)
 
 
 def test_defining_module() -> None:
@@ -139,10 +155,10 @@ def test_defining_module() -> None:
     def nested(x: Tensor) -> Tensor:
         return x * 2
 
-    assert compat.defining_module("t_compat_ops::custom") == __name__
-    assert compat.defining_module("t_compat_ops::nested") is None
-    assert compat.defining_module("t_compat_ops::cpu") is None
+    assert defining_module("t_compat_ops::custom") == __name__
+    assert defining_module("t_compat_ops::nested") is None
+    assert defining_module("t_compat_ops::cpu") is None
 
 
 def test_device_types() -> None:
-    assert {"cpu", "cuda", "xpu", "mps", "meta"} <= {*compat.device_types()}
+    assert {"cpu", "cuda", "xpu", "mps", "meta"} <= {*device_types()}

@@ -13,8 +13,9 @@ import torch
 import torch._dynamo.guards
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from pytest_customop import compat
 from pytest_customop.compat import patches
+from pytest_customop.compat.compiler import compile_session, compile_whole, counting_backend
+from pytest_customop.compat.fakes import fake_mode
 from pytest_customop.compat.version import TORCH
 
 
@@ -22,17 +23,17 @@ def test_torch_makes_shape_environments_by_the_patched_name() -> None:
     original = ShapeEnv.__init__
     with patches.shape_environments_made() as made:
         environment = ShapeEnv()
-        mode = compat.fake_mode()
+        mode = fake_mode()
     assert [one() for one in made] == [environment, mode.shape_env]
     assert ShapeEnv.__init__ is original
 
 
 def test_compiling_makes_shape_environments_by_the_patched_name() -> None:
-    with patches.shape_environments_made() as made, compat.compile_session():
-        compat.compile_whole(lambda x: x + 1, compat.counting_backend("eager"))(torch.zeros(3))
+    with patches.shape_environments_made() as made, compile_session():
+        compile_whole(lambda x: x + 1, counting_backend("eager"))(torch.zeros(3))
         assert made == []  # the innermost block has them
-    with compat.compile_session(), patches.shape_environments_made() as made:
-        compat.compile_whole(lambda x: x + 1, compat.counting_backend("eager"))(torch.zeros(3))
+    with compile_session(), patches.shape_environments_made() as made:
+        compile_whole(lambda x: x + 1, counting_backend("eager"))(torch.zeros(3))
         assert made
 
 

@@ -88,3 +88,14 @@ def test_files_of_pytest_and_pluggy_run_tests() -> None:
     for known in (pluggy, pytest.Item):
         assert pytest_private.runs_tests(inspect.getfile(known))
     assert not pytest_private.runs_tests(__file__)
+
+
+def test_ini_values_are_read_as_they_are_written(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml("""
+        [tool.pytest.ini_options]
+        testpaths = ["tests", "more"]
+    """)
+    config = pytester.parseconfig()
+    assert hasattr(config, "_inicfg") or hasattr(config, "inicfg")
+    assert pytest_private.written_in_ini(config, "testpaths") == ["tests", "more"]
+    assert pytest_private.written_in_ini(config, "addopts") is None

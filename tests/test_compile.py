@@ -15,7 +15,6 @@ import torch
 import torch._dynamo
 from verdicts import finding, skipped
 
-from pytest_customop import compat
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks.compile.dynamic import check_dynamic
@@ -26,6 +25,7 @@ from pytest_customop.checks.compile.errors import (
 )
 from pytest_customop.checks.compile.harness import OpHarness, opaque_ops
 from pytest_customop.checks.compile.static import check_static
+from pytest_customop.compat import compiler
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -753,11 +753,11 @@ def _state() -> dict[str, Any]:
 
     dynamo = torch._dynamo
     pgo = sys.modules.get("torch._dynamo.pgo")
-    configs = {name: sys.modules[name] for name in compat.compiler._COMPILE_CONFIG}
+    configs = {name: sys.modules[name] for name in compiler._COMPILE_CONFIG}
     return {
         "configs": {
             (module, name): getattr(configs[module], name, None)
-            for module, names in compat.compiler._COMPILE_CONFIG.items()
+            for module, names in compiler._COMPILE_CONFIG.items()
             for name in names
         },
         "counters": {name: Counter(counter) for name, counter in dynamo.utils.counters.items()},

@@ -36,7 +36,9 @@ def test_a_session_without_use_loads_few_modules(suite: Suite) -> None:
     result = without_options(suite)
     result.assert_outcomes(passed=1)
     plugin = "plugin plugin.fixture_names plugin.fixtures plugin.options"
-    result.stdout.fnmatch_lines([f"loaded:  declare declare.marked hookspecs {plugin}"])
+    result.stdout.fnmatch_lines(
+        [f"loaded:  compat compat.pytest_private declare declare.marked hookspecs {plugin}"]
+    )
     result.stdout.no_fnmatch_line("=* customop =*")
 
 

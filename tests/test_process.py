@@ -15,7 +15,8 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from pytest_customop import compat
+from pytest_customop.compat import configuration
+from pytest_customop.compat.configuration import compiler_configuration
 from pytest_customop.global_state import float32_precision, process, settings
 
 
@@ -118,13 +119,13 @@ def test_configurations_of_older_torch(monkeypatch: pytest.MonkeyPatch, entries:
                 self._config[name] = value
 
     config = Config()
-    monkeypatch.setattr(compat.configuration, "_CONFIGURATIONS", ("customop_config",))
+    monkeypatch.setattr(configuration, "_CONFIGURATIONS", ("customop_config",))
     monkeypatch.setitem(sys.modules, "customop_config", config)  # type: ignore[arg-type]
 
     def value(name: str) -> Any:
         return config._config[name].user_override if entries else config._config[name]
 
-    restore = compat.compiler_configuration()
+    restore = compiler_configuration()
     if entries:
         config._config["a.b"].user_override = 2
     else:

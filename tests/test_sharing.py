@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop import Check, CheckResult, Sample, compat, tensor
+from pytest_customop import Check, CheckResult, Sample, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import graph_cache
 from pytest_customop.checks.compile.compilation import Compilation
+from pytest_customop.compat.compiler import GRAPHS_CAN_STAY
 from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
@@ -142,7 +143,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-shares = pytest.mark.skipif(not compat.GRAPHS_CAN_STAY, reason="every case has its own graph here")
+shares = pytest.mark.skipif(not GRAPHS_CAN_STAY, reason="every case has its own graph here")
 
 
 @shares

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop import Sample, compat, tensor
+from pytest_customop import Sample, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
 from pytest_customop.checks.compile import static
 from pytest_customop.checks.compile.disk_cache import tag_of
 from pytest_customop.checks.compile.harness import OpHarness
+from pytest_customop.compat.compiler import compile_session
+from pytest_customop.compat.graph_caches import GRAPHS_ARE_STORED, graphs_on_disk
 from pytest_customop.declare.declaration import declare_call
 from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
@@ -21,7 +23,7 @@ from pytest_customop.settings import Settings, Variants
 
 STATIC = next(check for check in builtin_checks() if check.name == "compile.static")
 
-stores = pytest.mark.skipif(not compat.GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
+stores = pytest.mark.skipif(not GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
 
 
 class Bent:
@@ -102,7 +104,7 @@ def _told() -> tuple[str, Any]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many graphs each check has taken from disk."""
     counted: list[int] = []
-    real = compat.graphs_on_disk
+    real = graphs_on_disk
 
     @contextmanager
     def storing(tag: str) -> Iterator[Callable[[], int]]:
@@ -112,7 +114,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             finally:
                 counted.append(count())
 
-    monkeypatch.setattr(compat, "graphs_on_disk", storing)
+    monkeypatch.setattr(static, "graphs_on_disk", storing)
     return counted
 
 
@@ -156,7 +158,7 @@ def test_what_was_broken_since_is_found_and_what_was_mended_passes(
 
 
 def _tag(harness: OpHarness) -> Any:
-    with compat.compile_session():
+    with compile_session():
         return tag_of(harness, harness.case)
 
 

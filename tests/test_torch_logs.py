@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kit import HEAD, Suite
 
-from pytest_customop import compat
+from pytest_customop.compat.compiler import TRACE_LOGGER
 from pytest_customop.global_state.preserve import preserved_state
 from pytest_customop.global_state.torch_logging import silenced
 
@@ -48,7 +48,7 @@ def test_torch_is_silenced_and_others_are_not(keeper: Keeper) -> None:
 
 
 def test_a_trace_that_was_asked_for_goes_on() -> None:
-    logger, handler = logging.getLogger(compat.TRACE_LOGGER), Keeper()
+    logger, handler = logging.getLogger(TRACE_LOGGER), Keeper()
     logger.error("at the first record torch's own handler leaves, and the next one misses it")
     logger.addHandler(handler)
     try:

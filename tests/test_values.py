@@ -17,7 +17,7 @@ from pytest_customop.cases.tensors import (
     output_leaves,
     same_bits,
 )
-from pytest_customop.compat import neg_view
+from pytest_customop.compat.tensors import neg_view
 
 NAN = float("nan")
 

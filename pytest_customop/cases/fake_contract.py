@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
-from .. import compat
+from ..compat.fakes import enter_fake_mode, fake_mode, to_fake
+from ..compat.ops import overload_name
+from ..compat.tensors import observe_calls
 from ..core.tracebacks import reraise_bug
 from ..declare.ops import is_authors
 from .arguments import Arguments
@@ -35,7 +37,7 @@ class FakeContract:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Compare at every op that is called in the block, by a backward too."""
-        with compat.observe_calls(self._call):
+        with observe_calls(self._call):
             yield
 
     def _call(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -45,7 +47,7 @@ class FakeContract:
         return result
 
     def _compare(self, overload: Any, args: Any, kwargs: Any, result: Any) -> None:
-        name = compat.overload_name(overload)
+        name = overload_name(overload)
         try:
             promised = _fake_result(overload, args, kwargs)
         except Exception as error:  # whatever a fake kernel raises
@@ -73,14 +75,14 @@ def data_dependent(arguments: Arguments) -> frozenset[int]:
 
 
 def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    mode = compat.fake_mode()
+    mode = fake_mode()
 
     def fake(tensor: torch.Tensor) -> torch.Tensor:
-        return compat.to_fake(mode, tensor)
+        return to_fake(mode, tensor)
 
     fake_args = map_tensors(args, fake)
     fake_kwargs = {name: map_tensors(value, fake) for name, value in kwargs.items()}
-    with compat.enter_fake_mode(mode):
+    with enter_fake_mode(mode):
         return overload(*fake_args, **fake_kwargs)
 
 

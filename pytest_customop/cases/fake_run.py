@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from .. import compat
+from ..compat.fakes import enter_fake_mode, fake_cause, fake_mode, missing_fake_kernel, to_fake
+from ..compat.symbols import expression, substitute
 from ..core.tracebacks import error_line, message_line, reraise_bug, traceback_text
 from ..findings import CheckFailed, fail, skip
 from .arguments import Arguments
@@ -51,7 +52,7 @@ class FakeRun:
         ]
         found = dict(symbols)
         for key, origin in self.origins.items():
-            if compat.substitute(origin, found) != numbers[key]:
+            if substitute(origin, found) != numbers[key]:
                 return None
         return found
 
@@ -69,13 +70,13 @@ def fake_run(
     Raises:
         CheckSkipped: if torch has no fake twin of an argument.
     """
-    mode = compat.fake_mode(scalar_outputs=scalar_outputs)
+    mode = fake_mode(scalar_outputs=scalar_outputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, while it makes fake tensors
         fakes = fake_arguments(mode, arguments, symbolic=symbolic)
-    origins = {key: compat.expression(number) for key, number in _numbers(fakes)}
+    origins = {key: expression(number) for key, number in _numbers(fakes)}
     try:
-        with compat.enter_fake_mode(mode):
+        with enter_fake_mode(mode):
             run = Run(fakes, fakes.call())
     except Exception as error:  # whatever a fake kernel raises is a result here
         reraise_bug(error)
@@ -95,7 +96,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
     def twin(tensor: torch.Tensor) -> torch.Tensor:
         name = next(names)
         try:
-            return compat.to_fake(mode, tensor, name if symbolic else None)
+            return to_fake(mode, tensor, name if symbolic else None)
         except Exception as error:  # torch raises many types for tensors that have no fake
             reraise_bug(error)
             reason = f"torch makes no fake tensor of argument {name}: {message_line(error)}"
@@ -129,13 +130,13 @@ def kernel_failure(op: str, error: Exception, caller: str | None = None) -> Chec
         op: the name of the op that was called.
         caller: what called it, if another op did: `the backward of ns::crop`.
     """
-    missing = compat.missing_fake_kernel(error)
+    missing = missing_fake_kernel(error)
     if missing and missing != op:
         op, caller = missing, op
     by = f", called by {caller}" if caller else ""
     if missing:
         return fail("fake-missing", f"{op}{by}{',' * bool(by)} has no fake kernel")
-    error = compat.fake_cause(error)
+    error = fake_cause(error)
     text = f"{op}{by}: on fake tensors it raises {error_line(error)}"
     return fail("fake-raises", text, traceback_text(error))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..compat import neg_view
+from ..compat.tensors import neg_view
 from ..core.wording import dtype_name, layout_name
 
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.

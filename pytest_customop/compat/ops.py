@@ -21,7 +21,8 @@ import re
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import OpOverload as OpOverload
+from torch._ops import OpOverloadPacket as OpOverloadPacket
 
 
 def is_custom_op_def(value: Any) -> bool:

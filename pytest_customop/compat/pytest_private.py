@@ -34,6 +34,18 @@ def set_nodeid(item: Any, nodeid: str) -> None:
         item._nodeid = nodeid
 
 
+def written_in_ini(config: Any, key: str) -> Any:
+    """The value that the ini file has for a key, not converted; None where it has none."""
+    # pytest 9 keeps records with a `value` in `_inicfg`; pytest 8 keeps the values in `inicfg`.
+    values = getattr(config, "_inicfg", None)
+    if values is None:
+        values = getattr(config, "inicfg", None)
+    if values is None:
+        return config.getini(key)
+    one = values.get(key)
+    return getattr(one, "value", one)
+
+
 def base_temp(config: Any) -> Path | None:
     """The folder for temporary files of a session; None without pytest's plugin for them."""
     factory = getattr(config, "_tmp_path_factory", None)

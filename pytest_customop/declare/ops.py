@@ -9,7 +9,17 @@ from typing import Any
 
 import torch
 
-from .. import compat
+from ..compat.ops import (
+    OpOverload,
+    OpOverloadPacket,
+    has_autograd_formula,
+    is_custom_op_def,
+    overload_name,
+    overload_of,
+    packet_name,
+    registered_names,
+    schema_of,
+)
 from ..core.suggest import unknown
 from ..core.wording import counted
 from .inputs import Sample, TensorSpec
@@ -31,7 +41,7 @@ class Op:
         name: `namespace::name`, and `.overload` where that is not `default`.
     """
 
-    overload: compat.OpOverload
+    overload: OpOverload
     name: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -41,7 +51,7 @@ class Op:
     @property
     def schema(self) -> Any:
         """The parsed schema; `str` gives its text."""
-        return compat.schema_of(self.overload)
+        return schema_of(self.overload)
 
     @property
     def arguments(self) -> Sequence[Any]:
@@ -60,7 +70,7 @@ class Op:
     @functools.cached_property
     def has_autograd(self) -> bool:
         """Whether an autograd formula is registered."""
-        return compat.has_autograd_formula(self.overload)
+        return has_autograd_formula(self.overload)
 
     def tagged(self, tag: str) -> bool:
         """Whether the op carries `torch.Tag.<tag>`; False where this torch has no such tag."""
@@ -130,12 +140,12 @@ def resolve(given: Any) -> Op:
         return given
     if isinstance(given, str):
         return _named(given)
-    if isinstance(given, compat.OpOverload):
-        return Op(given, compat.overload_name(given))
-    if isinstance(given, compat.OpOverloadPacket):
+    if isinstance(given, OpOverload):
+        return Op(given, overload_name(given))
+    if isinstance(given, OpOverloadPacket):
         return _only_overload(given)
-    if compat.is_custom_op_def(given):
-        return resolve(compat.overload_of(given))
+    if is_custom_op_def(given):
+        return resolve(overload_of(given))
     if callable(given) and not isinstance(given, (type, torch.nn.Module)):
         return _returned(given)
     raise OpError(f"op is {given!r}: {_ALLOWED}")
@@ -156,8 +166,8 @@ def _returned(make: Any) -> Op:
             f"op is {name}, which was called for the op it returns and raised "
             f"{type(error).__name__}: {error}; {_ALLOWED}"
         ) from error
-    is_op = isinstance(made, (str, compat.OpOverload, compat.OpOverloadPacket))
-    if not is_op and not compat.is_custom_op_def(made):
+    is_op = isinstance(made, (str, OpOverload, OpOverloadPacket))
+    if not is_op and not is_custom_op_def(made):
         raise OpError(f"op is a function that returned {made!r}; {_ALLOWED}")
     return resolve(made)
 
@@ -167,7 +177,7 @@ def _named(name: str) -> Op:
     base, _, overload = rest.partition(".")
     if not separator or not namespace or not base:
         raise OpError(f"op {name!r} is not a name; {_ALLOWED}")
-    known = compat.registered_names()
+    known = registered_names()
     if f"{namespace}::{base}" not in known:
         raise OpError(_no_such_op(namespace, base, known))
     packet = getattr(getattr(torch.ops, namespace), base)
@@ -187,11 +197,11 @@ def _no_such_op(namespace: str, base: str, known: Mapping[str, None]) -> str:
     return f"{near}; nothing of that name is registered: is the module that registers it imported?"
 
 
-def _only_overload(packet: compat.OpOverloadPacket) -> Op:
+def _only_overload(packet: OpOverloadPacket) -> Op:
     overloads: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
     if len(overloads) == 1 or "default" in overloads:
         return resolve(getattr(packet, "default" if "default" in overloads else overloads[0]))
-    name = compat.packet_name(packet)
+    name = packet_name(packet)
     choices = ", ".join(f'"{name}.{overload}"' for overload in sorted(overloads))
     raise OpError(f"{name} has several overloads and none is the default: name one of {choices}")
 
@@ -251,4 +261,4 @@ def _article(kind: str) -> str:
 
 def is_authors(func: Any) -> bool:
     """Whether something that was called is an op of an author: not of torch, not of this package."""
-    return isinstance(func, compat.OpOverload) and func.namespace not in _NOT_AUTHORS
+    return isinstance(func, OpOverload) and func.namespace not in _NOT_AUTHORS

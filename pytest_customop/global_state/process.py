@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import compat
+from ..compat.configuration import compiler_configuration
 
 _NAMES = "ABRT ALRM BUS CHLD FPE HUP ILL INT PIPE SEGV TERM USR1 USR2"
 _SIGNALS = [
@@ -32,7 +32,7 @@ def preserved() -> Iterator[Callable[[], None]]:
     Yields:
         a function that restores them at once.
     """
-    restore_configuration = compat.compiler_configuration()
+    restore_configuration = compiler_configuration()
     limit, path, hook = sys.getrecursionlimit(), [*sys.path], sys.excepthook
     handlers = [_handler_of(number) for number in _SIGNALS]
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from .. import compat
+from ..compat.compiler import TRACE_LOGGER
 from ..compat.pytest_private import is_log_handler
 
 
@@ -27,7 +27,7 @@ def silenced() -> Iterator[None]:
     loggers = [
         one
         for name, one in logging.root.manager.loggerDict.items()
-        if isinstance(one, logging.Logger) and _is_of_torch(name) and name != compat.TRACE_LOGGER
+        if isinstance(one, logging.Logger) and _is_of_torch(name) and name != TRACE_LOGGER
     ]
     # pytest adds its own handlers to every one of them.
     handlers = {handler for one in loggers for handler in one.handlers}
@@ -48,7 +48,7 @@ def untraced() -> Iterator[None]:
     If that logger has a handler, torch writes down every tensor, graph and guard of a compilation. pytest
     9.2 adds four. torch's own handler removes itself, unless a trace was asked for.
     """
-    logger = logging.getLogger(compat.TRACE_LOGGER)
+    logger = logging.getLogger(TRACE_LOGGER)
     removed = [one for one in logger.handlers if is_log_handler(one)]
     for handler in removed:
         logger.removeHandler(handler)

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
+from ..compat.pytest_private import written_in_ini
+
 _PREFIX = "customop"
 
 
@@ -295,16 +297,7 @@ def ini_value(config: pytest.Config, key: str) -> Any:
     a list, a seed is a string or a number.
     """
     given = overridden(config, key)
-    if given is not None:
-        return given
-    # pytest 9 keeps records with a `value` in `_inicfg`; pytest 8 keeps the values in `inicfg`.
-    values = getattr(config, "_inicfg", None)
-    if values is None:
-        values = getattr(config, "inicfg", None)
-    if values is None:
-        return config.getini(key)
-    one = values.get(key)
-    return getattr(one, "value", one)
+    return written_in_ini(config, key) if given is None else given
 
 
 def overridden(config: pytest.Config, key: str) -> str | None:

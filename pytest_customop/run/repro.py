@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from .. import compat
 from ..cases.case import Case
+from ..compat.ops import defining_module
 from ..core.files import write_whole
 from ..findings import Finding
 from .literals import inputs_source
@@ -119,7 +119,7 @@ def registers(op: str, module: ModuleType | None) -> str:
             registers it.
         module: the module of the mark, for other ops; None if that is not known.
     """
-    own = sys.modules.get(compat.defining_module(op) or "")
+    own = sys.modules.get(defining_module(op) or "")
     for one in (own, module):
         if one is not None and one.__name__ != "__main__" and getattr(one, "__file__", None):
             return _import_of(one)

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run, skip_if_unfakeable
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
+from ...compat.compiler import counting_backend
+from ...compat.ops import has_autocast_rule
 from ...core.tracebacks import error_line, reraise_bug
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
@@ -37,7 +38,7 @@ def check_autocast(case: Case) -> None:
     if run.error is not None:
         reason = f"eager mode raises under {_context_text(device)}: {error_line(run.error)}"
         raise skip("nothing-to-check", reason)
-    has_rule = compat.has_autocast_rule(case.op.overload, device)
+    has_rule = has_autocast_rule(case.op.overload, device)
     if not has_rule and _same_as_without(case, run):
         return
     _compare_fake(case, run, device)
@@ -158,7 +159,7 @@ def _failure(harness: OpHarness, case: Case) -> CheckFailed | CheckSkipped | Non
         reraise_bug(error)
         return skip("nothing-to-check", f"the backward raises {error_line(error)}", unjudged=False)
     try:
-        function = harness.compiled(compat.counting_backend(case.backend), dynamic=False)
+        function = harness.compiled(counting_backend(case.backend), dynamic=False)
         assert_matches(expected, lambda: harness.run(function, case.inputs()))
     except (CheckFailed, CheckSkipped) as wrong:
         return wrong

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import is_plain
+from ...compat.compiler import counting_backend, maybe_mark_dynamic
 from ...core.tracebacks import chain
 from ...findings import fail, skip
 from .compare import CompiledRaises, EagerRecord, NoneDiffers, assert_matches, run_eager
@@ -48,7 +48,7 @@ class Compilation:
 
     def compile(self) -> None:
         """Wrap the function, so that its next call compiles it."""
-        self.backend = compat.counting_backend(self.case.backend)
+        self.backend = counting_backend(self.case.backend)
         self.function = self.harness.compiled(self.backend, dynamic=self.dynamic)
 
     def expected_at(self, case: Case) -> EagerRecord | None:
@@ -137,4 +137,4 @@ def _mark_dynamic(arguments: Arguments) -> None:
         if is_plain(tensor):
             for dim, size in enumerate(tensor.shape):
                 if size >= 2:
-                    compat.maybe_mark_dynamic(tensor, dim)
+                    maybe_mark_dynamic(tensor, dim)

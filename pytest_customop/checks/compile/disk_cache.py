@@ -14,9 +14,17 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_arguments, shapes_of
+from ...compat.fakes import enter_fake_mode, fake_mode, is_fake
+from ...compat.graph_caches import (
+    GRAPHS_ARE_STORED,
+    compiling_flag_set,
+    has_custom_lowering,
+    op_fingerprint,
+)
+from ...compat.ops import OpOverload
+from ...compat.tensors import observe_calls, storage_id
 from ...core.tracebacks import reraise_bug
 from ...declare.ops import is_authors
 from .harness import OpHarness
@@ -39,17 +47,17 @@ def tag_of(harness: OpHarness, case: Case) -> str | None:
         harness: the function.
         case: the case for whose tensors it is compiled, with plain sizes.
     """
-    if not compat.GRAPHS_ARE_STORED or case.backend != "inductor":
+    if not GRAPHS_ARE_STORED or case.backend != "inductor":
         return None
     function = harness.function  # its lines are made by looking at real tensors
     calls = _Calls()
-    mode = compat.fake_mode(scalar_outputs=False)
+    mode = fake_mode(scalar_outputs=False)
     try:
         arguments = fake_arguments(mode, shapes_of(case))
         with (
-            compat.enter_fake_mode(mode),
-            compat.compiling_flag_set(),
-            compat.observe_calls(calls.made),
+            enter_fake_mode(mode),
+            compiling_flag_set(),
+            observe_calls(calls.made),
         ):
             record = harness.run(function, arguments)
             outputs = record.differentiable if case.op.has_autograd else {}
@@ -97,25 +105,25 @@ class _Calls:
             raise _NoKey
 
     def _op(self, func: Any) -> str:
-        if not isinstance(func, compat.OpOverload):
+        if not isinstance(func, OpOverload):
             raise _NoKey
         if not is_authors(func):
             return str(func)
-        if compat.has_custom_lowering(func):
+        if has_custom_lowering(func):
             raise _NoKey
-        return compat.op_fingerprint(func)
+        return op_fingerprint(func)
 
     def _tensor(self, tensor: torch.Tensor) -> str:
         if tensor.layout != torch.strided:
             raise _NoKey
-        home = compat.storage_id(tensor)
+        home = storage_id(tensor)
         known = (
             *(self._number(id(tensor)), None if home is None else self._number(home)),
             *(tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride()),
             *(tensor.storage_offset(), tensor.requires_grad, tensor.is_conj(), tensor.is_neg()),
         )
         self._kept.append((tensor, None if home is None else tensor.untyped_storage()))
-        return f"{known}" if compat.is_fake(tensor) else f"{known} {_bytes(tensor)}"
+        return f"{known}" if is_fake(tensor) else f"{known} {_bytes(tensor)}"
 
     def _number(self, address: int) -> int:
         return self._known.setdefault(address, len(self._known))

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.resize import second_case, whole_numbers
+from ...compat.compiler import recompiles_raise
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.scripts import trace_script
@@ -93,7 +93,7 @@ def _compare_second(compilation: Compilation, second: Case) -> None:
     case = compilation.case
     where = f"at the second size ({_shapes(second)}): "
     try:
-        with compat.recompiles_raise():
+        with recompiles_raise():
             compilation.run_at(second, where)
     except CompiledRaises as raised:
         _fail_if_size_pinned(raised.error, case, second, where)

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run
 from ...cases.tensors import is_plain, kind_of
+from ...compat.compiler import compile_session, compile_whole, counting_backend
+from ...compat.fakes import missing_fake_kernel
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import (
     chain,
@@ -53,7 +54,7 @@ _NOISE = re.compile(
 @contextmanager
 def compiler_session() -> Iterator[None]:
     """Compile with the settings of the checks; logs and warnings are dropped, torch's state restored."""
-    with compat.compile_session(), quiet():
+    with compile_session(), quiet():
         yield
 
 
@@ -158,7 +159,7 @@ def _missing_fake_kernel(
     error: Exception, contract: FakeContract, where: str
 ) -> CheckFailed | None:
     for one in (*chain(error), *contract.errors.values()):
-        missing = compat.missing_fake_kernel(one)
+        missing = missing_fake_kernel(one)
         if missing and not missing.startswith("pytest_customop::"):
             return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
     return None
@@ -203,7 +204,7 @@ def _detached(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
     """Whether a function of tensors, without the op in it, compiles on the backend of the case."""
     try:
-        compat.compile_whole(function, compat.counting_backend(case.backend))(tensors)
+        compile_whole(function, counting_backend(case.backend))(tensors)
     except Exception as error:  # compilers raise many types
         reraise_bug(error)
         return False

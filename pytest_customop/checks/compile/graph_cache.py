@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.tensors import is_plain
+from ...compat.compiler import GRAPHS_CAN_STAY, forget_compiled, keep_compiled, recompiles_raise
 from ...core.tracebacks import reraise_bug
 from .harness import Function, OpHarness
 
@@ -60,7 +60,7 @@ class Graph:
 def key_of(harness: OpHarness, case: Case) -> Key | None:
     """The key of a case and the function around its op; None if it cannot share a graph."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
-    if not compat.GRAPHS_CAN_STAY or not all(is_plain(tensor) for tensor in tensors):
+    if not GRAPHS_CAN_STAY or not all(is_plain(tensor) for tensor in tensors):
         return None
     homes = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     code = harness.code
@@ -113,7 +113,7 @@ def keep(key: Key | None, graph: Graph) -> None:
     if key is None:
         return
     discard(key)
-    compat.keep_compiled(graph.source)
+    keep_compiled(graph.source)
     _graphs[key] = graph
     while len(_graphs) > _LIMIT:
         discard(next(iter(_graphs)))
@@ -122,7 +122,7 @@ def keep(key: Key | None, graph: Graph) -> None:
 def discard(key: Key | None) -> None:
     """Drop the graph for a key, if there is one."""
     if key is not None and key in _graphs:
-        compat.forget_compiled(_graphs.pop(key).source)
+        forget_compiled(_graphs.pop(key).source)
 
 
 def discard_all() -> None:
@@ -135,7 +135,7 @@ def holds(graph: Graph, call: Callable[[], None]) -> bool:
     """Whether `call`, which calls the graph and compares, neither raises nor compiles anything."""
     before = graph.backend.graphs
     try:
-        with compat.recompiles_raise():
+        with recompiles_raise():
             call()
     except Exception as error:  # of every kind: a graph of the case's own shows what it is worth
         reraise_bug(error)

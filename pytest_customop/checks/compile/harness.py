@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.fake_contract import data_dependent
 from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
+from ...compat.compiler import compile_whole
 from ...core import rng
 from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
 
@@ -158,7 +158,7 @@ class OpHarness:
     def compiled(self, backend: Any, *, dynamic: bool) -> Function:
         """The compiled function; with `dynamic`, sizes that are marked as dynamic may vary."""
         options: dict[str, Any] = {} if dynamic else {"dynamic": False}
-        return compat.compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
+        return compile_whole(self.function, backend, **options)  # type: ignore[no-any-return]
 
     def run(self, function: Function, arguments: Arguments) -> CallRecord:
         """Call the function, eager or compiled."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ... import compat
 from ...cases.case import Case
+from ...compat.graph_caches import graphs_on_disk
 from ...core.tracebacks import is_own_bug
 from ..check import Check
 from .compilation import Compilation, skip_if_meta
@@ -37,7 +37,7 @@ def _agrees_on_stored(compilation: Compilation) -> bool:
     tag = tag_of(compilation.harness, compilation.case)
     if tag is None:
         return False
-    with compat.graphs_on_disk(tag) as taken:
+    with graphs_on_disk(tag) as taken:
         try:
             compilation.compile()
             compilation.run_at(compilation.case)

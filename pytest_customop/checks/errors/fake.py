@@ -6,9 +6,9 @@ import functools
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_run
+from ...compat.fakes import fake_cause, is_data_dependent, missing_fake_kernel
 from ...core.tracebacks import error_line, raised_by_author, traceback_text
 from ...declare.inputs import ErrorSample
 from ...findings import Explanation, doc_links, fail, skip
@@ -32,9 +32,9 @@ def check_fake(case: Case) -> None:
         reason = "the op itself accepts these arguments: see errors.real"
         raise skip("nothing-to-check", reason, unjudged=False)
     error = fake_run(case.inputs()).error
-    if error is not None and compat.missing_fake_kernel(error):
+    if error is not None and missing_fake_kernel(error):
         raise skip("nothing-to-check", "there is no fake kernel: see fake.forward", unjudged=False)
-    if error is not None and _is_acceptable(expected, compat.fake_cause(error)):
+    if error is not None and _is_acceptable(expected, fake_cause(error)):
         return
     if _accepts_other_values(case):
         reason = (
@@ -48,7 +48,7 @@ def check_fake(case: Case) -> None:
             "kernel accepts them",
             repro=script(expected, CALL_FAKE),
         )
-    error = compat.fake_cause(error)
+    error = fake_cause(error)
     raise fail(
         "fake-error-differs",
         f"the fake kernel of {case.op.name} must raise {describe_expected(expected)} here, and raises "
@@ -62,7 +62,7 @@ def _is_acceptable(expected: ErrorSample, error: Exception) -> bool:
     """Whether this is the expected error, or an error of one of torch's own ops."""
     if is_expected(expected, error):
         return True
-    return not raised_by_author(error) and not compat.is_data_dependent(error)
+    return not raised_by_author(error) and not is_data_dependent(error)
 
 
 def _accepts_other_values(case: Case) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...cases.case import Case, gradients
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
-from ...compat import enter_fake_mode, to_fake
+from ...compat.fakes import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..check import Check

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients
 from ...cases.fake_run import fake_run, kernel_failure, skip_if_unfakeable
+from ...compat.ops import overload_name
+from ...compat.tensors import observe_calls
 from ...declare.ops import Op, is_authors
 from .metadata import OutputComparison, SizeReader, compare_outputs
 
@@ -66,7 +67,7 @@ def backward_calls(case: Case) -> list[Call]:
     def observe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not is_authors(func):
             return func(*args, **kwargs)
-        arguments = Arguments(Op(func, compat.overload_name(func)), args, kwargs)
+        arguments = Arguments(Op(func, overload_name(func)), args, kwargs)
         key = _signature(arguments)
         before = None if key in calls else arguments.copy()
         result = func(*args, **kwargs)
@@ -74,7 +75,7 @@ def backward_calls(case: Case) -> list[Call]:
             calls[key] = Call(before, Run(arguments, result))
         return result
 
-    with compat.observe_calls(observe):
+    with observe_calls(observe):
         gradients(run.arguments, outputs, grad_outputs)
     return list(calls.values())
 

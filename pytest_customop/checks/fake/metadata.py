@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Run
 from ...cases.tensors import output_leaves
+from ...compat.fakes import is_fake
+from ...compat.symbols import expression, substitute, value_range
+from ...compat.tensors import storage_id
 from ...core.tables import aligned
 from ...core.wording import dtype_name, layout_name
 
@@ -82,15 +84,15 @@ class SizeReader:
 
     def number(self, size: Any) -> Any:
         """The size as a number; None if it depends on data and was not learned."""
-        found = compat.substitute(compat.expression(size), self._bindings)
+        found = substitute(expression(size), self._bindings)
         return found if isinstance(found, (int, float)) else None
 
     def learn(self, size: Any, real: Any) -> None:
         """Bind a data-dependent fake size to the real one, if that is within its range."""
-        symbol = compat.expression(size)
+        symbol = expression(size)
         if not getattr(symbol, "is_Symbol", False) or symbol in self._bindings:
             return
-        low, high = compat.value_range(self._mode, symbol)
+        low, high = value_range(self._mode, symbol)
         if (low is None or low <= real) and (high is None or real <= high):
             self._bindings[symbol] = real
 
@@ -99,7 +101,7 @@ class SizeReader:
         number = self.number(size)
         if number is not None:
             return bool(number == real or (number != number and real != real))
-        symbol = compat.expression(size)
+        symbol = expression(size)
         return not symbol.is_Symbol  # a plain symbol that was not learned is out of its range
 
     def text(self, size: Any) -> str:
@@ -107,10 +109,10 @@ class SizeReader:
         number = self.number(size)
         if number is not None:
             return str(number)
-        symbol = compat.expression(size)
+        symbol = expression(size)
         if not symbol.is_Symbol:
             return str(symbol)
-        low, high = compat.value_range(self._mode, symbol)
+        low, high = value_range(self._mode, symbol)
         bounds = [f"at least {low}"] * bool(low) + [f"at most {high}"] * (high is not None)
         return f"{symbol} ({', '.join(bounds)})" if bounds else str(symbol)
 
@@ -197,7 +199,7 @@ def _tensor_rows(
     fake: torch.Tensor, real: torch.Tensor, reader: SizeReader, gradients: bool
 ) -> Iterator[Row]:
     metadata = "fake-metadata-mismatch"
-    if not compat.is_fake(fake):
+    if not is_fake(fake):
         yield Row("kind", "a real tensor", "a tensor", metadata)
     same_shape = _same_sizes(fake.shape, real.shape, reader)
     yield Row(
@@ -266,7 +268,7 @@ def _has_memory(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor)
         and value.layout == torch.strided
-        and (compat.is_fake(value) or value.numel() > 0)
+        and (is_fake(value) or value.numel() > 0)
     )
 
 
@@ -291,8 +293,8 @@ def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
 
     The addresses are needed because several storages may share one memory: `from_numpy(x.numpy())`.
     """
-    identity = compat.storage_id(tensor)
-    if compat.is_fake(tensor):
+    identity = storage_id(tensor)
+    if is_fake(tensor):
         return identity, 0, 0
     storage = tensor.untyped_storage()
     start = storage.data_ptr()

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ... import compat
 from ...cases.case import Case, gradients
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...cases.resize import Place, places
+from ...compat.fakes import enter_fake_mode
+from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
 
 
@@ -54,8 +55,7 @@ class Traced:
         """The sizes of a case, by symbol; None if the case does not fulfill what the trace assumed."""
         found = self.fake.bindings(case.eager.arguments)
         if found is None or not all(
-            compat.substitute(relation, found) is True
-            for relation, _ in compat.guards(self.fake.mode)
+            substitute(relation, found) is True for relation, _ in guards(self.fake.mode)
         ):
             return None
         return found
@@ -88,7 +88,7 @@ def fake_gradients(fake: FakeRun) -> Exception | None:
     """Run the backward of a call on fake tensors; returns what it raises."""
     outputs = fake.run.differentiable_outputs
     try:
-        with compat.enter_fake_mode(fake.mode):
+        with enter_fake_mode(fake.mode):
             grad_outputs = [tensor.detach().clone() for _, tensor in outputs]
             gradients(fake.run.arguments, outputs, grad_outputs)
     except Exception as error:  # whatever a backward raises is a result here
@@ -104,9 +104,9 @@ def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
     constant: dict[int, list[Place]] = {}
     for place, origin in origins.items():
         size = now[place.argument].shape[place.dim]
-        if getattr(origin, "is_Symbol", False) and compat.is_constant_size(size):
+        if getattr(origin, "is_Symbol", False) and is_constant_size(size):
             constant.setdefault(place.size, []).append(place)
-    assumed = compat.guards(fake.mode)
+    assumed = guards(fake.mode)
     pins = [
         Pin(tuple(group), _line({origins[place] for place in group}, assumed), None, culprit)
         for group in constant.values()
@@ -140,7 +140,7 @@ def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
     if not (relation.lhs.is_number or relation.rhs.is_number) or not symbols <= set(values):
         return False
     return all(
-        compat.substitute(relation, {**values, **changed}) is False
+        substitute(relation, {**values, **changed}) is False
         for changed in _nearby({symbol: values[symbol] for symbol in symbols})
     )
 

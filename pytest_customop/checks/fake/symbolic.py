@@ -25,7 +25,7 @@ from ...cases.resize import (
     whole_numbers,
 )
 from ...cases.tensors import output_leaves
-from ...compat import is_data_dependent
+from ...compat.fakes import is_data_dependent
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case, gradients
 from ...cases.fake_run import fake_run, kernel_failure
 from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
+from ...compat.fakes import missing_fake_kernel
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import chain, error_line, reraise_bug, traceback_text
 from ...core.wording import dtype_name
@@ -291,7 +291,7 @@ def _fake_kernel(
         return None
     op = case.op.name
     for link in links:
-        if compat.missing_fake_kernel(link):
+        if missing_fake_kernel(link):
             return kernel_failure(op, link)  # type: ignore[arg-type]
     try:
         fake = fake_run(case.inputs())

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case
 from ...cases.fake_run import fake_run, kernel_failure
+from ...compat.tensors import observe_calls
 from ...core.tracebacks import reraise_bug
 from ...findings import skip
 from ..compile.errors import compiler_session
@@ -73,7 +73,7 @@ def _reaches_dispatch_modes(case: Case) -> bool:
         seen.append(overload)
         return overload(*args, **kwargs)
 
-    with compat.observe_calls(observe):
+    with observe_calls(observe):
         case.run(case.inputs())
     return case.op.overload in seen
 

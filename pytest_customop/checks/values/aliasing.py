@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case, Run
 from ...cases.tensors import base_name, leaves
+from ...compat.ops import is_alias_error, kernel_in_python
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import Caller, expression
@@ -29,7 +29,7 @@ def check_aliasing(case: Case) -> None:
     for trial in _trials(case):
         run = calls(trial.arguments)
         if run.error is not None:
-            if compat.is_alias_error(run.error):
+            if is_alias_error(run.error):
                 text = (
                     "an output shares memory with an argument or another output, so the op raises"
                 )
@@ -74,7 +74,7 @@ def _in_other_dtypes(case: Case) -> Iterator[Trial]:
     if not floats or not all(movable(one) for _, one in floats):
         return
     given = floats[0][1].dtype
-    python = compat.kernel_in_python(case.op.overload, floats[0][1].device.type)
+    python = kernel_in_python(case.op.overload, floats[0][1].device.type)
     for dtype in _DTYPES:
         if dtype != given and (python or dtype.itemsize > given.itemsize):
             script = "\n".join(

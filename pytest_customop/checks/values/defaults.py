@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ... import compat
 from ...cases.case import Case
+from ...compat.ops import python_kernels
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 
@@ -24,7 +24,7 @@ def check_defaults(case: Case) -> None:
     }
     if not schema:
         raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
-    kernels = compat.python_kernels(case.op.overload)
+    kernels = python_kernels(case.op.overload)
     if not kernels:
         reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from ... import compat
 from ...cases.case import Case, random_like
 from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves
+from ...compat.ops import has_vmap_rule
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...declare.ops import Op
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
@@ -39,7 +39,7 @@ def check_loop(case: Case) -> None:
 
 
 def _has_rule(op: Op) -> bool:
-    return compat.has_vmap_rule(op.overload)
+    return has_vmap_rule(op.overload)
 
 
 def _skip_if_unsupported(case: Case) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ... import compat
+from ...compat.ops import kernel_in_python, python_kernels
 from ...declare.ops import Op
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
@@ -25,9 +25,9 @@ def crash_risk(op: Op, device: str) -> str | None:
     kind = torch.device(device).type
     if kind != "cpu":
         return f"on {kind} a read out of bounds would be the end of this process"
-    if not compat.kernel_in_python(op.overload, kind):
+    if not kernel_in_python(op.overload, kind):
         return "the kernel is compiled code, which could read out of bounds"
-    for _, function in compat.python_kernels(op.overload):
+    for _, function in python_kernels(op.overload):
         foreign = _foreign(function)
         if foreign:
             return f"the kernel uses {foreign}, which could read out of bounds"

@@ -14,7 +14,8 @@ import torch
 from ....cases.arguments import Arguments
 from ....cases.guarded import guarded, guarded_place
 from ....cases.tensors import base_name, is_plain
-from ....compat import kernel_in_python, neg_view
+from ....compat.ops import kernel_in_python
+from ....compat.tensors import neg_view
 from ....core.wording import listed
 from ....declare.layouts import (
     CHANNELS_LAST,
