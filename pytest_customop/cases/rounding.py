@@ -1,4 +1,4 @@
-"""Whether two results differ by no more than rounding, where double precision can tell."""
+"""Compare two results with exact values, to find out whether they differ by rounding only."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ def within_rounding(
     exact: torch.Tensor | None,
     tolerance: tuple[float, float],
 ) -> bool:
-    """Whether `actual` is as near to the exact values as `expected` is.
+    """Whether `actual` is about as near to the exact values as `expected` is.
 
     Args:
         actual, expected: of one shape, differing by more than the tolerance.
-        exact: the same in double precision; None where nobody can tell.
+        exact: the same values computed in double precision; None where that is not possible.
         tolerance: (rtol, atol).
     """
     if exact is None or exact.shape != expected.shape or not is_differentiable(expected.dtype):
         return False
-    mine, theirs, truth = (in_double(one) for one in (actual, expected, exact))
-    finite = torch.isfinite(theirs)
-    if not torch.equal(torch.isfinite(mine), finite) or not bool(finite.any()):
+    got, wanted, truth = (in_double(one) for one in (actual, expected, exact))
+    finite = torch.isfinite(wanted)
+    if not torch.equal(torch.isfinite(got), finite) or not bool(finite.any()):
         return False
     if not bool(torch.isfinite(truth[finite]).all()):
         return False
-    mine, theirs, truth = mine[finite], theirs[finite], truth[finite]
+    got, wanted, truth = got[finite], wanted[finite], truth[finite]
     rtol, atol = tolerance
     unit = rtol * float(truth.abs().max())
-    own = min(float((theirs - truth).abs().max()), 16 * unit)
-    return float((mine - truth).abs().max()) <= 4 * own + 4 * unit + atol
+    error_of_expected = min(float((wanted - truth).abs().max()), 16 * unit)
+    return float((got - truth).abs().max()) <= 4 * error_of_expected + 4 * unit + atol
