@@ -1,1 +1,1 @@
-"""A case: one sample on one device, in one dtype, with or without gradients, in one memory layout."""
+"""Cases: a sample on one device, in one dtype, with or without gradients, in one memory layout."""

@@ -1,4 +1,4 @@
-"""From descriptions to tensors: the values of a sample, drawn from a seed, laid out, on a device."""
+"""Draw the arguments of a call: from descriptions and a seed to tensors on a device, in a layout."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _UNDRAWABLE = (RuntimeError, TypeError, ValueError, OverflowError, AssertionErro
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What an op is called with."""
+    """The arguments of one call of an op."""
 
     op: Op
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
     def call(self) -> Any:
-        """Run the op on these very arguments."""
+        """Call the op on these very tensors."""
         return self.op(*self.args, **self.kwargs)
 
     def named(self) -> Iterator[tuple[str, Any]]:
-        """Every argument with its schema name, the elements of lists one by one (`xs[1]`)."""
+        """Every argument with its name in the schema; of a list its elements (`xs[1]`)."""
         positional = [argument.name for argument in self.op.positional]
         for name, value in (*zip(positional, self.args, strict=False), *self.kwargs.items()):
             yield from leaves(value, name)
@@ -63,7 +63,7 @@ class Arguments:
     def copy(self) -> Arguments:
         """Copies in storage of their own, with the same strides, sharing and requires_grad.
 
-        A tensor that is given twice is one tensor in the copy as well.
+        A tensor that is two arguments is one tensor in the copy too.
         """
         copier = Copier()
         copies: dict[int, torch.Tensor] = {}
@@ -78,16 +78,16 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Placement:
-    """What a case decides about its tensors.
+    """Where and how the tensors of a case are made.
 
     Args:
-        device: a torch device, in words.
-        dtype: of the described tensors that have none of their own.
+        device: the name of a torch device.
+        dtype: of the described tensors that do not fix their own.
         requires_grad: whether the tensors that can require gradients do.
-        layout: of the described tensors that have none of their own, and of real ones unless it is
-            `contiguous`: those keep the layout they came with.
-        cast_real: the dtype that real floating-point tensors are cast to; None leaves theirs.
-        own_grad: in a case with gradients, real tensors require them only if they came so.
+        layout: of the described tensors that do not fix their own. Real tensors get it too, unless it
+            is `contiguous`: then they keep theirs.
+        cast_real: the dtype that real floating-point tensors are cast to; None: they keep theirs.
+        own_grad: whether real tensors, in a case with gradients, keep their own requires_grad.
     """
 
     device: str
@@ -99,10 +99,10 @@ class Placement:
 
 
 def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
-    """Make the sample's arguments real.
+    """The arguments of a sample as tensors.
 
-    The values come from `torch.testing.make_tensor` on the CPU, so that a case has the same ones on
-    every device; the random state of the session is left as it was.
+    The values are drawn by `torch.testing.make_tensor` on the CPU, so that they are the same on every
+    device. The session's random state stays as it was.
 
     Raises:
         MarkError: if torch cannot make one of the tensors.
@@ -139,7 +139,7 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
 
 
 def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
-    """The dtype that a described tensor gets in a case of dtype `default`."""
+    """The dtype of a described tensor in a case of dtype `default`."""
     if spec.dtype is not None:
         return spec.dtype
     if spec.values is not None:
@@ -149,7 +149,7 @@ def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
 
 
 def why_undrawable(spec: TensorSpec, default: torch.dtype) -> str | None:
-    """Why no tensor fits a description in a case of dtype `default`; None if one does."""
+    """Why torch cannot draw a described tensor in a case of dtype `default`; None if it can."""
     dtype = dtype_of(spec, default)
     if spec.values is None:
         return _why_no_element(dtype, spec.low, spec.high, spec.fill)
@@ -157,14 +157,14 @@ def why_undrawable(spec: TensorSpec, default: torch.dtype) -> str | None:
 
 
 def is_drawable(spec: TensorSpec) -> bool:
-    """Whether some tensor fits a description that has a dtype."""
+    """Whether torch can draw a described tensor that has a dtype."""
     assert spec.dtype is not None
     return why_undrawable(spec, spec.dtype) is None
 
 
 @functools.lru_cache(maxsize=1024)
 def _why_no_element(dtype: torch.dtype, low: Any, high: Any, fill: Any) -> str | None:
-    """As `why_undrawable`, of a single element; the random state is left as it was."""
+    """As `why_undrawable`, tried on a single element. The random state stays as it was."""
     with torch.random.fork_rng(devices=[]):
         return _error_of_drawing(TensorSpec((), dtype, low, high, fill=fill), dtype)
 
@@ -191,7 +191,7 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
     mutated = name in op.mutated
     layout = spec.layout or where.layout
     if mutated and layout == "expanded":
-        layout = "contiguous"  # writing through stride 0 is undefined for every op
+        layout = "contiguous"  # writing through stride 0 is undefined
     value = lay_out(_dense(spec, dtype).to(where.device), layout)
     requires_grad = where.requires_grad and wants_grad(spec, where.dtype, mutated)
     return value.requires_grad_(requires_grad)
@@ -202,7 +202,7 @@ def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
         return spec.values.detach().clone().to(dtype)
     if spec.values is not None:
         return torch.tensor(spec.values, dtype=dtype)
-    # torch draws no float8, and 2.4 does not fill it either
+    # torch draws no float8, and torch 2.4 does not fill it either
     drawable = torch.float32 if dtype.is_floating_point and dtype.itemsize == 1 else dtype
     if spec.fill is not None:
         return torch.full(spec.shape, spec.fill, dtype=drawable).to(dtype)

@@ -1,7 +1,4 @@
-"""A case made real: its inputs drawn afresh for every use, its eager result computed once.
-
-This is all that a check gets to see.
-"""
+"""The case that a check gets: fresh inputs for every use, and one eager result that all checks share."""
 
 from __future__ import annotations
 
@@ -36,9 +33,9 @@ class Run:
     """One call of the op.
 
     Args:
-        arguments: what it was called with, as it stands after the call.
-        result: what it returned.
-        error: what it raised instead.
+        arguments: of the call, as they are after it.
+        result: of the call.
+        error: what the op raised instead of returning.
     """
 
     arguments: Arguments
@@ -56,7 +53,7 @@ class Run:
 
     @property
     def plain_outputs(self) -> list[tuple[str, Any]]:
-        """The leaves that were returned and are not tensors: numbers and None."""
+        """The returned numbers and Nones, with names as in `outputs`."""
         return [
             (name, leaf)
             for name, leaf in output_leaves(self.result)
@@ -75,7 +72,7 @@ class Case:
 
     Args:
         op: the op.
-        sample: its described arguments.
+        sample: the described arguments.
         placement: device, dtype, requires_grad and layout.
         id: the case's part of the test id, without the check: `cpu-float32-withgrad-wide`.
         seed: the seed of everything random in the case.
@@ -83,10 +80,10 @@ class Case:
         gradcheck: how gradients are compared, or the reason for not doing so.
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
-        reference: a function with the op's arguments that gives what the op should; None without one.
-        base_case: the author's own case that this one is a variant of; None for an own one.
-        variant: the step that leads from there to this one, as in the id; None for an own one.
-        variant_description: what was changed in that case; empty for an own one.
+        reference: a function with the op's arguments that gives the right results; None without one.
+        base_case: the case of the sample that this case is a variant of; None for a sample's own case.
+        variant: the step from that case to this one, as in the id; None for a sample's own case.
+        variant_description: what was changed in that case; empty for a sample's own case.
     """
 
     op: Op
@@ -111,7 +108,7 @@ class Case:
 
     @property
     def error_sample(self) -> ErrorSample | None:
-        """The sample, if it is one that the op must refuse."""
+        """The sample, if it is one that the op must reject; else None."""
         return self.sample if isinstance(self.sample, ErrorSample) else None
 
     @functools.cached_property
@@ -119,11 +116,15 @@ class Case:
         return draw(self.op, self.sample, self.placement, self.seed)
 
     def draw(self) -> None:
-        """Draw the inputs now, and not when they are first asked for."""
+        """Draw the inputs now, and not when they are first used.
+
+        Raises:
+            MarkError: if torch cannot make one of the tensors.
+        """
         self._drawn  # noqa: B018 -- it is computed once
 
     def release(self) -> None:
-        """Let go of every tensor that is kept; what is asked for again is computed again."""
+        """Free all tensors that are kept. What is used again is computed again."""
         for kept in ("_drawn", "eager", "eager_gradients"):
             self.__dict__.pop(kept, None)
 
@@ -132,7 +133,7 @@ class Case:
         return self._drawn.copy()
 
     def run(self, arguments: Arguments) -> Run:
-        """Call the op on the arguments, gradients on, random streams at the case's seed.
+        """Call the op, with grad mode on and random streams that start from the case's seed.
 
         An exception of the op is returned in `Run.error`, not raised.
         """
@@ -146,7 +147,7 @@ class Case:
 
     @functools.cached_property
     def eager(self) -> Run:
-        """The result of the op in eager mode, computed once and shared; do not write to it."""
+        """The call in eager mode, made once and shared by all checks: do not write to its tensors."""
         return self.run(self.inputs())
 
     @property
@@ -155,7 +156,7 @@ class Case:
         return "eager" in vars(self)
 
     def grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
-        """One random grad_output an output, normally distributed, with the output's strides."""
+        """A normally distributed grad_output for each output, with the output's strides."""
         return [
             random_like(tensor, self.seed + 1 + index) for index, (_, tensor) in enumerate(outputs)
         ]
@@ -198,9 +199,9 @@ class Case:
         return replace(self, sample=Sample(tuple(values[:count]), kwargs, self.sample.id))
 
     def describe(self) -> list[str]:
-        """One line an argument: its name, its description, and what it became in this case.
+        """One line an argument: its name, its description, and the tensors that were drawn.
 
-        Of inputs that cannot be drawn, the first two.
+        The tensors are missing where the inputs cannot be drawn.
         """
         positional = [argument.name for argument in self.op.positional]
         named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
@@ -245,9 +246,10 @@ def gradients(
     grad_outputs: list[torch.Tensor],
     **options: Any,
 ) -> dict[str, torch.Tensor | None]:
-    """The vector-Jacobian product, by argument name; None where no gradient arrives.
+    """The vector-Jacobian product, by argument name; None where no gradient reaches an argument.
 
-    `options` go to `torch.autograd.grad`.
+    Args:
+        options: for `torch.autograd.grad`.
     """
     inputs = arguments.differentiable()
     found = torch.autograd.grad(
@@ -269,7 +271,7 @@ def random_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def seed_of(*parts: object) -> int:
-    """A stable seed below 2**31 from the words that identify something."""
+    """A seed below 2**31 that depends on the texts of the parts alone."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 

@@ -1,7 +1,7 @@
-"""What fake kernels promise about memory, held against what the real kernels return.
+"""Compare the outputs of real kernels with what their fake kernels promise about memory.
 
-Generated code believes the promise: where an output is smaller than promised, or of another dtype, it
-reads and writes past the end of it, and the process may die. So this is known before it runs.
+Compiled code relies on that promise. Where an output is smaller, or of another dtype, the code reads and
+writes past its end, which can kill the process. So it is compared before compiled code runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..compat.fakes import enter_fake_mode, fake_mode, to_fake
 from ..compat.ops import overload_name
 from ..compat.tensors import observe_calls
 from ..core.tracebacks import reraise_bug
+from ..core.wording import dtype_name
 from ..declare.ops import is_authors
 from .arguments import Arguments
 from .tensors import is_plain, map_tensors, output_leaves
@@ -24,11 +25,11 @@ from .tensors import is_plain, map_tensors, output_leaves
 
 @dataclass
 class FakeContract:
-    """What was seen while ops ran.
+    """Where the fake kernels of the ops that ran broke their promise.
 
     Args:
-        violations: (op, one sentence) for each output that is not what was promised.
-        errors: by op, what its fake kernel raised.
+        violations: (op, one sentence) for each output that is not as promised.
+        errors: by op, the exception of its fake kernel.
     """
 
     violations: list[tuple[str, str]] = field(default_factory=list)
@@ -36,7 +37,7 @@ class FakeContract:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Compare at every op that is called in the block, by a backward too."""
+        """Record every author's op that is called in the block, also by a backward."""
         with observe_calls(self._call):
             yield
 
@@ -54,7 +55,7 @@ class FakeContract:
             reraise_bug(error)
             self.errors.setdefault(name, error)
             return
-        wrong = _first_broken(output_leaves(promised), output_leaves(result))
+        wrong = _violation(output_leaves(promised), output_leaves(result))
         if wrong:
             self.violations.append((name, wrong))
 
@@ -86,7 +87,8 @@ def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return overload(*fake_args, **fake_kwargs)
 
 
-def _first_broken(promised: list[tuple[str, Any]], real: list[tuple[str, Any]]) -> str | None:
+def _violation(promised: list[tuple[str, Any]], real: list[tuple[str, Any]]) -> str | None:
+    """The first output that is not as promised, in a sentence; None if there is none."""
     if len(promised) != len(real):
         return f"the fake kernel promises {len(promised)} outputs, the op returns {len(real)}"
     for (name, fake), (_, leaf) in zip(promised, real, strict=True):
@@ -96,19 +98,19 @@ def _first_broken(promised: list[tuple[str, Any]], real: list[tuple[str, Any]]) 
             ]
             return f"{name}: the fake kernel promises {kinds[0]}, the op returns {kinds[1]}"
         if isinstance(leaf, torch.Tensor) and is_plain(leaf):
-            wrong = _broken(fake, leaf)
+            wrong = _tensor_violation(fake, leaf)
             if wrong:
                 return f"{name}: {wrong}"
     return None
 
 
-def _broken(fake: torch.Tensor, real: torch.Tensor) -> str | None:
+def _tensor_violation(fake: torch.Tensor, real: torch.Tensor) -> str | None:
     sizes = fake.dim() == real.dim() and all(
         isinstance(one, torch.SymInt) or one == other
         for one, other in zip(fake.shape, real.shape, strict=True)
     )
     if not sizes or fake.dtype != real.dtype or fake.device.type != real.device.type:
-        return f"the fake kernel promises {_words(fake)}, the op returns {_words(real)}"
+        return f"the fake kernel promises {_summary(fake)}, the op returns {_summary(real)}"
     needed, there = _elements(fake), real.untyped_storage().nbytes() // real.element_size()
     if needed is not None and needed > there:
         return (
@@ -118,14 +120,14 @@ def _broken(fake: torch.Tensor, real: torch.Tensor) -> str | None:
     return None
 
 
-def _words(tensor: torch.Tensor) -> str:
+def _summary(tensor: torch.Tensor) -> str:
     sizes = ", ".join(str(size) for size in tensor.shape)
     where = "" if tensor.device.type == "cpu" else f" on {tensor.device.type}"
-    return f"{str(tensor.dtype).removeprefix('torch.')}[{sizes}]{where}"
+    return f"{dtype_name(tensor.dtype)}[{sizes}]{where}"
 
 
 def _elements(tensor: torch.Tensor) -> int | None:
-    """How far into its memory a tensor reaches; None where that depends on data."""
+    """How many elements of memory a tensor spans; None where that depends on data."""
     parts = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
     if any(isinstance(part, torch.SymInt) for part in parts):
         return None

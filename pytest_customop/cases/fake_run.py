@@ -1,4 +1,4 @@
-"""Calls of an op on fake tensors, with plain sizes or symbolic ones."""
+"""Call an op on fake tensors, with plain sizes or symbolic ones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class FakeRun:
 
     Args:
         mode: the fake mode of the call.
-        run: arguments and result, or what was raised.
-        origins: the expressions that the sizes, strides and offsets of the arguments were before
-            the call, by `_numbers`' keys; numbers where nothing is symbolic.
+        run: arguments and result, or the exception.
+        origins: the sizes, strides and offsets of the arguments before the call, as expressions, or
+            numbers where nothing is symbolic. By argument, `size`, `stride` or `offset`, and dim.
     """
 
     mode: Any
@@ -34,15 +34,15 @@ class FakeRun:
 
     @property
     def error(self) -> Exception | None:
-        """What the call raised."""
+        """The exception of the call, or None."""
         error = self.run.error
         assert error is None or isinstance(error, Exception)  # `fake_run` keeps nothing else
         return error
 
     def bindings(self, real: Arguments) -> dict[Any, int] | None:
-        """What the symbols of the arguments stand for if these real ones are meant.
+        """The numbers with which the symbolic arguments become these real ones, by symbol.
 
-        None if no numbers do: a stride of the real arguments is not the expression it should be.
+        None if there are none: a stride of the real arguments does not fit its expression.
         """
         numbers = dict(_numbers(real))
         symbols = [
@@ -60,7 +60,7 @@ class FakeRun:
 def fake_run(
     arguments: Arguments, *, symbolic: bool = False, scalar_outputs: bool = True
 ) -> FakeRun:
-    """Call the op on the fake twins of real arguments; gradients as torch has them switched.
+    """Call the op on fake tensors like the arguments, in the current grad mode.
 
     Args:
         arguments: real ones, not views in autograd's sense.
@@ -68,7 +68,7 @@ def fake_run(
         scalar_outputs: whether `.item()` gives a symbol, or raises.
 
     Raises:
-        CheckSkipped: if torch has no fake twin of an argument.
+        CheckSkipped: if torch cannot make a fake tensor of an argument.
     """
     mode = fake_mode(scalar_outputs=scalar_outputs)
     with warnings.catch_warnings():
@@ -85,12 +85,16 @@ def fake_run(
 
 
 def shapes_of(case: Case) -> Arguments:
-    """Arguments to make fake ones of: the shared ones, if the op does not write to them."""
+    """Arguments to make fake tensors of: those of the eager call, unless the op writes to them."""
     return case.inputs() if case.op.mutated else case.eager.arguments
 
 
 def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -> Arguments:
-    """The fake twins of real arguments; CheckSkipped if torch has none of one of them."""
+    """Fake tensors like the arguments.
+
+    Raises:
+        CheckSkipped: if torch cannot make a fake tensor of an argument.
+    """
     names = iter([name for name, _ in arguments.tensors()])
 
     def twin(tensor: torch.Tensor) -> torch.Tensor:
@@ -106,7 +110,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
 
 
 def skip_if_unfakeable(run: Run) -> None:
-    """Skip if the real op returned a tensor that no fake kernel can return."""
+    """Skip if the real op returned a tensor of a kind that torch cannot fake."""
     for name, tensor in run.outputs:
         kind = _unfakeable(tensor)
         if kind:
@@ -124,11 +128,11 @@ def _unfakeable(tensor: torch.Tensor) -> str | None:
 
 
 def kernel_failure(op: str, error: Exception, caller: str | None = None) -> CheckFailed:
-    """The finding for a call on fake tensors that raised.
+    """The finding for an exception of a call on fake tensors.
 
     Args:
         op: the name of the op that was called.
-        caller: what called it, if another op did: `the backward of ns::crop`.
+        caller: what called it, if something of another op did: `the backward of ns::crop`.
     """
     missing = missing_fake_kernel(error)
     if missing and missing != op:

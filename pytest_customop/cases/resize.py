@@ -1,4 +1,4 @@
-"""The same op at other sizes: which sizes there are to change, and which the real op takes."""
+"""The same case at other sizes: the sizes that can change, and those that the real op accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..declare.inputs import Sample
 from ..findings import skip
 from .case import Case
 
-# Only growing: ops that do not check their arguments would read past the end of smaller ones.
+# Sizes only grow: an op that does not check its arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (
     lambda size: size + 1,
     lambda size: 2 * size,
@@ -25,7 +25,7 @@ _STEPS: tuple[Callable[[int], int], ...] = (
 
 @dataclass(frozen=True)
 class Place:
-    """One size of one tensor argument: at which dim of which argument (`pic`, `xs[1]`)."""
+    """One size of one tensor argument (`pic`, `xs[1]`)."""
 
     argument: str
     dim: int
@@ -36,7 +36,7 @@ class Place:
 
 
 def places(case: Case) -> list[Place]:
-    """Every size of at least 2 of the dense tensor arguments; 0 and 1 are special to torch."""
+    """Every size of the dense tensor arguments that is at least 2: torch treats 0 and 1 specially."""
     return [
         Place(name, dim, size)
         for name, tensor in case.eager.arguments.tensors()
@@ -47,10 +47,10 @@ def places(case: Case) -> list[Place]:
 
 
 def changeable(case: Case) -> list[Place]:
-    """The places whose size can be changed, with all that equal it and may be tied to it.
+    """The places whose size can be changed together with all equal sizes.
 
-    A size that some real tensor or some `values=` has stays: changing it elsewhere alone could give
-    arguments that do not fit each other, and ops need not check that.
+    A size that a real tensor or `values=` has stays everywhere: changed elsewhere alone, the arguments
+    might not fit each other, and ops need not check that.
     """
     fixed = {place.size for place in _fixed(case)}
     return [place for place in places(case) if place.size not in fixed]
@@ -59,14 +59,14 @@ def changeable(case: Case) -> list[Place]:
 def resized_at(
     case: Case, changes: Mapping[Place, int], integers: Mapping[int, int] | None = None
 ) -> Case | None:
-    """The case with the sizes at some places changed, whatever the real op says to that.
+    """The case with the sizes at some places changed; the op is not asked whether it accepts them.
 
     Args:
         changes: the new size of each place.
-        integers: numbers among the int arguments to change, and into what.
+        integers: old -> new value of int arguments.
 
     Returns:
-        None if a tensor cannot be drawn at another size, or would be unreasonably large.
+        None if a tensor cannot be drawn at another size, or would be too large.
     """
     by_key = {(place.argument, place.dim): size for place, size in changes.items()}
     if _elements(case, by_key) > max(4 * _elements(case, {}), 2**22):
@@ -78,14 +78,13 @@ def resized_at(
 def second_case(case: Case) -> Case:
     """The case at other sizes, on which the real op works.
 
-    Every size of at least 2 is changed, equal ones together; if the op or its backward refuses
-    that, as many of them as both take; if there are none, as the op alone takes. Int arguments that
-    equal a changed size are left first, then changed with it.
-    Its eager result is there and did not raise.
+    All sizes of at least 2 are changed, equal ones together. If the op or its backward rejects that, as
+    many are changed as both accept, and if there are none, as the op alone accepts. Int arguments that
+    equal a changed size are first left as they are, then changed with it. The eager result of the case
+    that is returned has been computed without an error.
 
     Raises:
-        CheckSkipped: `no-second-size`, if inputs cannot be drawn again or the op takes no other
-            sizes.
+        CheckSkipped: `no-second-size`, if inputs cannot be drawn again or the op accepts no other size.
     """
     if not places(case):
         raise skip(
@@ -95,22 +94,22 @@ def second_case(case: Case) -> Case:
     if not movable:
         raise skip("no-second-size", fixed_inputs(case))
     groups = _by_size(movable)
-    refusals: list[str] = []
+    rejections: list[str] = []
     found = None
-    for accept in (_works_backward, _works):  # many kernels do not look whether sizes fit
-        found = found or _accepted(case, groups, {}, {}, refusals, accept)
-        found = found or _one_by_one(case, groups, refusals, accept)
+    for accept in (_works_backward, _works):  # many kernels do not check whether sizes fit
+        found = found or _accepted(case, groups, {}, {}, rejections, accept)
+        found = found or _one_by_one(case, groups, rejections, accept)
     if found is None:
         raise skip(
             "no-second-size",
-            f"the op takes no other size with these arguments; {len(refusals)} tried, the last: "
-            f"{refusals[-1] if refusals else 'too large'}",
+            f"the op takes no other size with these arguments; {len(rejections)} tried, the last: "
+            f"{rejections[-1] if rejections else 'too large'}",
         )
     return found[0]
 
 
 def fixed_inputs(case: Case) -> str:
-    """Why sizes of the case cannot be changed, and the way out."""
+    """Why sizes of the case cannot be changed, and what to do about it."""
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(p.argument for p in _fixed(case)))
     return (
         f"other sizes cannot be tried: those of {names} are fixed (a real tensor, or values=); "
@@ -121,11 +120,10 @@ def fixed_inputs(case: Case) -> str:
 def other_sizes(
     case: Case, groups: Iterable[Collection[Place]]
 ) -> Iterator[tuple[Collection[Place], Case]]:
-    """One case for each group of places: these have another size, and the real op works.
+    """For each group of places, the case with another size there, if the real op works on it.
 
     Args:
-        groups: the places to change together, in the order in which to try them. The int arguments
-            stay as they are.
+        groups: the places to change together. Int arguments stay as they are.
     """
     for group in groups:
         for step in _STEPS:
@@ -136,7 +134,7 @@ def other_sizes(
 
 
 def tied_integers(case: Case, changed: Case) -> Case | None:
-    """`changed` with the int arguments that equal a changed size changed likewise; None if none."""
+    """`changed`, with the int arguments changed too that equal a changed size; None if there are none."""
     before, after = (_shapes(one) for one in (case, changed))
     sizes = {old: after[key] for key, old in before.items() if old >= 2 and after[key] != old}
     wanted = {old: new for old, new in sizes.items() if old in whole_numbers(case)}
@@ -151,10 +149,10 @@ def _accepted(
     groups: Collection[Collection[Place]],
     changes: Mapping[Place, int],
     integers: Mapping[int, int],
-    refusals: list[str],
+    rejections: list[str],
     accept: Callable[[Case], bool],
 ) -> _Accepted | None:
-    """The first case that the op takes with these groups changed on top of earlier changes."""
+    """The first case that `accept` accepts, with these groups changed in addition to earlier changes."""
     own = whole_numbers(case)
     kept = set(_shapes(case).values()) if len(groups) == 1 else set()
     kept |= set(changes.values())
@@ -171,7 +169,7 @@ def _accepted(
         if accept(changed):
             return changed, wanted, both
         if changed.eager.error is not None:
-            refusals.append(_refusal(changed, changed.eager.error))
+            rejections.append(_rejection(changed, changed.eager.error))
     return None
 
 
@@ -190,15 +188,15 @@ def _works_backward(case: Case) -> bool:
 def _one_by_one(
     case: Case,
     groups: Collection[Collection[Place]],
-    refusals: list[str],
+    rejections: list[str],
     accept: Callable[[Case], bool],
 ) -> _Accepted | None:
-    """The case with as many sizes changed as the op takes, one size after the other."""
+    """The case with as many sizes changed as are accepted, one size after the other."""
     best: _Accepted | None = None
     for group in groups:
         for part in (group, *([place] for place in group if len(group) > 1)):
             _, changes, integers = best or (case, {}, {})
-            found = _accepted(case, [part], changes, integers, refusals, accept)
+            found = _accepted(case, [part], changes, integers, rejections, accept)
             best = found or best
             if found and part is group:
                 break
@@ -239,7 +237,7 @@ def _elements(case: Case, changes: Mapping[tuple[str, int], int]) -> int:
 
 
 def whole_numbers(case: Case) -> set[int]:
-    """The plain whole numbers among the arguments."""
+    """The int arguments of the case."""
     return {
         value
         for _, value in case.eager.arguments.named()
@@ -262,7 +260,7 @@ def _replaced(value: Any, changes: Mapping[int, int]) -> Any:
     return value
 
 
-def _refusal(case: Case, error: BaseException) -> str:
+def _rejection(case: Case, error: BaseException) -> str:
     shapes = ", ".join(
         f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
     )

@@ -1,4 +1,4 @@
-"""Values that go in and out of ops: walking them, copying them, describing them, comparing them.
+"""Walk, copy, describe and compare the values that go in and out of ops.
 
 An op's arguments and results are tensors, None, plain values, and lists of these.
 """
@@ -47,7 +47,7 @@ def base_name(path: str) -> str:
 
 
 def output_leaves(result: Any) -> list[tuple[str, Any]]:
-    """What an op returned, each leaf named as the author would: `output`, or `output 1[0]`."""
+    """The tensors and plain values that an op returned, with names: `output`, or `output 1[0]`."""
     if isinstance(result, tuple):
         return [leaf for index, one in enumerate(result) for leaf in leaves(one, f"output {index}")]
     return list(leaves(result, "output"))
@@ -63,7 +63,7 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is an ordinary dense one, with strides and a storage to speak of."""
+    """Whether the tensor is an ordinary dense one, with strides and a storage."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
@@ -72,7 +72,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def kind_of(tensor: torch.Tensor) -> str:
-    """What is special about a tensor that is not plain: `quantised`, its layout, or its type."""
+    """The kind of a tensor that is not plain: `quantised`, its layout, or its type."""
     if tensor.is_quantized:
         return "quantised"
     if tensor.layout != torch.strided:
@@ -81,7 +81,7 @@ def kind_of(tensor: torch.Tensor) -> str:
 
 
 class Copier:
-    """Copies tensors with their strides, offsets and sharing: two views of one storage stay that."""
+    """Copies tensors with their strides, offsets and sharing: views of one storage share its copy."""
 
     def __init__(self) -> None:
         self._storages: dict[int, torch.Tensor] = {}
@@ -155,9 +155,9 @@ def difference(
     NaN equals NaN. The tolerances default to those of `torch.testing.assert_close` for the dtype.
     """
     for name in ("shape", "dtype", "device"):
-        mine, theirs = getattr(actual, name), getattr(expected, name)
-        if mine != theirs:
-            return f"{name} {_plain(mine)} instead of {_plain(theirs)}"
+        got, want = getattr(actual, name), getattr(expected, name)
+        if got != want:
+            return f"{name} {_plain(got)} instead of {_plain(want)}"
     if rtol is None or atol is None:
         rtol, atol = DEFAULT_TOLERANCES.get(actual.dtype, (0.0, 0.0))
     got, want = readable(actual), readable(expected)

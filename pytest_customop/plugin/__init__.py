@@ -83,9 +83,9 @@ def pytest_pycollect_makeitem(
     if not carries_mark(collector, obj):
         return None
     from .collection import items_of
-    from .parametrize import mistakes_told
+    from .parametrize import mistakes_in_one_line
 
-    with mistakes_told():
+    with mistakes_in_one_line():
         return items_of(collector, name, obj)
 
 

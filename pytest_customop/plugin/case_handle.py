@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class CaseHandle:
     """One case of a marked test: call it to run the op on fresh inputs.
 
-    `args` and `kwargs` are those of the last call, as they stand after it (so a mutated argument
-    shows what was written, and `.grad` what was accumulated); before the first call, fresh inputs.
+    `args` and `kwargs` are those of the last call, as they are after it: a mutated argument has what
+    was written, and `.grad` what was accumulated. Before the first call they are fresh inputs.
     """
 
     def __init__(self, case: Case) -> None:
@@ -30,7 +30,7 @@ class CaseHandle:
     def __call__(self) -> Any:
         """Run the op on fresh inputs and return its result.
 
-        Raises whatever the op raises. The random streams of the session are left as they were.
+        Raises whatever the op raises. The random streams of the session stay as they were.
         """
         with preserved_state():
             run: Run = self._case.run(self._case.inputs())

@@ -1,6 +1,6 @@
 """The fixtures that tests request.
 
-Every session loads this, so that it imports what a fixture needs where that is used.
+Every session loads this module, so that each fixture imports what it needs.
 """
 
 from __future__ import annotations

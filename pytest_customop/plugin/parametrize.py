@@ -1,4 +1,4 @@
-"""What the fixtures that are parametrized are parametrized with: plans, devices, dtypes."""
+"""Parametrize the plugin's fixtures: with the plan of a test, and with the session's devices and dtypes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .session.state import Session
 if TYPE_CHECKING:
     from ..plan.items import PlannedItem
 
-NOTHING = "not-selected"
+NOTHING = "not-selected"  # the id of the item of a test of which nothing is selected
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test that requests one of the fixtures.
 
     Raises:
-        pytest.fail.Exception: for an author's mistake, in one line.
+        pytest.fail.Exception: for a mistake in a mark, a hook or an ini file, in one line.
     """
     with gc_paused():
         for name, one in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
@@ -32,12 +32,13 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def _cells(metafunc: pytest.Metafunc) -> None:
+    """With the planned items of the test, which hooks may change."""
     from ..core.hooks import call_hook
     from .planning import plan_for
 
     session = session_of(metafunc.config)
     hook = metafunc.definition.ihook
-    with mistakes_told():
+    with mistakes_in_one_line():
         _validate_ini(session)
         registry = session.registry(hook)
         session.note_unknown_checks(registry)
@@ -47,16 +48,16 @@ def _cells(metafunc: pytest.Metafunc) -> None:
         call_hook(
             hook.pytest_customop_modify_cases, definition=metafunc.definition, planned=planned
         )
-    params = [pytest.param(one, id=one.id, marks=_marks(one, session)) for one in planned]
-    # Not an empty set: what pytest makes of one is up to its configuration.
+    params = [pytest.param(one, id=one.id, marks=_skip_marks(one, session)) for one in planned]
+    # Not an empty list: what pytest does with one depends on its configuration.
     metafunc.parametrize(
         CELL, params or [pytest.param(None, id=NOTHING)], indirect=True, scope="function"
     )
 
 
 @contextlib.contextmanager
-def mistakes_told() -> Iterator[None]:
-    """Turn a mistake in a mark, a hook or an ini file into one collection error, one line long."""
+def mistakes_in_one_line() -> Iterator[None]:
+    """Report a mistake in a mark or a hook as a collection error of one line."""
     from ..core.hooks import HookError
     from ..declare.mistakes import MarkError
 
@@ -73,7 +74,7 @@ def _validate_ini(session: Session) -> None:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
-def _marks(planned: PlannedItem, session: Session) -> tuple[pytest.MarkDecorator, ...]:
+def _skip_marks(planned: PlannedItem, session: Session) -> tuple[pytest.MarkDecorator, ...]:
     if planned.skip is None or (planned.missing_device and session.settings.require_devices):
         return ()
     return (pytest.mark.skip(reason=planned.skip),)
@@ -84,7 +85,7 @@ def _devices(metafunc: pytest.Metafunc) -> None:
     _validate_ini(session)
     params = []
     for device in session.settings.devices or ("cpu",):
-        with mistakes_told():
+        with mistakes_in_one_line():
             absent = session.why_absent(device)
         skip = absent and not session.settings.require_devices
         marks = [pytest.mark.skip(reason=absent or "")] if skip else []

@@ -17,7 +17,7 @@ from ..cases.case import Case
 from ..cases.tensors import DEFAULT_TOLERANCES, is_plain
 from ..declare.inputs import TensorSpec
 
-_INLINE = 64  # elements of a storage that are written out
+_INLINE = 64  # the most elements of a storage that is written out
 _WRITABLE = {
     torch.bool,
     torch.uint8,
@@ -31,17 +31,17 @@ _WRITABLE = {
 
 @dataclass(frozen=True)
 class _Made:
-    """How the tensors are made: lines that come first, and one expression a tensor."""
+    """How a script makes the tensors: lines that come first, then one expression a tensor."""
 
     first: Sequence[str]
     each: Sequence[str]
 
 
 def inputs_source(case: Case, name: str = "inputs") -> tuple[str, dict[str, bytes]]:
-    """`def inputs()` in lines; and the file of tensors that it loads, if it does, by its ending.
+    """The source of `inputs()`, and the files that it loads, by their endings.
 
-    Small tensors are written out, with their strides, offsets and shared storages; described ones are
-    drawn again where that gives the same values; everything else is saved.
+    Small tensors are written out, with their strides, offsets and shared storages. Described ones are
+    drawn again where that gives the same values. Others are saved to a file.
     """
     arguments = case.inputs()
     tensors = [tensor for _, tensor in arguments.tensors()]
