@@ -22,6 +22,7 @@ from pytest_customop.checks.compile.harness import OP_ONLY, OpHarness
 from pytest_customop.checks.reference import gradients as reference_gradients
 from pytest_customop.checks.reference import values as reference_values
 from pytest_customop.checks.vmap import loop as vmap
+from pytest_customop.checks.vmap.batch import Batch
 from pytest_customop.core.paths import PACKAGE_ROOT
 from pytest_customop.core.tracebacks import is_own_bug, reraise_bug
 from pytest_customop.declare import ops
@@ -119,25 +120,25 @@ def test_a_mistake_while_a_defect_is_confirmed_is_an_error(monkeypatch: pytest.M
 
 def widened_comparison() -> Any:
     one = make_case(define(), grad=True)
-    expected = compare.reference(OpHarness(one, OP_ONLY), one)
+    expected = compare.run_eager(OpHarness(one, OP_ONLY), one)
     return lambda: expected.wide
 
 
 def vmapped_in_double() -> Any:
     one = make_case(define())
-    batch = vmap._Batch.of(one)
+    batch = Batch.of(one)
     return lambda: vmap._exact(batch, (0,), 0)
 
 
 def reference_in_double() -> Any:
     one = make_case(define(), reference=torch.sin)
-    return lambda: reference_values._widened(one, [])
+    return lambda: reference_values._exact_outputs(one, [])
 
 
 def reference_gradient_in_double() -> Any:
     one = make_case(define(), grad=True, reference=torch.sin)
     gradient = torch.ones(3)
-    return lambda: reference_gradients._wrong_gradient(one, "x", gradient, gradient + 1, [])
+    return lambda: reference_gradients._gradient_difference(one, "x", gradient, gradient + 1, [])
 
 
 def faked() -> Any:
@@ -192,9 +193,9 @@ def test_an_op_that_takes_no_float64_is_not_judged_there() -> None:
         return x.sin()
 
     one = make_case(define(kernel), grad=True, reference=kernel)
-    assert compare.reference(OpHarness(one, OP_ONLY), one).wide is None
-    assert reference_values._widened(one, []) == {}
-    batch = vmap._Batch.of(make_case(define(kernel)))
+    assert compare.run_eager(OpHarness(one, OP_ONLY), one).wide is None
+    assert reference_values._exact_outputs(one, []) == {}
+    batch = Batch.of(make_case(define(kernel)))
     assert vmap._exact(batch, (0,), 0) is None
 
 
@@ -245,5 +246,6 @@ CALLERS_OF_FOREIGN_CODE = {
     "declare/ops.py",
     "declare/samples.py",
     "plan/cells.py",
+    "plan/samples_function.py",
     "run/engine.py",
 }
