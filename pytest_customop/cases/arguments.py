@@ -87,7 +87,7 @@ class Placement:
         layout: of the described tensors that do not fix their own. Real tensors get it too, unless it
             is `contiguous`: then they keep theirs.
         cast_real: the dtype that real floating-point tensors are cast to; None: they keep theirs.
-        own_grad: whether real tensors, in a case with gradients, keep their own requires_grad.
+        keep_requires_grad: whether real tensors keep their own requires_grad in a case with gradients.
     """
 
     device: str
@@ -95,7 +95,7 @@ class Placement:
     requires_grad: bool
     layout: str
     cast_real: torch.dtype | None = None
-    own_grad: bool = True
+    keep_requires_grad: bool = True
 
 
 def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
@@ -220,6 +220,6 @@ def _place_real(
         value = value.to(where.device)
     if where.layout != "contiguous" and not (mutated and where.layout == "expanded"):
         value = lay_out(value.contiguous(), where.layout)
-    wanted = tensor.requires_grad or not (where.own_grad or mutated)
+    wanted = tensor.requires_grad or not (where.keep_requires_grad or mutated)
     allowed = where.requires_grad and is_differentiable(value.dtype)
     return value.requires_grad_(wanted and allowed)

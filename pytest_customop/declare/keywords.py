@@ -113,7 +113,7 @@ def read_reference(given: Any, samples: Any) -> Callable[..., Any] | None:
     try:
         signature = inspect.signature(reference)
     except (TypeError, ValueError):
-        return reference  # written in C: its call will tell
+        return reference  # written in C: the call itself will raise
     for index, sample in enumerate(samples):
         try:
             signature.bind(*sample.args, **sample.kwargs)

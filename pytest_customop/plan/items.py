@@ -155,7 +155,7 @@ def case_cell(
         requires_grad=cell.requires_grad,
         layout=cell.layout,
         cast_real=cell.dtype if declaration.dtypes is not None else None,
-        own_grad=declaration.requires_grad is None,
+        keep_requires_grad=declaration.requires_grad is None,
     )
     case = Case(
         op=declaration.op,

@@ -1,6 +1,6 @@
 """What a session left out: samples, variants, cases of other shards, files that it could not write.
 
-The summary lists them. Workers of xdist send theirs to the controller as plain data. Imports no torch.
+The summary lists them; workers of xdist send them to the controller as plain data. Imports no torch.
 """
 
 from __future__ import annotations

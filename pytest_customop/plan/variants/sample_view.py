@@ -137,7 +137,7 @@ class SampleView:
             tuple(leaf.shape),
             None if cast else leaf.dtype,
             values=leaf.detach(),
-            requires_grad=leaf.requires_grad if self.placement.own_grad else None,
+            requires_grad=leaf.requires_grad if self.placement.keep_requires_grad else None,
         )
 
     def apply(self, step: Step) -> Sample:

@@ -46,12 +46,12 @@ def steps(view: SampleView) -> Iterator[Step]:
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
     for group in groups:
-        yield from _group(view, group, _name(group[0], first), apart=False)
+        yield from _group(view, group, _name(group[0], first), alone=False)
     yield from _batched(view, tensors)
     for group in groups:
         if len(group) > 1:
             for place in group:
-                yield from _group(view, [place], _name(place, ""), apart=True)
+                yield from _group(view, [place], _name(place, ""), alone=True)
 
 
 def _by_size(places: Sequence[_Place]) -> list[list[_Place]]:
@@ -109,14 +109,14 @@ def _distinct(
     yield from _resized(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
     if len(tensors) > 1:
         description = "the sizes distinct, as of factors of a product"
-        yield from _resized(view, by_product, "distinct_product", description, 4, apart=True)
+        yield from _resized(view, by_product, "distinct_product", description, 4, alone=True)
 
 
-def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) -> Iterator[Step]:
+def _group(view: SampleView, group: Sequence[_Place], name: str, alone: bool) -> Iterator[Step]:
     """Changes of one group of equal sizes.
 
     Args:
-        apart: whether other sizes that are equal stay as they are.
+        alone: whether other sizes that are equal stay as they are.
     """
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
@@ -125,7 +125,7 @@ def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) ->
         ("empty", lambda size: 0, "empty along", 0 if group[0].dim == 0 else 7),
         ("one", lambda size: 1, "size 1 at", 3 if group[0].dim == 0 else 8),
     ]
-    if apart:
+    if alone:
         # The op must broadcast these, or reject them.
         sizes = [
             ("one", lambda size: 1, "size 1 at", 6),
@@ -136,7 +136,7 @@ def _group(view: SampleView, group: Sequence[_Place], name: str, apart: bool) ->
         if changed != size:
             resized = {place.key: changed for place in group}
             yield from _resized(
-                view, resized, name.format(step), f"{phrase} {whose}", rank, apart=apart
+                view, resized, name.format(step), f"{phrase} {whose}", rank, alone=alone
             )
 
 
@@ -157,7 +157,7 @@ def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, 
 
 
 def _resized(
-    view: SampleView, sizes: _Sizes, name: str, description: str, rank: int, apart: bool = False
+    view: SampleView, sizes: _Sizes, name: str, description: str, rank: int, alone: bool = False
 ) -> Iterator[Step]:
     """The step that gives the places these sizes; none if nothing changes, or it would be too large."""
     changes = {}
@@ -174,4 +174,4 @@ def _resized(
             for each in view.tensors
             if each.path in changes
         )
-        yield Step(name, description, changes, rank, reads_beyond=apart or shrinks)
+        yield Step(name, description, changes, rank, reads_beyond=alone or shrinks)
