@@ -1,13 +1,15 @@
-"""A mkdocs hook: a page for each finding of the catalogue, and one that lists them."""
+"""A mkdocs hook that generates a page for each finding of the catalogue, and one that lists them."""
+
+from collections.abc import Iterable
 
 from mkdocs.structure.files import File
 
-from pytest_customop.checks import catalogue
+from pytest_customop.checks import catalogue, families
 from pytest_customop.report.explain import as_markdown
 
 
 def on_files(files, config):
-    """Add the pages; nothing of them lies in the docs folder."""
+    """Add the pages; they are not files of the docs folder."""
     files.append(File.generated(config, "findings/index.md", content=_index()))
     for code in catalogue():
         files.append(File.generated(config, f"findings/{code}.md", content=as_markdown(code)))
@@ -15,9 +17,20 @@ def on_files(files, config):
 
 
 def _index() -> str:
-    parts = ["# Findings\n\n`pytest --customop-explain CODE` prints these pages."]
-    rows = [
-        f"- [{code}]({code}.md): {entry.meaning}" for code, entry in sorted(catalogue().items())
+    """The findings by the family that explains them; first those that any check may report."""
+    in_families = {code for family in families() for code in family.findings}
+    parts = [
+        "# Findings",
+        "`pytest --customop-explain=CODE` prints these pages.",
+        _listed(code for code in catalogue() if code not in in_families),
     ]
-    parts.append("\n".join(rows))
+    for family in families():
+        if family.findings:
+            parts += [f"## {family.name}", _listed(family.findings)]
     return "\n\n".join(parts) + "\n"
+
+
+def _listed(codes: Iterable[str]) -> str:
+    return "\n".join(
+        f"- [{code}]({code}.md): {catalogue()[code].meaning}" for code in sorted(codes)
+    )

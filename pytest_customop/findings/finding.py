@@ -11,10 +11,10 @@ class Finding:
     """What a failed check reports.
 
     Args:
-        code: the entry of the catalogue, in kebab-case.
+        code: of the kind of defect, in kebab-case; `Explanation` explains it.
         message: one line: which output, argument or size, and what is wrong with it.
-        evidence: the lines that show it: a table, the first differing element, a cut traceback.
-        fix: what to change; None takes the catalogue's words.
+        evidence: the lines that show it: a table, the first differing element, a shortened traceback.
+        fix: what to change; None takes the fix of the finding's explanation.
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
