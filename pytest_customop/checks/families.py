@@ -80,11 +80,10 @@ def _family(package: ModuleType) -> Family:
             checks[check.name] = check
             declared |= check.findings
         for code, explanation in declared.items():
-            if code in findings:
+            if findings.setdefault(code, explanation) is not explanation:
                 raise ValueError(
                     f"{module.__name__} explains the finding {code!r}, which is explained already"
                 )
-            findings[code] = explanation
     in_order = tuple(checks[check] for check in sorted(checks))
     return Family(name, summary, introduction.strip(), in_order, findings)
 

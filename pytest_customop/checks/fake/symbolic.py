@@ -32,6 +32,7 @@ from ..check import Check
 from . import scripts
 from .metadata import SizeReader, compare_outputs
 from .real_and_fake import RAISES, SHAPE, Disagreement, RealAndFake, mismatches, worst_new
+from .size_groups import dims_of_squares, groups_of_pin
 from .specialization import Pin, Traced, fake_gradients, trace
 
 _HARDCODED = "fake-size-hardcoded"
@@ -140,7 +141,7 @@ def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]])
     case = pair.case
     if not set(pin.places) & set(changeable(case)):
         return False
-    for group, changed in other_sizes(case, _groups(case, pin)):
+    for group, changed in other_sizes(case, groups_of_pin(case, pin)):
         other = RealAndFake(changed, pair.backward)
         if not other.works or not (changed_pins := set(group) & set(pin.places)):
             continue
@@ -155,18 +156,6 @@ def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]])
             raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], disagreement)
         return True
     return True
-
-
-def _groups(case: Case, pin: Pin) -> list[tuple[Place, ...]]:
-    """The sizes to change together: all equal ones, then the constants only, then each alone."""
-    movable = changeable(case)
-    pinned = [place for place in movable if place in pin.places]
-    groups: list[tuple[Place, ...]] = []
-    for size in sorted({place.size for place in pinned}):
-        groups.append(tuple(place for place in movable if place.size == size))
-        groups.append(tuple(place for place in pinned if place.size == size))
-    groups += [(place,) for place in pinned]
-    return list(dict.fromkeys(groups))
 
 
 def _same_structure(one: Run, other: Run) -> bool:
@@ -262,29 +251,11 @@ def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> No
 
     A fake kernel that swaps height and width is right on every square image.
     """
-    for _, changed in other_sizes(pair.case, _dims_of_squares(pair.case)):
+    for _, changed in other_sizes(pair.case, dims_of_squares(pair.case)):
         disagreement = worst_new(RealAndFake(changed, False).disagreements(), known)
         if disagreement is not None and disagreement.code != RAISES:
             text = f"{disagreement.text}, with {_sizes(changed)}"
             raise fail(disagreement.code, text, disagreement.evidence, case=changed)
-
-
-def _dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
-    """For each size that several dims have, the places of each such dim.
-
-    Only if nothing else can be tied to the size: every tensor with this size has it at the same dims,
-    and no int argument equals it.
-    """
-    groups = []
-    for size in sorted({place.size for place in changeable(case)} - whole_numbers(case)):
-        dims: dict[str, set[int]] = {}
-        same = [place for place in places(case) if place.size == size]
-        for place in same:
-            dims.setdefault(place.argument, set()).add(place.dim)
-        found = next(iter(dims.values()))
-        if len(found) > 1 and all(found == other for other in dims.values()):
-            groups += [tuple(place for place in same if place.dim == dim) for dim in sorted(found)]
-    return groups
 
 
 def _code(disagreement: Disagreement) -> str:
@@ -379,6 +350,7 @@ def _(x):
         follows=("fake-raises", "fake-missing"),
     ),
 }
+
 
 CHECK = Check(
     name="fake.symbolic",
