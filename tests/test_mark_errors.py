@@ -505,12 +505,15 @@ DESCRIPTIONS = {
     "did you mean 'strided'? (known: channels_last, ",
     "tensor(values='abc')": "TypeError: tensor(): values= has 'abc': give nested lists of numbers",
     "tensor(3, fill='x')": "TypeError: tensor(): fill is 'x': give one number",
-    "tensor(3, dtype='float32')": "TypeError: tensor(): dtype is 'float32': give torch.float32",
-    "tensor(3, dtype='flaot32')": "TypeError: tensor(): unknown dtype 'flaot32'; "
-    "did you mean 'float32'?; give a torch dtype, as torch.float32",
+    "tensor(3, dtype='float32')": "TypeError: tensor(): dtype is 'float32': give a torch dtype, "
+    "as torch.float32; did you mean 'torch.float32'?",
+    "tensor(3, dtype='flaot32')": "TypeError: tensor(): dtype is 'flaot32': give a torch dtype, "
+    "as torch.float32; did you mean 'torch.float32'?",
     "tensor(3, dtype=float)": "TypeError: tensor(): dtype is <class 'float'>: give a torch dtype",
     "tensor(3, low='a')": "TypeError: tensor(): low is 'a': give a number",
     "tensor(3, requires_grad='yes')": "TypeError: tensor(): requires_grad is 'yes': give True or False",
+    "Sample(tensor(3))": "TypeError: Sample(): args is a tuple of the op's arguments, not tensor(3); "
+    "for one argument write Sample((x,))",
     "tensor(values=[1, None])": "TypeError: tensor(): values= has None: give nested lists of numbers",
 }
 

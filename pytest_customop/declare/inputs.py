@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from numbers import Number, Real
 from typing import TYPE_CHECKING, Any
 
-from ..core.suggest import unknown
+from ..core.suggest import did_you_mean, unknown
 from .layouts import LAYOUTS
 
 if TYPE_CHECKING:
     import torch
 
     from .layouts import Layout
+
+# pytest leaves the frames of this module out, and shows the author's line.
+__tracebackhide__ = True
 
 __all__ = ["ErrorSample", "GradOptions", "Sample", "TensorSpec", "tensor"]
 
@@ -98,7 +101,6 @@ def tensor(
         ValueError: for values of unequal rows, an empty range, an unknown layout, and for more than
             one of values, fill and a range.
     """
-    __tracebackhide__ = True  # pytest then shows the author's line
     sizes = _sizes(shape)
     if values is not None:
         if shape:
@@ -130,7 +132,6 @@ def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | 
 
 
 def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
-    __tracebackhide__ = True
     flat: Any = shape
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         flat = shape[0]
@@ -142,7 +143,6 @@ def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
 
 
 def _shape_of(values: Any) -> tuple[int, ...]:
-    __tracebackhide__ = True
     if not isinstance(values, (list, tuple)):
         if not isinstance(values, Number) and not hasattr(values, "item"):
             raise TypeError(
@@ -156,24 +156,21 @@ def _shape_of(values: Any) -> tuple[int, ...]:
 
 
 def _validate_dtype(dtype: Any) -> None:
-    __tracebackhide__ = True
     loaded: Any = sys.modules.get("torch")  # a dtype can only come from an imported torch
     if dtype is None or (loaded is not None and isinstance(dtype, loaded.dtype)):
         return
-    if not isinstance(dtype, str):
-        raise TypeError(f"tensor(): dtype is {dtype!r}: give a torch dtype, as torch.float32")
-    import torch
+    hint = ""
+    if isinstance(dtype, str):
+        import torch
 
-    name = dtype.removeprefix("torch.")
-    known = [key for key, value in vars(torch).items() if isinstance(value, torch.dtype)]
-    if name in known:
-        raise TypeError(f"tensor(): dtype is {dtype!r}: give torch.{name}")
-    near = unknown("dtype", name, known).partition(" (known:")[0]
-    raise TypeError(f"tensor(): {near}; give a torch dtype, as torch.float32")
+        known = [
+            f"torch.{key}" for key, value in vars(torch).items() if isinstance(value, torch.dtype)
+        ]
+        hint = did_you_mean(f"torch.{dtype.removeprefix('torch.')}", known)
+    raise TypeError(f"tensor(): dtype is {dtype!r}: give a torch dtype, as torch.float32{hint}")
 
 
 def _validate_numbers(low: Any, high: Any, fill: Any) -> None:
-    __tracebackhide__ = True
     for name, value in (("low", low), ("high", high)):
         if value is not None and (not isinstance(value, Real) or math.isnan(value)):
             raise TypeError(f"tensor(): {name} is {value!r}: give a number")
