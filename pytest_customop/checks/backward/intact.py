@@ -138,7 +138,6 @@ assert_same(gradients(outputs, leaves, grads), kept)
 """
 )
 
-
 FINDINGS = {
     "backward-mutates": Explanation(
         meaning=(

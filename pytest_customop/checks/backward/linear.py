@@ -119,8 +119,6 @@ _RAISES = (
 gradients(outputs, leaves, grads)
 """
 )
-
-
 _SCRIPT = (
     GRAPH
     + """
@@ -136,7 +134,6 @@ together = gradients(outputs, leaves, [one + two for one, two in zip(grads, othe
 assert_same(together, tuple(one + two for one, two in apart))
 """
 )
-
 
 FINDINGS = {
     "backward-not-linear": Explanation(

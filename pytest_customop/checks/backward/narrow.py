@@ -16,17 +16,9 @@ from .scripts import GRAPH, filled
 from .vjp import Graph, Reference, call
 
 _MOST = 6  # arguments
-
-
 _DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
-
-
 _STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
-
-
 _WRONG = 0.3  # a relative error above this is a finding
-
-
 _ROUGH = 0.1  # the allowed relative difference between two steps
 
 

@@ -136,8 +136,6 @@ except RuntimeError:
 assert_same(got, expected)
 """
 )
-
-
 _INTERLEAVED = (
     GRAPH
     + """

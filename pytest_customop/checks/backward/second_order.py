@@ -74,7 +74,6 @@ for each in found:
 """
 )
 
-
 FINDINGS = {
     "second-order-lost": Explanation(
         meaning=(

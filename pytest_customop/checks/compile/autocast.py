@@ -195,8 +195,6 @@ args, kwargs = inputs()
 with torch.autocast(DEVICE):
     expected = op(*args, **kwargs)
 """
-
-
 _FAKE = """
 mode = FakeTensorMode()
 args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, inputs())
@@ -204,8 +202,6 @@ with torch.autocast(DEVICE), mode:
     fake = op(*args, **kwargs)
 assert dtypes(fake) == dtypes(expected), f"fake {dtypes(fake)}, real {dtypes(expected)}"
 """
-
-
 _COMPILED = """
 args, kwargs = inputs()
 compiled = torch.compile(lambda *args, **kwargs: op(*args, **kwargs), backend=backend)
@@ -214,7 +210,6 @@ with torch.autocast(DEVICE):
 assert dtypes(actual) == dtypes(expected), f"compiled {dtypes(actual)}, eager {dtypes(expected)}"
 torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-2)
 """
-
 
 FINDINGS = {
     "autocast-fake-mismatch": Explanation(

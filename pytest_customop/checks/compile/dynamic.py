@@ -16,10 +16,7 @@ from ..check import Check
 from ..fake.scripts import trace_script
 from .compare import CompiledRaises
 from .compilation import Compilation, skip_if_meta
-from .errors import (
-    compiler_session,
-    pinned_size,
-)
+from .errors import compiler_session, pinned_size
 from .graph_cache import Graph, find, holds, keep, key_of
 from .harness import HarnessConfig
 from .scripts import DYNAMIC, TWO_SIZES

@@ -46,8 +46,6 @@ _MARK = """    for each in tensors((args, kwargs)):
             if size > 1:
                 torch._dynamo.maybe_mark_dynamic(each, dim)
 """
-
-
 _CLONED = "around(torch.clone), "
 _DOUBLED = "around(lambda each: each + each), "
 

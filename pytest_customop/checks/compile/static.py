@@ -8,9 +8,7 @@ from ...core.tracebacks import is_own_bug
 from ..check import Check
 from .compilation import Compilation, skip_if_meta
 from .disk_cache import tag_of
-from .errors import (
-    compiler_session,
-)
+from .errors import compiler_session
 from .harness import HarnessConfig
 from .scripts import STATIC
 

@@ -35,8 +35,6 @@ def is_expected(expected: ErrorSample, error: BaseException) -> bool:
 CALL_REAL = """
 args, kwargs = inputs()
 """
-
-
 CALL_FAKE = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only

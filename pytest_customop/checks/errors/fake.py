@@ -13,13 +13,7 @@ from ...core.tracebacks import error_line, raised_by_author, traceback_text
 from ...declare.inputs import ErrorSample
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from .expected import (
-    CALL_FAKE,
-    describe_expected,
-    expected_error,
-    is_expected,
-    script,
-)
+from .expected import CALL_FAKE, describe_expected, expected_error, is_expected, script
 
 
 def check_fake(case: Case) -> None:

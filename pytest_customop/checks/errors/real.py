@@ -7,13 +7,7 @@ from ...cases.tensors import describe, summary
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from .expected import (
-    CALL_REAL,
-    describe_expected,
-    expected_error,
-    is_expected,
-    script,
-)
+from .expected import CALL_REAL, describe_expected, expected_error, is_expected, script
 
 
 def check_real(case: Case) -> None:

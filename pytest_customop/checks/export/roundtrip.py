@@ -168,7 +168,6 @@ for each in (program, program.run_decompositions()):
     torch.testing.assert_close(got, due, equal_nan=True)
 """
 
-
 FINDINGS = {
     "export-mismatch": Explanation(
         meaning=(

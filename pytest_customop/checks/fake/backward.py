@@ -118,7 +118,6 @@ with Comparing():
 """
 )
 
-
 CHECK = Check(
     name="fake.backward",
     summary="every op that the backward calls returns what its fake kernel says",

@@ -109,18 +109,12 @@ def _one_hot(tensor: torch.Tensor) -> None:
 
 
 _ZEROS = _Change("all zeros", "tensor.zero_()", lambda tensor: tensor.zero_())
-
-
 _ONES = _Change("all ones", "tensor.fill_(1)", lambda tensor: tensor.fill_(1))
-
-
 _ONE_HOT = _Change(
     "zeros and a single 1",
     "tensor.zero_()[(-1,) * tensor.dim()] = 1",
     lambda tensor: _one_hot(tensor),
 )
-
-
 _REDRAWN = _Change("other values", "pass", lambda tensor: None)
 
 

@@ -32,8 +32,6 @@ def compare(func, args, kwargs):
     assert promised == got, f"{func}: the fake kernel promises {promised}, the real one gives {got}"
     return result
 """
-
-
 FORWARD = (
     COMPARE
     + """
@@ -41,8 +39,6 @@ FORWARD = (
 compare(op, *inputs())
 """
 )
-
-
 _TRACE = """
 from torch.utils._pytree import tree_leaves
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from ...cases.case import Case
-from ...cases.resize import (
-    Place,
-    changeable,
-    places,
-    whole_numbers,
-)
+from ...cases.resize import Place, changeable, places, whole_numbers
 from .specialization import Pin
 
 

@@ -36,8 +36,6 @@ from .size_groups import dims_of_squares, groups_of_pin
 from .specialization import Pin, Traced, fake_gradients, trace
 
 _HARDCODED = "fake-size-hardcoded"
-
-
 _BACKWARD_FIX = (
     "Write the backward with ops, and arithmetic on sizes, that torch can trace at symbolic sizes; "
     "the last lines of the traceback show what it cannot."
@@ -350,7 +348,6 @@ def _(x):
         follows=("fake-raises", "fake-missing"),
     ),
 }
-
 
 CHECK = Check(
     name="fake.symbolic",

@@ -21,8 +21,6 @@ _SECOND = FindingCodes(
     step="second-order-gradient-mismatch",
     derivative="the second-order gradient for `{input}`",
 )
-
-
 # Parts of torch's messages about a missing second derivative.
 _NO_FORMULA = (
     "no autograd formula was registered",

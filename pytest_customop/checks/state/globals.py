@@ -76,8 +76,6 @@ before = setting()
 run()
 assert setting() == before, f"{{before}} became {{setting()}}"
 """
-
-
 _VARIABLE = """
 import os
 
@@ -85,7 +83,6 @@ os.environ.pop({name!r}, None)
 run()
 assert {name!r} not in os.environ, "a variable of the environment is new"
 """
-
 
 FINDINGS = {
     "global-state-changed": Explanation(

@@ -67,8 +67,6 @@ _FORWARD = """
 args, kwargs = inputs()
 run = lambda: op(*args, **kwargs)
 """
-
-
 _FAKE = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
@@ -81,8 +79,6 @@ def run():
     with mode:
         op(*args, **kwargs)
 """
-
-
 _BACKWARD = """
 from torch.utils._pytree import tree_leaves
 

@@ -70,8 +70,6 @@ def states():
 def seed(number):
     torch.manual_seed(number), random.seed(number), numpy.random.seed(number)
 """
-
-
 _CONSUMED = (
     _STATES
     + """
@@ -82,8 +80,6 @@ run()
 assert states() == before, "a random stream moved"
 """
 )
-
-
 _RESEEDED = (
     _STATES
     + """
@@ -101,7 +97,6 @@ for stream in range(len(end)):
     assert not fixed, "a random stream is the same after runs from two states"
 """
 )
-
 
 FINDINGS = {
     "rng-undeclared": Explanation(

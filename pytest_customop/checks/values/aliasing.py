@@ -154,7 +154,6 @@ for index, output in enumerate(outputs):
         assert high <= start or end <= low, "an output shares memory"
 """
 
-
 FINDINGS = {
     "undeclared-alias": Explanation(
         meaning=(

@@ -82,8 +82,6 @@ def _agree(own: Any, default: Any) -> bool:
 _REAL = """
 kernel = torch._library.custom_ops.OPDEFS[op._schema.name]._init_fn
 """
-
-
 _FAKE = """
 definition = torch._library.custom_ops.OPDEFS.get(op._schema.name)
 if definition is None:
@@ -93,15 +91,12 @@ if definition is None:
 else:
     kernel = definition._abstract_fn
 """
-
-
 _SCRIPT = """
 import inspect
 {kernel}
 own = inspect.signature(kernel).parameters[{name!r}].default
 assert own == {default!r}, f"the kernel's own default is {{own}}"
 """
-
 
 FINDINGS = {
     "default-differs": Explanation(

@@ -31,8 +31,6 @@ from .memory.placement import Rearrangement, bits, contiguous, movable, placemen
 # The allowed difference as a share of the largest result. Sums in another order differ by rounding;
 # elements read from the wrong place differ by far more.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
-
-
 _SHARE, _COARSE = 1e-3, 0.25
 
 
@@ -180,7 +178,6 @@ expected, got = call(*same), call(args, kwargs)
 for one, other in zip(got, expected):
     torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5, equal_nan=True)
 """
-
 
 FINDINGS = {
     "layout-dependent-result": Explanation(

@@ -117,8 +117,6 @@ args, kwargs = inputs()
 args = list(args)
 {lines}
 """
-
-
 _RAW = """
 def raw(t):
     storage = t.untyped_storage()
@@ -127,8 +125,6 @@ def raw(t):
     )
 
 """
-
-
 _BYTES = (
     _RAW
     + """
@@ -142,8 +138,6 @@ op(*args, **kwargs)
 assert state({one}) == before, "the argument changed"
 """
 )
-
-
 _OUTSIDE = (
     _RAW
     + """
@@ -156,15 +150,11 @@ op(*args, **kwargs)
 assert raw(t)[: len(inside)][~inside].tolist() == before, "bytes outside of the elements changed"
 """
 )
-
-
 _VERSION = """
 before = {one}._version
 op(*args, **kwargs)
 assert {one}._version {sign} before, "version counter"
 """
-
-
 _MISSING = """
 args, kwargs = inputs()
 args = list(args)
@@ -172,7 +162,6 @@ before = {one}.detach().clone()
 op(*args, **kwargs)
 assert not torch.equal({one}, before), "nothing was written"
 """
-
 
 FINDINGS = {
     "undeclared-mutation": Explanation(
@@ -280,7 +269,6 @@ lib.impl("scale_", scale_, "CPU")
         ),
     ),
 }
-
 
 CHECK = Check(
     name="values.mutation",

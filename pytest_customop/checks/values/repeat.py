@@ -132,8 +132,6 @@ first, second = call(*inputs()), call(*inputs())
 torch.testing.assert_close(second, first, rtol=0, atol=0, equal_nan=True)
 """
 )
-
-
 _REUSED = """
 from torch.utils._pytree import tree_leaves
 
@@ -146,8 +144,6 @@ for _ in range(4):
         assert each.data_ptr() not in places, "it lies where an earlier output lies"
     held += [each for each in outputs if each.numel()]
 """
-
-
 _STALE = """
 
 args, kwargs = inputs()
@@ -161,7 +157,6 @@ torch.testing.assert_close(
     call(args, kwargs), call(*changed()), rtol=1e-3, atol=1e-5, equal_nan=True
 )
 """
-
 
 FINDINGS = {
     "outputs-not-repeatable": Explanation(

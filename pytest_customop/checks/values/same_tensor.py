@@ -85,7 +85,6 @@ expected = call(args, kwargs)
 torch.testing.assert_close(call(args, kwargs), expected, rtol=1e-3, atol=1e-5, equal_nan=True)
 """
 
-
 FINDINGS = {
     "same-tensor-result": Explanation(
         meaning=(

@@ -140,14 +140,11 @@ first = with_fresh_memory(0xA5, True)
 second = with_fresh_memory(0x3C, False)
 torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
 """
-
-
 _BLOCKS = """    import numpy
 
     for size in {sizes}:
         [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
 """
-
 
 FINDINGS = {
     "uninitialized-output": Explanation(

@@ -11,8 +11,6 @@ from ...cases.arguments import Arguments, draw
 from ...cases.case import Case
 
 Tensors = list[torch.Tensor]
-
-
 Dims = tuple["int | None", ...]
 
 

@@ -250,8 +250,6 @@ batch = [
     for index in where
 ]
 """
-
-
 _LOOP = (
     _SETUP
     + """
@@ -269,8 +267,6 @@ due = [torch.stack(column) for column in zip(*calls)]
 torch.testing.assert_close(list(got), due, equal_nan=True)
 """
 )
-
-
 _GRADIENTS = (
     _SETUP
     + """
@@ -291,7 +287,6 @@ def loop(*tensors):
 torch.testing.assert_close(gradients(torch.vmap(call)), gradients(loop))
 """
 )
-
 
 FINDINGS = {
     "vmap-mismatch": Explanation(
@@ -337,7 +332,6 @@ def rule(info, in_dims, x, y):
         docs=(doc_links.REGISTER_VMAP,),
     ),
 }
-
 
 CHECK = Check(
     name="vmap.loop",

@@ -34,8 +34,6 @@ from ....declare.layouts import (
 )
 
 _ALONE = 6  # at most so many tensors are also laid out one at a time
-
-
 REVERSED = MemoryLayout(
     "reversed",
     "with its dims in memory in reverse order",
