@@ -15,8 +15,10 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 import kit
 import preloaded
 import pytest
+from snapshot import Snapshot, Snapshots
 
 pytest_plugins = "pytester"
+SNAPSHOTS = pytest.StashKey[Snapshots]()
 MOST_WORKERS = 4  # each takes about 2 GB
 
 
@@ -28,26 +30,42 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     worker = hasattr(config, "workerinput")
-    if whole and not worker and getattr(config.option, "numprocesses", 0) is None:
+    if config.getoption("--rewrite-snapshots"):
+        config.option.numprocesses = 0
+    elif whole and not worker and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "logical"
         config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
         if config.option.dist == "no":
             config.option.dist = "loadgroup"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Background jobs of a shell ignore Ctrl-C, and so would the processes that the tests start."""
+    config.stash[SNAPSHOTS] = Snapshots(config.getoption("--rewrite-snapshots"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How processes are started."""
+    """How processes are started, and what becomes of texts that differ."""
     parser.addoption(
         "--real-processes",
         action="store_true",
         help="start every process as a new interpreter, and not from one that has torch imported",
     )
+    parser.addoption(
+        "--rewrite-snapshots",
+        action="store_true",
+        help="write tests/snapshots from the texts of this session, and compare none of them",
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the texts, if that is asked for."""
+    snapshots = session.config.stash[SNAPSHOTS]
+    if snapshots.rewrite:
+        narrowed = session.config.option.keyword or any("::" in one for one in session.config.args)
+        snapshots.write(whole=not narrowed and not session.testsfailed)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -96,3 +114,14 @@ def module_suite(
     """A suite for all tests of a module, to run once. Mark these with `xdist_group`."""
     name = request.module.__name__
     return kit.ModuleSuite(tmp_path_factory.mktemp(name), name)
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Snapshot:
+    """Compares texts with those in the file of the test's module: `snapshot(text)`."""
+    names = {}
+    if "suite" in request.fixturenames:
+        suite = request.getfixturevalue("suite")
+        names = {str(suite.path): "<folder>", suite.ns: "NS"}
+    module, test = request.module.__name__, request.node.name
+    return Snapshot(request.config.stash[SNAPSHOTS], module, test, names)
