@@ -24,6 +24,7 @@ _REPLACED = (
     (re.compile(r"(\w\.py\"?)(:|, line )\d+"), r"\1\2N"),
     (re.compile(r"\d+\.\d+ ?s\b"), "N s"),
 )
+_VALUE = re.compile(r"-?\b\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)")
 _RAISED = re.compile(r"\braises\b.*", re.DOTALL)
 
 
@@ -122,6 +123,6 @@ class Snapshot:
         assert found == expected, f"if this is meant, run pytest --rewrite-snapshots ({path})"
 
     def message(self, text: str, name: str = "") -> None:
-        """The same for the message of a finding, without the exception that it ends in."""
+        """The same for the message of a finding, without values and the exception that it ends in."""
         __tracebackhide__ = True
-        self(_RAISED.sub("raises ...", text), name)
+        self(_RAISED.sub("raises ...", _VALUE.sub("#", text)), name)

@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 import torch._dynamo
+from snapshot import Snapshot
 from verdicts import finding, skipped
 
 from pytest_customop.cases.arguments import Placement
@@ -137,27 +138,19 @@ define(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("dtype_wrong", "promises float64[3, 4], the op returns float32[3, 4]"),
-        ("size_wrong", "promises float32[4, 4], the op returns float32[3, 4]"),
-        ("reach_wrong", "reach over 202 elements, the op returns memory of 12"),
-        ("count_wrong", "promises 2 outputs, the op returns 1"),
-    ],
-)
-def test_code_that_would_leave_its_memory_is_not_run(name, text):
+@pytest.mark.parametrize("name", ["dtype_wrong", "size_wrong", "reach_wrong", "count_wrong"])
+def test_code_that_would_leave_its_memory_is_not_run(name: str, snapshot: Snapshot) -> None:
     for check in (check_static, check_dynamic):
         found = finding(check, case(name))
         assert found.code == "compile-output-mismatch"
-        assert text in found.message
         assert "was not run" in found.evidence
+        snapshot(found.message, check.__name__)
 
 
-def test_a_backward_that_would_leave_its_memory_is_not_run():
+def test_a_backward_that_would_leave_its_memory_is_not_run(snapshot: Snapshot) -> None:
     found = finding(check_static, case("liar_in_backward", grad=True))
     assert found.code == "compile-output-mismatch"
-    assert "t_compile::dtype_wrong, which the backward calls" in found.message
+    snapshot(found.message)
 
 
 define("no_fake", lambda x: x * 2, None)
@@ -166,10 +159,10 @@ LIBRARY.impl("no_fake_library", lambda x: x * 2, "CPU")
 
 
 @pytest.mark.parametrize("name", ["no_fake", "no_fake_library"])
-def test_a_missing_fake_kernel_is_a_graph_break(name):
+def test_a_missing_fake_kernel_is_a_graph_break(name: str, snapshot: Snapshot) -> None:
     found = finding(check_static, case(name, backend="aot_eager"))
     assert found.code == "compile-graph-break"
-    assert f"t_compile::{name} has no fake kernel" in found.message
+    snapshot(found.message)
 
 
 define("reads_data", lambda x: x * 2, lambda x: x.new_empty(int(x.sum())))
@@ -251,10 +244,12 @@ define(
 
 
 @pytest.mark.parametrize("check", [check_static, check_dynamic])
-def test_a_small_undeclared_write_is_caught(check):
+def test_a_small_undeclared_write_is_caught(
+    check: Callable[[Case], None], snapshot: Snapshot
+) -> None:
     found = finding(check, case("writes_secretly", tensor(3, 4), tensor(3, 4, fill=1)))
     assert found.code == "compile-mutation-mismatch"
-    assert "argument out, which the schema does not declare as written to" in found.message
+    snapshot.message(found.message)
 
 
 @pytest.mark.parametrize("check", [check_static, check_dynamic])
@@ -301,18 +296,18 @@ define("sine", lambda x: x.sin(), backward=_cosine, save=save_input)
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "text"),
+    ("name", "code"),
     [
-        ("gradient_other", "compile-gradient-mismatch", "gradient of x: 12 of 12 elements differ"),
-        ("gradient_none", "compile-gradient-mismatch", "gradient of x: "),
-        ("gradient_raises", "backward-raises", "raises ValueError: no way back"),
-        ("gradient_raises_traced", "compile-error", "ValueError: no way back here"),
+        ("gradient_other", "compile-gradient-mismatch"),
+        ("gradient_none", "compile-gradient-mismatch"),
+        ("gradient_raises", "backward-raises"),
+        ("gradient_raises_traced", "compile-error"),
     ],
 )
-def test_wrong_gradients_are_caught(name: str, code: str, text: str) -> None:
+def test_wrong_gradients_are_caught(name: str, code: str, snapshot: Snapshot) -> None:
     found = finding(check_static, case(name, grad=True, backend="aot_eager"))
     assert found.code == code
-    assert text in found.message
+    snapshot.message(found.message)
 
 
 @pytest.mark.parametrize("check", [check_static, check_dynamic])
@@ -378,15 +373,11 @@ define("needs_three", lambda x: _needs_three(x).copy_(x), _needs_three)
 define("hard_coded", lambda x: x * 2, lambda x: x.new_empty(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("name", "pinned"),
-    [("fixed_rows", "size 3 at dim 0 of x"), ("asks_for_four", "size 4 at dim 1 of x")],
-)
-def test_a_size_made_constant_is_caught(name: str, pinned: str) -> None:
+@pytest.mark.parametrize("name", ["fixed_rows", "asks_for_four"])
+def test_a_size_made_constant_is_caught(name: str, snapshot: Snapshot) -> None:
     found = finding(check_dynamic, case(name, backend="aot_eager"))
     assert found.code == "compile-recompiles"
-    assert pinned in found.message
-    assert "at the second size (x [4, 5])" in found.message
+    snapshot(found.message)
     check_static(case(name, backend="aot_eager"))
 
 
@@ -395,10 +386,10 @@ def test_what_sizes_force_is_no_finding(name: str) -> None:
     check_dynamic(case(name, backend="aot_eager"))
 
 
-def test_a_hard_coded_size_is_caught_at_the_second_size() -> None:
+def test_a_hard_coded_size_is_caught_at_the_second_size(snapshot: Snapshot) -> None:
     found = finding(check_dynamic, case("hard_coded", backend="aot_eager"))
     assert found.code == "compile-output-mismatch"
-    assert "at the second size (x [4, 5])" in found.message
+    snapshot(found.message)
     check_static(case("hard_coded", backend="aot_eager"))
 
 
@@ -706,10 +697,10 @@ if hasattr(torch.Tag, "inplace"):
     torch.library.register_fake("t_compile::sine_out", lambda x, *, out: out, lib=LIBRARY)
 
 
-def test_a_returned_argument_names_the_tags() -> None:
+def test_a_returned_argument_names_the_tags(snapshot: Snapshot) -> None:
     found = finding(check_static, case("returns_written", backend="aot_eager"))
     assert found.code == "untagged-returned-argument"
-    assert "has no tag that says so" in found.message
+    snapshot(found.message)
     assert ("torch.Tag.inplace or torch.Tag.out" in str(found.fix)) == hasattr(torch.Tag, "inplace")
 
 
