@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo.guards
+import torch._inductor.config
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from pytest_customop.compat import patches
@@ -56,6 +58,25 @@ def test_dynamo_measures_guards_by_the_patched_name(monkeypatch: pytest.MonkeyPa
         compile_once()
     assert not measured
     torch._dynamo.reset()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="nothing is replaced")
+def test_inductor_looks_for_vector_instructions_by_the_patched_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sets = patches._instruction_sets()
+    searches: list[str] = []
+    monkeypatch.setattr(sets, "valid_vec_isa_list", lambda: searches.append("one") or [])
+    with torch._inductor.config.patch({"cpp.vec_isa_ok": None}):
+        assert not sets.pick_vec_isa()
+        assert searches
+        searches.clear()
+        with compile_session():
+            assert not sets.pick_vec_isa()
+        assert not searches
+    with torch._inductor.config.patch({"cpp.vec_isa_ok": True}), compile_session():
+        assert not sets.pick_vec_isa()
+    assert searches, "they were asked for"
 
 
 # ------------------------------------------------------------------------------ one patch, by itself

@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from .patches import guards_unmeasured
+from .patches import guards_unmeasured, no_vector_instructions
 from .traces import traces_dropped
 from .version import TORCH
 
@@ -126,6 +126,7 @@ def compile_session() -> Iterator[None]:
         if hasattr(torch.compiler, "set_stance"):
             stack.enter_context(torch.compiler.set_stance("default"))
         stack.enter_context(guards_unmeasured())
+        stack.enter_context(no_vector_instructions())
         yield
 
 

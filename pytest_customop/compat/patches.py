@@ -10,11 +10,15 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
   Nothing public lists the sets that exist.
 - `torch._dynamo.guards.profile_guard_manager`: measures the time that new guards take, for the logs of
   dynamo. Seen in 2.13 and 2.15; 2.4 has none. Nothing public turns it off.
+- `torch._inductor.cpu_vec_isa.valid_vec_isa_list`, in 2.4 in `torch._inductor.codecache`: the sets of
+  vector instructions for generated C++. `torch._inductor.config.cpp.vec_isa_ok = False` empties it too,
+  but what it then finds stays for all later compilations of the process. Seen in 2.15.
 """
 
 from __future__ import annotations
 
 import importlib
+import platform
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -103,8 +107,20 @@ def _unmeasured(original: Any, value: None, *args: Any, **kwargs: Any) -> float:
     return 0.0
 
 
+def _instruction_sets() -> Any:
+    try:
+        return importlib.import_module("torch._inductor.cpu_vec_isa")
+    except ImportError:
+        return importlib.import_module("torch._inductor.codecache")
+
+
+def _none_usable(original: Any, value: None) -> list[Any]:
+    return []
+
+
 _new_environments = _Patch(_shape_environments, "__init__", _noted)
 _guard_times = _Patch(_guards, "profile_guard_manager", _unmeasured)
+_vector_instructions = _Patch(_instruction_sets, "valid_vec_isa_list", _none_usable)
 
 
 @contextmanager
@@ -122,4 +138,20 @@ def guards_unmeasured() -> Iterator[None]:
     The measurements take a tenth of the time in which a small graph is compiled.
     """
     with _guard_times.block(None):
+        yield
+
+
+@contextmanager
+def no_vector_instructions() -> Iterator[None]:
+    """Let inductor generate C++ without vector instructions, unless `cpp.vec_isa_ok` is set.
+
+    To find out which ones it may use, it has the C++ compiler build a program for each set of them,
+    eleven on a recent x86 processor. With empty caches that is most of the time of the first
+    compilation. On other processors there is little to find out, and nothing changes.
+    """
+    config: Any = importlib.import_module("torch._inductor.config")
+    if platform.machine() not in ("x86_64", "AMD64") or config.cpp.vec_isa_ok is not None:
+        yield
+        return
+    with _vector_instructions.block(None):
         yield
