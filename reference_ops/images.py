@@ -53,7 +53,7 @@ def _(pic: Tensor, box: Sequence[int]) -> Tensor:
 
 
 def _new_crop(pic: Tensor, box: Sequence[int]) -> Tensor:
-    """The result of ``crop`` with nothing in it yet, once the arguments are found right."""
+    """Check the arguments of ``crop`` and allocate its result."""
     _check_picture("crop", "pic", pic)
     if len(box) != 4:
         raise ValueError(f"crop: box must be 4 integers (x0, y0, x1, y1), got {list(box)}")
@@ -131,7 +131,7 @@ def _(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
 
 
 def _new_paste(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
-    """The result of ``paste`` with nothing in it yet, once the arguments are found right."""
+    """Check the arguments of ``paste`` and allocate its result."""
     _check_picture("paste", "im1", im1)
     _check_picture("paste", "im2", im2)
     if im1.dtype != im2.dtype:
@@ -185,7 +185,7 @@ def _paste_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | Non
 paste.register_autograd(_paste_backward, setup_context=_paste_setup)
 
 
-# ------------------------------------------------------------------------------- what the two share
+# ----------------------------------------------------------------------------------- used by both
 
 
 def _require(condition: bool | torch.SymBool, message: Callable[[], str]) -> None:

@@ -13,9 +13,9 @@ operator                    shows                                             tr
 All take float16, float32, float64, complex64 and complex128, which numpy has too; it has no
 bfloat16.  Inputs may have any strides, and results that are returned are contiguous.
 
-torch takes no autograd formula for an operator that writes to its arguments, and does not refuse to
-run one on tensors of a graph: backward goes through such a write as if it had not happened.
-``numpy_sin`` and ``numpy_sin_inplace`` are for tensors without gradients.
+torch accepts no autograd formula for an operator that writes to its arguments. It still runs such an
+operator on tensors that require gradients, and the backward ignores the write. Use ``numpy_sin`` and
+``numpy_sin_inplace`` only on tensors without gradients.
 """
 
 from typing import Any
@@ -166,9 +166,9 @@ def _check_inplace(input: Tensor) -> None:
 # --------------------------------------------------------------------------------- numpy_sin_scaled
 
 
-# An explicit schema says what the annotations cannot: names and defaults as a caller in C++ sees
-# them.  The defaults of the Python functions repeat the schema's: torch leaves out an argument that
-# equals the schema's default, and a different one in Python would then win without a word.
+# An explicit schema gives names and defaults as a caller in C++ sees them.  The defaults of the
+# Python functions repeat the schema's: torch drops an argument that equals the schema's default, so
+# another default in Python would silently win.
 @torch.library.custom_op(
     "refops::numpy_sin_scaled",
     mutates_args=(),
@@ -213,7 +213,7 @@ def _scaled_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
 numpy_sin_scaled.register_autograd(_scaled_backward, setup_context=_scaled_setup)
 
 
-# ------------------------------------------------------------------------------ what the five share
+# ------------------------------------------------------------------------------------ used by all
 
 
 def _host_sin(input: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ def _host_sin(input: Tensor) -> Tensor:
 
 
 def _new_result(op: str, input: Tensor) -> Tensor:
-    """A result with nothing in it yet, once the input is found right."""
+    """Check the input of an op and allocate its result."""
     _check_dtype(op, "input", input)
     return input.new_empty(input.shape)
 

@@ -1,4 +1,4 @@
-"""The conformance of ``crop`` and ``paste``, and what is special to them: nothing is lost."""
+"""The conformance of ``crop`` and ``paste``; their pixels and gradients arrive unchanged."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +16,10 @@ pytest.importorskip(
 )
 from reference_ops.images import crop, paste
 
+# One rectangle for every picture: cases that differ only in sizes share a graph in compile.dynamic.
+BOX = [3, 4, 32, 45]
+PATCH = (tensor(3, 41, 29), [3, 4])
+
 
 def expected_crop(pic: Tensor, box: Sequence[int]) -> Tensor:
     x0, y0, x1, y1 = box
@@ -30,15 +34,17 @@ def expected_paste(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
 
 
 # --------------------------------------------------------------------------------- the marked tests
+#
+# Three marks an op, because a second size does not need every dtype again, nor a layout every check:
+# "matrix" runs all checks on a small picture, in both dtypes, with gradients and without; "sizes" runs
+# them on larger ones in one cell; "layouts" runs those that depend on strides. The sizes are those of
+# PyTorch's tutorial on custom operators.
 
 
 @customop_cases(
     crop,
-    samples=[
-        Sample((tensor(3, 64, 64), [54, 0, 64, 10]), id="corner"),
-        Sample((tensor(5, 17, 23), [4, 2, 15, 12]), id="inside"),
-        Sample((tensor(1, 9, 8), [0, 0, 8, 9]), id="whole"),
-    ],
+    id="matrix",
+    samples=[Sample((tensor(3, 64, 64), BOX), id="64")],
     dtypes=[torch.float32, torch.float64],
     reference=expected_crop,
     errors=[
@@ -47,28 +53,37 @@ def expected_paste(im1: Tensor, im2: Tensor, coord: Sequence[int]) -> Tensor:
         ErrorSample((tensor(9, 8), [0, 0, 1, 1]), raises=ValueError, match="must be .channels"),
     ],
 )
+@customop_cases(
+    crop,
+    id="sizes",
+    samples=[
+        Sample((tensor(3, 91, 91), BOX), id="91"),
+        Sample((tensor(3, 512, 512), BOX), id="512"),
+    ],
+    dtypes=torch.float64,
+    requires_grad=True,
+    reference=expected_crop,
+    variants=False,  # those of the small picture show the same
+)
+@customop_cases(
+    crop,
+    id="layouts",
+    samples=[(tensor(3, 12, 14), [4, 2, 13, 12])],
+    dtypes=torch.float64,
+    requires_grad=True,
+    layouts=("expanded", "offset", "strided", "transposed"),
+    checks=["fake", "compile.static", "values"],
+    variants=False,
+)
 def test_crop(customop_case: Any) -> None:
     """Cropping is slicing."""
     assert torch.equal(customop_case(), expected_crop(*customop_case.args))
 
 
 @customop_cases(
-    crop,
-    samples=[(tensor(3, 12, 14), [4, 2, 13, 12])],
-    dtypes=[torch.float64],
-    layouts=("expanded", "offset", "strided", "transposed"),
-)
-def test_crop_layouts(customop_case: Any) -> None:
-    """The memory of the picture may lie in any way."""
-    assert torch.equal(customop_case(), expected_crop(*customop_case.args))
-
-
-@customop_cases(
     paste,
-    samples=[
-        Sample((tensor(3, 31, 40), tensor(3, 11, 10), [30, 20]), id="corner"),
-        Sample((tensor(2, 6, 7), tensor(2, 6, 7), [0, 0]), id="whole"),
-    ],
+    id="matrix",
+    samples=[Sample((tensor(3, 64, 64), *PATCH), id="64")],
     dtypes=[torch.float32, torch.float64],
     reference=expected_paste,
     errors=[
@@ -80,19 +95,30 @@ def test_crop_layouts(customop_case: Any) -> None:
         ),
     ],
 )
-def test_paste(customop_case: Any) -> None:
-    """Pasting is assigning to a slice of a copy."""
-    assert torch.equal(customop_case(), expected_paste(*customop_case.args))
-
-
 @customop_cases(
     paste,
-    samples=[(tensor(3, 12, 14), tensor(3, 5, 6), [2, 4])],
-    dtypes=[torch.float64],
-    layouts=("expanded", "transposed"),
+    id="sizes",
+    samples=[
+        Sample((tensor(3, 91, 91), *PATCH), id="91"),
+        Sample((tensor(3, 512, 512), *PATCH), id="512"),
+    ],
+    dtypes=torch.float64,
+    requires_grad=True,
+    reference=expected_paste,
+    variants=False,
 )
-def test_paste_layouts(customop_case: Any) -> None:
-    """The memory of both pictures may lie in any way."""
+@customop_cases(
+    paste,
+    id="layouts",
+    samples=[(tensor(3, 12, 14), tensor(3, 5, 6), [2, 4])],
+    dtypes=torch.float64,
+    requires_grad=True,
+    layouts=("expanded", "transposed"),
+    checks=["fake", "compile.static", "values"],
+    variants=False,
+)
+def test_paste(customop_case: Any) -> None:
+    """Pasting is assigning to a slice of a copy."""
     assert torch.equal(customop_case(), expected_paste(*customop_case.args))
 
 
@@ -134,7 +160,7 @@ def test_every_half_precision_number_survives(dtype: torch.dtype) -> None:
 
 
 def crop_through_8_bits(pic: Tensor, box: Sequence[int]) -> Tensor:
-    """What a crop gives that holds the picture in 8-bit pixels, as PIL's ordinary modes do."""
+    """Crop a picture of 8-bit pixels, as PIL's ordinary modes hold it."""
     return expected_crop((pic * 255).to(torch.uint8), box).to(pic.dtype) / 255
 
 
@@ -252,7 +278,7 @@ def test_a_small_model_trains_through_both() -> None:
         loss().backward()
         optimizer.step()
     assert loss().item() < 1e-3 * before
-    # What neither operator shows to the loss has learnt nothing.
+    # Pixels that do not reach the loss have learnt nothing.
     assert torch.equal(below[:, 3:6, 2:6], torch.zeros(2, 3, 4))
     assert torch.equal(below[:, :2], torch.zeros(2, 2, 9))
 

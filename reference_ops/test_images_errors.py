@@ -1,4 +1,4 @@
-"""What ``crop`` and ``paste`` refuse, and that the fake kernels refuse it in the same words."""
+"""``crop`` and ``paste`` reject wrong arguments, and their fake kernels do so with the same message."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def both_raise(call: Callable[[], Any], kind: type[Exception], message: str) -> 
 
 
 @pytest.mark.parametrize("box", [[4, 0, 3, 2], [0, 2, 3, 1]], ids=["across", "down"])
-def test_an_inverted_box_is_refused(box: list[int]) -> None:
+def test_an_inverted_box_is_rejected(box: list[int]) -> None:
     message = f"crop: box must have x0 <= x1 and y0 <= y1, got {box} (x0, y0, x1, y1)"
     both_raise(lambda: crop(picture(), box), ValueError, message)
 
@@ -44,7 +44,7 @@ def test_an_inverted_box_is_refused(box: list[int]) -> None:
     [[-1, 0, 3, 2], [0, -1, 3, 2], [0, 0, 7, 5], [0, 0, 6, 6], [7, 0, 7, 5]],
     ids=["left", "above", "right", "below", "empty"],
 )
-def test_a_box_outside_the_picture_is_refused(box: list[int]) -> None:
+def test_a_box_outside_the_picture_is_rejected(box: list[int]) -> None:
     message = (
         f"crop: box must lie inside pic, got box {box} (x0, y0, x1, y1) and a pic 6 wide and 5 high"
     )
@@ -54,7 +54,7 @@ def test_a_box_outside_the_picture_is_refused(box: list[int]) -> None:
 @pytest.mark.parametrize(
     "coord", [[-1, 0], [0, -1], [6, 0], [0, 4]], ids=["left", "above", "right", "below"]
 )
-def test_a_patch_over_the_edge_is_refused(coord: list[int]) -> None:
+def test_a_patch_over_the_edge_is_rejected(coord: list[int]) -> None:
     message = (
         f"paste: im2 must lie inside im1, got an im2 1 wide and 2 high at coord {coord} (x, y) "
         "and an im1 6 wide and 5 high"
@@ -113,14 +113,14 @@ BOTH = "paste: im1 and im2 must"
         "length-of-coord",
     ],
 )
-def test_other_mistakes_are_refused(
+def test_other_mistakes_are_rejected(
     call: Callable[[], Any], kind: type[Exception], message: str
 ) -> None:
     both_raise(call, kind, message)
 
 
-def test_a_sparse_picture_is_refused() -> None:
-    # torch 2.4 refuses it itself, before any kernel runs.
+def test_a_sparse_picture_is_rejected() -> None:
+    # torch 2.4 rejects it itself, before any kernel runs.
     message = r"pic must be a dense tensor, got layout torch.sparse_coo|Cannot access storage of"
     with pytest.raises((TypeError, NotImplementedError), match=message):
         crop(torch.zeros(3, 5, 5).to_sparse(), [0, 0, 1, 1])
