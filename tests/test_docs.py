@@ -3,11 +3,52 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+import yaml
 
 from pytest_customop.checks import builtin_checks, catalogue
 
 ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").glob("**/*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
+
+
+def _links(page: Path) -> Iterator[tuple[Path, str]]:
+    """The relative links of a page: the file that each names, and its anchor or nothing."""
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            name, _, anchor = target.partition("#")
+            yield (page.parent / name).resolve() if name else page, anchor
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_resolves(page: Path) -> None:
+    for target, anchor in _links(page):
+        assert target.exists(), f"{page.name} links to {target}, which does not exist"
+        assert not anchor or anchor in _anchors(target), f"{page.name} links to #{anchor}"
+
+
+def test_every_page_is_reachable_from_the_index_and_in_the_navigation() -> None:
+    reached, new = set(), {ROOT / "docs" / "index.md"}
+    while new:
+        reached |= new
+        new = {target for page in new for target, _ in _links(page)} & set(DOCS) - reached
+    assert reached == set(DOCS)
+    config = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8"))
+    navigated = {ROOT / "docs" / name for name in config["nav"]}
+    assert navigated >= set(DOCS)
 
 
 def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
