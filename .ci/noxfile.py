@@ -1,4 +1,4 @@
-"""Sessions that need an environment of their own: `nox -f .ci/noxfile.py -s released`."""
+"""Sessions that need an environment of their own: `nox -f .ci/noxfile.py -s SESSION`."""
 
 from pathlib import Path
 
@@ -22,6 +22,18 @@ RELEASED = (
 
 # What tells most for its time; known_beside.py expects no other.
 BESIDE = "--customop-checks=fake.forward,fake.backward,values.uninitialized"
+
+
+@nox.session
+def versions(session: nox.Session) -> None:
+    """Run the tests with other versions: `-s versions -- "torch==2.4.*" "pytest==8.0.*"`.
+
+    The interpreter is the one that runs nox, or `--force-python 3.10`.
+    """
+    session.chdir(ROOT)
+    session.install("-e", ".[test]", *session.posargs)
+    session.run("pytest", "-q", "--pyargs", "reference_ops")
+    session.run("pytest", "-q")
 
 
 @nox.session(python="3.11")
