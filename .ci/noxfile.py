@@ -6,7 +6,7 @@ import nox
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Together with tests/released/known.py: a newer version may mend what is expected there to fail.
+# Together with tests/released/known.py: a newer version may fix what is expected there to fail.
 RELEASED = (
     "torch==2.13.0",
     "numpy==2.4.6",
@@ -20,8 +20,8 @@ RELEASED = (
     "torchao==0.18.0",
 )
 
-# What tells most for its time; known_beside.py expects no other.
-BESIDE = "--customop-checks=fake.forward,fake.backward,values.uninitialized"
+# The checks that find most for their time; known_of_variants.py expects no others.
+ON_VARIANTS = "--customop-checks=fake.forward,fake.backward,values.uninitialized"
 
 
 @nox.session
@@ -44,9 +44,10 @@ def released(session: nox.Session) -> None:
     session.install("-e", ".")
     # The packages warn about each other's absence and about what they use of torch.
     common = ("-W", "default", *session.posargs)
-    beside = "tests/released/beside"
+    variants = "tests/released/of_variants"
     session.run(
-        "pytest", "tests/released", f"--ignore={beside}", "--customop-variants=off", *common
+        "pytest", "tests/released", f"--ignore={variants}", "--customop-variants=off", *common
     )
-    # Variants of plain examples: compiled kernels that trust their arguments die of some.
-    session.run("pytest", beside, "--customop-isolate", "--customop-timeout=60", BESIDE, *common)
+    # Compiled kernels that trust their arguments end the process on some variants.
+    given = ("--customop-isolate", "--customop-timeout=60", ON_VARIANTS)
+    session.run("pytest", variants, *given, *common)

@@ -155,6 +155,7 @@ def test_a_child_starts_where_every_warning_is_an_error(suite: Suite) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_coverage_of_what_the_child_ran(suite: Suite, workers: tuple[str, ...]) -> None:
     suite.write("kernels.py", "def twice(x):\n    y = x * 2\n    return y\n")

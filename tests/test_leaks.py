@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kit import HEAD, Suite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("new_interpreters")]
 
 RECORDER = Path(__file__).with_name("recorder.py")
 

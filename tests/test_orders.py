@@ -17,6 +17,7 @@ DYNAMIC = ("--every", "16", "--offset", "4", "--checks", "compile.dynamic")
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("new_interpreters"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="each item has a forked process"),
 ]
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 from known import KNOWN, expected
-from known_beside import BESIDE
+from known_of_variants import OF_VARIANTS
 
 _CODE = pytest.StashKey[str]()
 
@@ -14,7 +14,7 @@ _CODE = pytest.StashKey[str]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Expect the known failures, strictly: a release that mends one is noticed."""
     for item in items:
-        found = expected(item.nodeid, (*KNOWN, *BESIDE))
+        found = expected(item.nodeid, (*KNOWN, *OF_VARIANTS))
         if found is not None:
             item.stash[_CODE], reason = found
             item.add_marker(pytest.mark.xfail(reason=f"{found[0]}: {reason}", strict=True))

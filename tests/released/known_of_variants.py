@@ -131,7 +131,7 @@ _HARMONICS = _known(
 
 _SPHERICART = _known("sphericart", ("*", ("empty1",), _CRASH, _TRUSTS))
 
-BESIDE: tuple[Known, ...] = (
+OF_VARIANTS: tuple[Known, ...] = (
     *_BITSANDBYTES,
     *_CUSTOM_OP_DB,
     *_FBGEMM,
