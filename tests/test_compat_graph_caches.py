@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch._dynamo
 
+from pytest_customop.compat import graph_caches
 from pytest_customop.compat.compiler import compile_session, compile_whole, counting_backend
 from pytest_customop.compat.graph_caches import (
     GRAPHS_ARE_STORED,
@@ -55,6 +56,8 @@ def test_graphs_on_disk_are_found_by_their_tag_and_nothing_of_them_is_kept(
     assert compile_once("two") == 0
     assert compile_once("one") > 0
     assert [len(each) for each in kept] == before
+    monkeypatch.setattr(graph_caches, "vector_instructions", lambda: ["others"])
+    assert compile_once("one") == 0  # its C++ would not compile with these
     assert torch.compiler.config.cache_key_tag == ""
 
 

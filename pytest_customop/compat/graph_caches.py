@@ -27,6 +27,7 @@ import torch
 from torch._ops import OpOverload
 
 from .ops import traced_functions
+from .patches import vector_instructions
 from .version import TORCH
 
 # In torch 2.4 nothing can be added to a key. Versions between the two were not tried.
@@ -50,7 +51,9 @@ def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
     from torch.compiler._cache import CacheArtifactManager
 
     counters = torch._dynamo.utils.counters
-    whole = f"{torch.compiler.config.cache_key_tag}{tag}"
+    # Without the instructions, a graph with C++ for others would be loaded, which does not compile here.
+    parts = (torch.compiler.config.cache_key_tag, tag, *vector_instructions())
+    whole = " ".join(parts)
 
     def taken() -> int:
         graphs = counters["aot_autograd"]["autograd_cache_hit"]

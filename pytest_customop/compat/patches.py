@@ -141,6 +141,11 @@ def guards_unmeasured() -> Iterator[None]:
         yield
 
 
+def vector_instructions() -> list[str]:
+    """The sets of vector instructions that inductor may use for generated C++; none in the block below."""
+    return [str(one) for one in _instruction_sets().valid_vec_isa_list()]
+
+
 @contextmanager
 def no_vector_instructions() -> Iterator[None]:
     """Let inductor generate C++ without vector instructions, unless `cpp.vec_isa_ok` is set.
