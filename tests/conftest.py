@@ -15,6 +15,7 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 import kit
 import preloaded
 import pytest
+import torch
 from snapshot import Snapshot, Snapshots
 
 pytest_plugins = "pytester"
@@ -42,6 +43,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Background jobs of a shell ignore Ctrl-C, and so would the processes that the tests start."""
     config.stash[SNAPSHOTS] = Snapshots(config.getoption("--rewrite-snapshots"))
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:  # threads of torch that wait for a processor take its time
+        torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

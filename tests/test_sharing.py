@@ -19,13 +19,19 @@ from pytest_customop.settings import Settings
 from tests.zoo import Specimen, specimens
 
 DYNAMIC = next(check for check in builtin_checks() if check.name == "compile.dynamic")
-# What shares graphs with others, and what must not: the specimens that are there for their sizes, and,
-# among the slow tests, all others that this check fails on.
+# What shares graphs with others, and what must not: all specimens that this check fails on, and those of
+# the others that are there for their sizes.
 SHARING = {
     name: one
     for name, one in specimens().items()
     if any(check == "compile.dynamic" for check, _ in one.findings()) or "siz" in name
 }
+# A size made constant in the fake kernel, in the backward and in Python, and the same done right.
+FAST = (
+    *("fake_makes_a_size_constant", "fake_keeps_sizes_symbolic"),
+    *("backward_makes_a_size_constant", "backward_keeps_sizes_symbolic"),
+    *("size_kept_in_python", "size_of_the_input", "size_tied_to_an_argument", "any_size"),
+)
 ORDERS = 3
 BACKEND = "aot_eager"  # what is shared hangs on guards, which no backend makes; it compiles fast
 
@@ -64,7 +70,7 @@ def _run(case: Case) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     "name",
-    [name if "siz" in name else pytest.param(name, marks=pytest.mark.slow) for name in SHARING],
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in SHARING],
 )
 def test_a_specimen_says_the_same_alone_and_in_any_order(name: str) -> None:
     cases = _cases(SHARING[name])
