@@ -98,6 +98,14 @@ def kept_modules() -> Iterator[dict[str, ModuleType]]:
         sys.modules.setdefault(name, module)
 
 
+# What the processes of a test must not see of the session around it: its workers, and that it runs on a
+# server, where pytest prints the short summary in full.
+OUTER = (
+    *("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"),
+    *("CI", "BUILD_NUMBER"),
+)
+
+
 @pytest.fixture
 def suite(
     kept_modules: dict[str, ModuleType],
@@ -106,7 +114,7 @@ def suite(
     monkeypatch: pytest.MonkeyPatch,
 ) -> kit.Suite:
     """A folder of tests to be, whose ops have a namespace of their own."""
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+    for name in OUTER:
         monkeypatch.delenv(name, raising=False)
     return kit.Suite(pytester, request.node.name, kept_modules)
 
