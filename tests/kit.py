@@ -1,4 +1,4 @@
-"""What the tests of the plugin share: a small suite of marked tests, run by pytest inside pytest.
+"""A small suite of marked tests, which pytest runs inside pytest: shared by the tests of the plugin.
 
 Ops are registered per process and cannot be registered twice, so every suite has a namespace of its
 own: `NS` in any source is replaced by it.
@@ -248,12 +248,12 @@ def assert_one_error(result: pytest.RunResult, *parts: str) -> str:
     result.assert_outcomes(errors=1)
     headings = [line for line in result.outlines if "ERROR collecting" in line]
     assert len(headings) == 1, result.outlines
-    told = [line for line in errors_of(result) if line not in headings and line.strip()]
-    assert len(told) == 1, told
+    reported = [line for line in errors_of(result) if line not in headings and line.strip()]
+    assert len(reported) == 1, reported
     for part in parts:
-        assert part in told[0], told[0]
+        assert part in reported[0], reported[0]
     assert_no_plugin_frames(result)
-    return told[0]
+    return reported[0]
 
 
 def summary_of(result: pytest.RunResult) -> list[str]:

@@ -4,7 +4,7 @@ Importing torch and its compiler takes four seconds of processor time, and the t
 processes: pytest, the workers of xdist, the plugin's own children. `Popen` stands in for
 `subprocess.Popen`. It gives commands of this interpreter (`-c`, `-m`, or a script) to the server, and
 starts everything else as usual. The server is started with the first command, and ends with this
-process. Processes that it forks start theirs by the same server.
+process. Processes that it forks use the same server.
 
 Such a process differs from one that is started as usual in this: what `MODULES` names is imported, and
 its parent is the server. Options and environment variables that matter before or while these modules

@@ -1,7 +1,7 @@
-"""Global state of every kind, written down by the unmarked tests of a suite.
+"""Record global state of every kind in a file, from the unmarked tests of a suite.
 
-The suite copies this file, and writes `record(name)` where it wants to look. Each line of `RECORDED` is
-one look: {what: its value}, and numbers drawn from every random stream.
+The suite has a copy of this file and calls `record(name)`. Each call adds a line to the file `RECORDED`:
+{what: its value}, and numbers drawn from every random stream.
 """
 
 import faulthandler
@@ -48,7 +48,7 @@ def users_own(x, n):
 
 
 def configuration():
-    """What differs from torch's defaults, by the name of the module and the setting."""
+    """Settings that differ from torch's defaults, by the names of module and setting."""
     found = {}
     for config in CONFIGS:
         for name, value in config.get_config_copy().items():
@@ -74,7 +74,7 @@ def loggers():
 
 
 def open_files():
-    """What the descriptors of this process stand for; the numbers of pipes and unnamed files left out."""
+    """The files that this process has open, without the numbers of pipes and unnamed files."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -111,7 +111,7 @@ def signals():
 
 
 def ask(module, name, *args):
-    """What a function says that not every torch has."""
+    """The result of a function that not every torch has."""
     return str(getattr(module, name)(*args)) if hasattr(module, name) else "unknown"
 
 

@@ -173,16 +173,16 @@ MISFITS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "told"), MISFITS, ids=lambda it: None)
-def test_a_misfit_is_named(kind: str, value: Any, told: str) -> None:
-    index = next(i for i, one in enumerate(MISFITS) if one[2] is told)
+@pytest.mark.parametrize(("kind", "value", "reported"), MISFITS, ids=lambda it: None)
+def test_a_misfit_is_named(kind: str, value: Any, reported: str) -> None:
+    index = next(i for i, one in enumerate(MISFITS) if one[2] is reported)
     op = define(f"misfit{index}(Tensor x, {kind}) -> Tensor")
     CALLS.clear()
     with pytest.raises(MarkError) as caught:
         check_op(op, [(X, value)])
     message = str(caught.value)
     assert message.startswith("check_op: samples[0]: argument 'n' ")
-    assert told in message
+    assert reported in message
     assert f"the schema is {op}(Tensor x, " in message
     assert not CALLS
 

@@ -96,7 +96,7 @@ def test_another_dtype_is_named(compiled: list[Case]) -> None:
     assert compiled == []
 
 
-def test_what_is_wrong_without_autocast_is_not_told_again(compiled: list[Case]) -> None:
+def test_what_is_wrong_without_autocast_is_not_reported_again(compiled: list[Case]) -> None:
     name = define(torch.matmul, lambda x, y: x.new_empty(9))
     with pytest.raises(CheckSkipped, match=r"see fake\.forward") as caught:
         check(case(name, tensor(3, 3), tensor(3, 3)))

@@ -53,15 +53,15 @@ def judged(check: str, one: Case) -> Optional[CheckSkipped]:
     """None where the check passes, or why it was skipped."""
     try:
         CHECKS[check](one)
-    except CheckSkipped as told:
-        return told
+    except CheckSkipped as reported:
+        return reported
     return None
 
 
 def skipped(check: str, one: Case) -> CheckSkipped:
-    told = judged(check, one)
-    assert told is not None
-    return told
+    reported = judged(check, one)
+    assert reported is not None
+    return reported
 
 
 def sine(ctx: Any, grad: Tensor) -> Tensor:
@@ -86,20 +86,20 @@ PRODUCT = define(torch.mul, product, TWO)
 @pytest.mark.parametrize("layout", ["contiguous", "expanded", "row_padded"])
 def test_a_right_formula_is_left_alone(check: str, dtype: torch.dtype, layout: str) -> None:
     one = case(PRODUCT, MATRIX, MATRIX, dtype=dtype, layout=layout)
-    told = judged(check, one)
+    reported = judged(check, one)
     if check not in ("unused", "narrow"):
-        assert told is None
-    elif told is not None:
-        assert not told.unjudged
+        assert reported is None
+    elif reported is not None:
+        assert not reported.unjudged
 
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 4, 5), (2, 2, 3, 4, 5)])
 def test_any_shape(check: str, shape: tuple) -> None:
-    told = judged(check, case(SINE, tensor(*shape)))
-    if told is not None:
-        assert told.code == "nothing-to-check"
-        assert not told.unjudged
+    reported = judged(check, case(SINE, tensor(*shape)))
+    if reported is not None:
+        assert reported.code == "nothing-to-check"
+        assert not reported.unjudged
 
 
 def raises(ctx: Any, *grads: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def noisy(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("check", sorted(CHECKS.keys() - {"freed", "linear"}))
 @pytest.mark.parametrize("formula", [raises, noisy])
-def test_what_linear_tells_is_told_once(check: str, formula: Any) -> None:
+def test_what_linear_reports_is_reported_once(check: str, formula: Any) -> None:
     one = case(define(lambda x: (x * 2, x * 3), formula, BOTH))
     assert not skipped(check, one).unjudged
 
@@ -166,8 +166,8 @@ def test_integer_outputs_are_never_used() -> None:
     schema = "(Tensor x) -> (Tensor, Tensor, Tensor)"
     name = define(lambda x: (x > 0, x * 2, x * 3), formula, schema)
     for check in CHECKS:
-        told = judged(check, case(name))
-        assert told is None or not told.unjudged
+        reported = judged(check, case(name))
+        assert reported is None or not reported.unjudged
 
 
 # ------------------------------------------------------------------------------------ inputs
@@ -222,8 +222,8 @@ def test_narrow_never_judges_a_straight_through_estimator(
     shape: tuple, step: float, seed: int
 ) -> None:
     name = define(single(lambda x: (x / step).round() * step), lambda ctx, grad: grad.clone())
-    told = judged("narrow", case(name, tensor(*shape), seed=seed))
-    assert told is None or told.code == "not-smooth"
+    reported = judged("narrow", case(name, tensor(*shape), seed=seed))
+    assert reported is None or reported.code == "not-smooth"
 
 
 def test_narrow_leaves_to_gradcheck_what_it_can_judge() -> None:

@@ -104,7 +104,7 @@ def test_everything_is_as_in_one_process(suite: Suite) -> None:
         "xfailed",
         "xpassed",
     }
-    # The unmarked test has fixtures of its own here; the bodies share theirs in the child.
+    # The unmarked test has fixtures of its own here; the bodies share one set in the child.
     assert sorted(log_isolated) == sorted(log * 2)
 
 

@@ -804,16 +804,16 @@ def test_the_sessions_own_configuration_does_not_matter(setting: dict[str, Any])
 
 
 _FAKES: dict[int, Callable[[torch.Tensor], torch.Tensor]] = {0: torch.empty_like}
-define("mended", lambda x: x * 2, lambda x: _FAKES[0](x))
+define("fixed_later", lambda x: x * 2, lambda x: _FAKES[0](x))
 
 
 def test_a_fake_kernel_that_changed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The backend's own caches of graphs know nothing of fake kernels."""
-    check_static(case("mended"))
+    check_static(case("fixed_later"))
     monkeypatch.setitem(_FAKES, 0, column_major)
-    assert finding(check_static, case("mended")).code.startswith("compile-")
+    assert finding(check_static, case("fixed_later")).code.startswith("compile-")
     monkeypatch.undo()
-    check_static(case("mended"))
+    check_static(case("fixed_later"))
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

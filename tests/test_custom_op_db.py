@@ -95,12 +95,12 @@ def test_every_op_went_through_the_matrix(results: list[dict[str, Any]]) -> None
 
 @pytest.mark.parametrize("name", OPS)
 def test_only_true_defects_are_reported(name: str, results: list[dict[str, Any]]) -> None:
-    mine = [one for one in results if one["op"] == f"_torch_testing::{name}"]
+    of_op = [one for one in results if one["op"] == f"_torch_testing::{name}"]
     found = {
         (name, one["check"], one["finding"] or one["message"]): one["message"]
-        for one in mine
+        for one in of_op
         if one["outcome"] in ("failed", "error")
     }
     expected = {key for key in DEFECTS if key[0] == name}
     assert found.keys() == expected, found
-    assert {"passed"} <= {one["outcome"] for one in mine}
+    assert {"passed"} <= {one["outcome"] for one in of_op}

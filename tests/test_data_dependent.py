@@ -1,4 +1,4 @@
-"""`fake.data_dependent`: which values are tried, and what is not told twice."""
+"""`fake.data_dependent`: which values are tried, and what is not reported twice."""
 
 import itertools
 from typing import Any
@@ -43,18 +43,18 @@ def positives(**bounds: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"),
+    ("bounds", "reported"),
     [
         ({"min": 2}, "with x all zeros the real shape is (0,), the fake one (u0 (at least 2),)"),
         ({"min": 1}, "with x all zeros the real shape is (0,), the fake one (u0 (at least 1),)"),
         ({"max": 4}, "with x all ones the real shape is (5,), the fake one (u0 (at most 4),)"),
     ],
 )
-def test_the_range_and_the_values_are_named(bounds: dict[str, int], told: str) -> None:
+def test_the_range_and_the_values_are_named(bounds: dict[str, int], reported: str) -> None:
     one = case(positives(**bounds), torch.tensor([1.0, -1.0, 2.0, 3.0, -1.0]))
     found = finding(one)
     assert found.code == "fake-size-range"
-    assert told in found.message
+    assert reported in found.message
 
 
 def test_a_single_hit_is_tried() -> None:
@@ -106,7 +106,7 @@ def test_integers_may_be_indices_and_are_only_drawn_again() -> None:
     assert len({tuple(each) for each in seen}) > 1
 
 
-def test_what_fake_forward_tells_is_not_told_again() -> None:
+def test_what_fake_forward_reports_is_not_reported_again() -> None:
     for fake in (lambda x: x.new_empty(7), lambda x: x.item()):
         with pytest.raises(CheckSkipped, match=r"see fake\.forward") as caught:
             check(case(define(torch.sin, fake), tensor(5)))

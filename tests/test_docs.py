@@ -54,10 +54,10 @@ def test_every_page_is_reachable_from_the_index_and_in_the_navigation() -> None:
 def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
     config = ROOT / ".ci" / "mkdocs.yml"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q"]
-    told = subprocess.run(
+    reported = subprocess.run(
         [*command, "-f", str(config), "-d", str(tmp_path)], capture_output=True, text=True
     )
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert reported.returncode == 0, reported.stdout + reported.stderr
     for code in catalogue():
         page = (tmp_path / "findings" / code / "index.html").read_text(encoding="utf-8")
         assert f">{code}</h1>" in page

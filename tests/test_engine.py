@@ -180,7 +180,7 @@ def test_the_traceback_of_an_op_keeps_the_op_s_frames_only() -> None:
     assert __file__ in frames[0]
 
 
-def test_an_op_without_formula_may_refuse_gradients() -> None:
+def test_an_op_without_formula_may_reject_gradients() -> None:
     results = run(inference_only, [(tensor(3),)], "own.passes", requires_grad=[False, True])
     assert [(one.outcome, one.skip_code) for one in results] == [
         ("passed", None),
@@ -189,7 +189,7 @@ def test_an_op_without_formula_may_refuse_gradients() -> None:
     assert "inference only" in results[1].message
 
 
-def test_cells_that_do_not_run_are_told() -> None:
+def test_cells_that_do_not_run_are_reported() -> None:
     results = run(scale, X, requires_grad=False, skip_if=lambda cell: "not on Tuesdays")
     assert [(one.outcome, one.message, one.check) for one in results] == [
         ("skipped", "not on Tuesdays", "")

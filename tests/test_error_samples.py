@@ -44,7 +44,7 @@ def nothing(x: Tensor, n: int) -> None:
     """Refuses nothing."""
 
 
-def told(op: str, error: ErrorSample, **options: Any) -> dict[str, str]:
+def reported(op: str, error: ErrorSample, **options: Any) -> dict[str, str]:
     """What the two checks say, by their names."""
     found = check_op(op, GOOD, errors=[error], checks="errors", **options)
     return {one.check[7:]: one.finding or one.skip_code or one.outcome for one in found}
@@ -116,8 +116,8 @@ def test_scale(customop_case):
     result.stdout.fnmatch_lines(["FAILED *[[]cpu-float32-nograd-error0-errors.real]*"])
 
 
-def test_both_kernels_refuse() -> None:
-    assert told(RIGHT, NEGATIVE) == {"real": "passed", "fake": "passed"}
+def test_both_kernels_reject() -> None:
+    assert reported(RIGHT, NEGATIVE) == {"real": "passed", "fake": "passed"}
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_both_kernels_refuse() -> None:
     ],
 )
 def test_type_and_message_count_in_both_kernels(error: ErrorSample) -> None:
-    assert told(RIGHT, error) == {"real": "error-differs", "fake": "fake-error-differs"}
+    assert reported(RIGHT, error) == {"real": "error-differs", "fake": "fake-error-differs"}
 
 
 def test_any_of_several_types_and_any_message() -> None:
     error = ErrorSample((tensor(3), -1), raises=(TypeError, ValueError))
-    assert told(RIGHT, error) == {"real": "passed", "fake": "passed"}
+    assert reported(RIGHT, error) == {"real": "passed", "fake": "passed"}
 
 
-def test_what_is_accepted_is_told_with_what_is_returned() -> None:
+def test_what_is_accepted_is_reported_with_what_is_returned() -> None:
     op = define(nothing)
     real, fake = reversed(check_op(op, GOOD, errors=[NEGATIVE], checks="errors"))
     assert real.message == (
@@ -148,8 +148,8 @@ def test_what_is_accepted_is_told_with_what_is_returned() -> None:
 
 def test_a_fake_kernel_that_takes_it() -> None:
     op = define(refuse, nothing)
-    assert told(op, NEGATIVE) == {"real": "passed", "fake": "fake-accepts-bad-input"}
-    assert told(define(refuse, fake=False), NEGATIVE)["fake"] == "nothing-to-check"
+    assert reported(op, NEGATIVE) == {"real": "passed", "fake": "fake-accepts-bad-input"}
+    assert reported(define(refuse, fake=False), NEGATIVE)["fake"] == "nothing-to-check"
 
 
 def test_values_are_not_for_the_fake_kernel() -> None:
@@ -159,16 +159,16 @@ def test_values_are_not_for_the_fake_kernel() -> None:
 
     op = define(positive, nothing)
     zero = ErrorSample((tensor(3, low=-2, high=-1), 2), raises=ValueError)
-    assert told(op, zero) == {"real": "passed", "fake": "nothing-to-check"}
+    assert reported(op, zero) == {"real": "passed", "fake": "nothing-to-check"}
 
     def exact(x: Tensor, n: int) -> None:
         if float(x.sum()) != 1.25:
             raise ValueError("x must add up to 1.25")
 
     odd = ErrorSample((tensor(3, fill=0.25), 2), raises=ValueError)
-    assert told(define(exact, nothing), odd)["fake"] == "fake-accepts-bad-input"
+    assert reported(define(exact, nothing), odd)["fake"] == "fake-accepts-bad-input"
     known = ErrorSample((tensor(3, fill=0.25), 2), raises=ValueError, data_dependent=True)
-    assert told(define(exact, nothing), known) == {"real": "passed", "fake": "nothing-to-check"}
+    assert reported(define(exact, nothing), known) == {"real": "passed", "fake": "nothing-to-check"}
 
 
 def test_torch_s_own_words_are_not_the_author_s() -> None:
@@ -179,5 +179,5 @@ def test_torch_s_own_words_are_not_the_author_s() -> None:
         torch._check(n == x.numel(), lambda: "another number")
 
     error = ErrorSample((tensor(3), 5), raises=RuntimeError, match="shape '\\[5\\]' is invalid")
-    assert told(define(view), error) == {"real": "passed", "fake": "passed"}
-    assert told(define(view, check), error)["fake"] == "fake-error-differs"
+    assert reported(define(view), error) == {"real": "passed", "fake": "passed"}
+    assert reported(define(view, check), error)["fake"] == "fake-error-differs"

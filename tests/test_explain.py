@@ -113,7 +113,7 @@ def test_a_finding_that_is_no_explanation_is_an_error(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("fake-stride-mismach", "did you mean 'fake-stride-mismatch'?"),
         ("fake-strides", "did you mean 'fake-stride-mismatch'?"),
@@ -123,14 +123,14 @@ def test_a_finding_that_is_no_explanation_is_an_error(suite: Suite) -> None:
         ("", "it is empty; name a finding, as a failure begins with, or a check"),
     ],
 )
-def test_an_unknown_name_is_one_error(suite: Suite, name: str, told: str) -> None:
+def test_an_unknown_name_is_one_error(suite: Suite, name: str, reported: str) -> None:
     suite.test("@customop_cases(scale, [(tensor(4), 2)])\ndef test(): ...\n")
     result = suite.run(f"--customop-explain={name}", checks=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     lines = [line for line in result.errlines if line]
     assert len(lines) == 1
     assert lines[0].startswith(f"ERROR: --customop-explain={name}: ")
-    assert told in lines[0]
+    assert reported in lines[0]
     assert not result.outlines
 
 

@@ -339,9 +339,9 @@ def _double(x: torch.Tensor) -> None:
 
 
 def _through_write(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-    mine = grad.clone()
-    torch.ops.t_fake.write(mine)
-    return torch.ops.t_fake.right(mine.t()).t()
+    copied = grad.clone()
+    torch.ops.t_fake.write(copied)
+    return torch.ops.t_fake.right(copied.t()).t()
 
 
 define("by_write", X, copy, like, _through_write)
@@ -788,7 +788,7 @@ def test_torchs_own_custom_ops_pass() -> None:
     assert other == {
         # every size of its samples is 0 or 1
         "numpy_cube fake.symbolic": ["nothing-to-check"] * len(found["numpy_cube fake.symbolic"]),
-        # the index tensors stay real, and every size is theirs too
+        # the index tensors stay real, and have all the sizes
         "numpy_take fake.symbolic": ["no-second-size"] * len(found["numpy_take fake.symbolic"]),
         "numpy_mul fake.backward": ["nothing-to-check"],
         "numpy_mul_scalar fake.backward": ["nothing-to-check"],

@@ -86,8 +86,8 @@ def _failures(suite: Suite) -> dict[str, tuple[str, str]]:
     found = {}
     for one in suite.results():
         if one["outcome"] == "failed":
-            told = (one["finding"], one["message"])
-            assert found.setdefault(one["op"].partition("::")[2], told) == told
+            reported = (one["finding"], one["message"])
+            assert found.setdefault(one["op"].partition("::")[2], reported) == reported
     return found
 
 
@@ -120,8 +120,8 @@ def test_an_op_that_takes_more_memory_than_it_may(suite: Suite) -> None:
     suite.test(tests, ops=FAULTS)
     given = ("--customop-memory=1", "--customop-isolate", "--customop-report=report.json")
     suite.run(*given).assert_outcomes(failed=1, passed=1)
-    told = f"{suite.ns}::fills takes more than 1 GB of memory in a plain call"
-    assert _failures(suite) == {"fills": ("crash", told)}
+    reported = f"{suite.ns}::fills takes more than 1 GB of memory in a plain call"
+    assert _failures(suite) == {"fills": ("crash", reported)}
 
 
 def test_under_xdist_every_worker_has_a_child_of_its_own(suite: Suite) -> None:
@@ -156,8 +156,8 @@ def test_a_backward_that_dies_fails_the_check_that_calls_it(suite: Suite) -> Non
     suite.test(DIES_BACKWARD, ops=FAULTS)
     given = ("--customop-isolate", "--customop-report=report.json", "--customop-repro-dir=scripts")
     suite.run(*given).assert_outcomes(failed=1, passed=2)
-    told = f"{suite.ns}::dies dies of SIGABRT under own.backward"
-    assert _failures(suite) == {"dies": ("crash", told)}
+    reported = f"{suite.ns}::dies dies of SIGABRT under own.backward"
+    assert _failures(suite) == {"dies": ("crash", reported)}
     (script,) = (suite.path / "scripts").iterdir()
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert ended.returncode == -6, ended.stderr
@@ -174,7 +174,7 @@ def test_a_mark_that_expects_failure_expects_a_crash_too(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize("at", ["set-up", "teardown"])
-def test_a_crash_outside_of_the_checks_is_told_too(suite: Suite, at: str) -> None:
+def test_a_crash_outside_of_the_checks_is_reported_too(suite: Suite, at: str) -> None:
     source = """
 @pytest.fixture(autouse=True)
 def around():
@@ -186,8 +186,8 @@ def around():
     suite.test(f"AT = {at!r}\n{source}{LIVES}", ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
     (one,) = suite.results()
-    told = f"{suite.ns}::lives dies of SIGABRT in the {at} of the test"
-    assert (one["finding"], one["message"]) == ("crash", told)
+    reported = f"{suite.ns}::lives dies of SIGABRT in the {at} of the test"
+    assert (one["finding"], one["message"]) == ("crash", reported)
     assert one["outcome"] == ("failed" if at == "set-up" else "error")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
@@ -196,10 +196,10 @@ def test_a_body_that_dies(suite: Suite) -> None:
     body = LIVES.replace("test_lives(): ...", "test_lives(customop_case):\n    os.abort()")
     suite.test(body, ops=FAULTS)
     suite.run("--customop-isolate", "--customop-report=report.json", checks="own,body")
-    told = {
+    reported = {
         one["check"]: (one["outcome"], one["finding"], one["message"]) for one in suite.results()
     }
-    assert told == {
+    assert reported == {
         "body": ("failed", "crash", f"{suite.ns}::lives dies of SIGABRT in the test's own body"),
         "own.passes": ("passed", None, ""),
     }
@@ -220,8 +220,8 @@ def test_a_file_that_cannot_be_imported_in_the_child(suite: Suite) -> None:
     suite.test(LIVES.replace("lives", "other"), name="test_other.py", ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
     result.assert_outcomes(failed=2, passed=1)
-    told = ("crash", "the child process dies of SIGABRT while it imports the test's file")
-    assert _failures(suite) == {"lives": told, "breathes": told}
+    reported = ("crash", "the child process dies of SIGABRT while it imports the test's file")
+    assert _failures(suite) == {"lives": reported, "breathes": reported}
     assert (suite.path / "imports").read_text() == "xx"
     assert summary_of(result)
 
@@ -231,8 +231,8 @@ def test_a_child_that_cannot_start_is_started_once(suite: Suite) -> None:
     suite.write("conftest.py", SECOND_IMPORT + conftest.read_text())
     suite.test(LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
     suite.run("--customop-isolate", "--customop-report=report.json").assert_outcomes(failed=2)
-    told = ("crash", "the child process dies of SIGABRT while it starts")
-    assert _failures(suite) == {"lives": told, "breathes": told}
+    reported = ("crash", "the child process dies of SIGABRT while it starts")
+    assert _failures(suite) == {"lives": reported, "breathes": reported}
     assert (suite.path / "imports").read_text() == "xx"
 
 
@@ -245,7 +245,7 @@ def pytest_configure(config):
 """
 
 
-def test_a_plugin_that_refuses_the_child_is_no_finding(suite: Suite) -> None:
+def test_a_plugin_that_rejects_the_child_is_no_finding(suite: Suite) -> None:
     conftest = suite.path / "conftest.py"
     suite.write("conftest.py", conftest.read_text() + REFUSES)
     suite.test(LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
@@ -268,7 +268,7 @@ def test_ids_that_are_not_the_same_in_the_child(suite: Suite) -> None:
     result.assert_outcomes(failed=1)
 
 
-def test_a_file_that_only_the_child_refuses(suite: Suite) -> None:
+def test_a_file_that_only_the_child_rejects(suite: Suite) -> None:
     suite.test(SECOND_IMPORT.replace("os.abort()", "raise ValueError('twice')") + LIVES, ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
     result.assert_outcomes(failed=1)

@@ -44,7 +44,7 @@ def other_user() -> Iterator[None]:
 
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """The system refuses to let a file grow beyond 100 bytes, in the middle of a write.
+    """The system lets no file grow beyond 100 bytes, in the middle of a write.
 
     This is no fixture: pytest writes the outcome of a test before its fixtures end, maybe to a file.
     """

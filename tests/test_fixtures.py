@@ -72,7 +72,7 @@ def refuses(x: torch.Tensor) -> torch.Tensor:
     raise IndexError("no such row")
 
 @customop_cases(refuses, [(tensor(3),)], requires_grad=False)
-def test_refuses(customop_case):
+def test_rejects(customop_case):
     with pytest.raises(IndexError, match="no such row"):
         customop_case()
 """)
@@ -179,17 +179,17 @@ def test_customop_check_is_counted_in_the_summary(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "reported"),
     [
         ('customop_check("NS::scal", torch.ones(3), 2)', "did you mean 'NS::scale'?"),
         ('customop_check(scale, torch.ones(3), "2")', "argument 'n' is an int, not '2' (str)"),
     ],
 )
-def test_customop_check_used_wrongly(suite: Suite, call: str, told: str) -> None:
+def test_customop_check_used_wrongly(suite: Suite, call: str, reported: str) -> None:
     suite.test(f"def test_by_hand(customop_check):\n    {call}\n")
     result = suite.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *customop_check: *{told.replace('NS', suite.ns)}*"])
+    result.stdout.fnmatch_lines([f"E *customop_check: *{reported.replace('NS', suite.ns)}*"])
 
 
 def test_customop_check_in_a_parametrized_test_of_a_class(suite: Suite) -> None:

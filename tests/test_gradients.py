@@ -1,4 +1,4 @@
-"""The families `gradcheck` and `backward`: each finding on a wrong formula, and correct ops beside it."""
+"""The families `gradcheck` and `backward`: each finding on a wrong formula, and correct ops."""
 
 import dataclasses
 import itertools
@@ -33,7 +33,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Tensors of a few thousand elements are slower with more, most of all beside other work."""
+    """Tensors of a few thousand elements are slower with more, most of all while other processes run."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -204,7 +204,7 @@ WRONG = {
     "wrong factor": (torch.sin, lambda g, x: g * x.cos() * 1.001),
     "forgotten chain rule": (lambda x: (2 * x).sin(), lambda g, x: g * (2 * x).cos()),
     "one element zeroed": (torch.sin, one_zeroed),
-    "kinks beside a wrong slope": (torch.relu, lambda g, x: g * 2 * (x > 0)),
+    "kinks and a wrong slope": (torch.relu, lambda g, x: g * 2 * (x > 0)),
     "mask forgotten": (torch.relu, lambda g, x: g.clone()),
     "a constant": (torch.sin, lambda g, x: x.cos()),
 }
@@ -499,9 +499,9 @@ def test_a_backward_whose_own_backward_raises() -> None:
         raise ArithmeticError("no second derivative today")
 
     inner.register_autograd(formula)
-    told = skipped(double, case(define(lambda x: 2 * x, lambda g, x: inner(g)), SMALL))
-    assert told.code == "no-second-order"
-    assert "no second derivative today" in told.reason
+    reported = skipped(double, case(define(lambda x: 2 * x, lambda g, x: inner(g)), SMALL))
+    assert reported.code == "no-second-order"
+    assert "no second derivative today" in reported.reason
 
 
 # --------------------------------------------------------------- backward.linear

@@ -102,7 +102,7 @@ def test_ops(): ...
     ]
 
 
-def test_one_op_twice_is_told_apart_by_id(suite: Suite) -> None:
+def test_one_op_twice_has_its_own_id(suite: Suite) -> None:
     suite.test("""
 @customop_cases(scale, [(tensor(3), 2)], requires_grad=False, id="small")
 @customop_cases(scale, [(tensor(30), 2)], requires_grad=False, id="large")

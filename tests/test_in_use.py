@@ -61,7 +61,7 @@ def test_devices_and_dtypes_are_uses(suite: Suite) -> None:
     without_options(suite).assert_outcomes(passed=2)
 
 
-def test_what_workers_use_the_controller_tells(suite: Suite) -> None:
+def test_what_workers_use_the_controller_reports(suite: Suite) -> None:
     suite.test(PLAIN + MARKED + DEVICE)
     result = without_options(suite, "-n", "2")
     result.assert_outcomes(passed=4)

@@ -36,7 +36,7 @@ def test_the_shape_of_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positional", "keywords", "told"),
+    ("positional", "keywords", "reported"),
     [
         ((-1,), {}, "a size is a whole number of at least 0, not -1"),
         ((1.5,), {}, "not 1.5"),
@@ -49,11 +49,11 @@ def test_the_shape_of_values() -> None:
         ((), {"values": [[1], [2, 3]]}, "rows of different lengths"),
     ],
 )
-def test_a_description_that_cannot_be(positional: Any, keywords: Any, told: str) -> None:
+def test_a_description_that_cannot_be(positional: Any, keywords: Any, reported: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         tensor(*positional, **keywords)
     assert str(caught.value).startswith("tensor(): ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_description_reads_as_it_was_written() -> None:

@@ -519,14 +519,14 @@ DESCRIPTIONS = {
 
 
 @pytest.mark.parametrize("wrong", DESCRIPTIONS)
-def test_a_wrong_description_is_told_at_its_line(suite: Suite, wrong: str) -> None:
+def test_a_wrong_description_is_reported_at_its_line(suite: Suite, wrong: str) -> None:
     suite.test(f"@customop_cases(plain, [({wrong},)])\ndef test_op(): ...\n")
     result = suite.run()
     result.assert_outcomes(errors=1)
     lines = [line for line in errors_of(result) if line.strip()]
     assert f"test_it.py:{suite.line_of('@customop_cases')}: in <module>" in lines
-    (told,) = (line for line in lines if line.startswith("E "))
-    assert told.partition(" ")[2].strip().startswith(DESCRIPTIONS[wrong])
+    (reported,) = (line for line in lines if line.startswith("E "))
+    assert reported.partition(" ")[2].strip().startswith(DESCRIPTIONS[wrong])
     assert_no_plugin_frames(result)
 
 
@@ -551,8 +551,8 @@ class TestOp(Base):
     def test_other(self, customop_case): ...
 """)
     place = f"{path}:{suite.line_of('@customop_cases')} (TestOp)"
-    told = "the class has a method test_customop of its own", "rename the method"
-    assert_one_error(suite.run(), place, *told)
+    reported = "the class has a method test_customop of its own", "rename the method"
+    assert_one_error(suite.run(), place, *reported)
 
 
 def test_a_subclass_of_a_marked_class_has_its_checks_too(suite: Suite) -> None:
@@ -621,8 +621,8 @@ def test_op(customop_case, {fixture}):
     assert customop_case() is not None
 """)
     attribute = fixture.removeprefix("customop_")
-    told = f"the test requests {fixture}", f"use customop_case.{attribute}"
-    assert_one_error(suite.run(checks=None), *told)
+    reported = f"the test requests {fixture}", f"use customop_case.{attribute}"
+    assert_one_error(suite.run(checks=None), *reported)
 
 
 def test_wrong_arguments_of_check_op_show_the_call_alone(suite: Suite) -> None:
@@ -652,6 +652,8 @@ def test_op(customop_case):
 """)
     result = suite.run(checks="fake.forward,body")
     result.assert_outcomes(failed=1, errors=1)
-    told = "*argument 'x' cannot be made of tensor(1125899906842624) on cpu: RuntimeError: *"
-    result.stdout.fnmatch_lines([told, f"error: {told}", "         x = tensor(1125899906842624)"])
+    reported = "*argument 'x' cannot be made of tensor(1125899906842624) on cpu: RuntimeError: *"
+    result.stdout.fnmatch_lines(
+        [reported, f"error: {reported}", "         x = tensor(1125899906842624)"]
+    )
     assert_no_plugin_frames(result)

@@ -132,9 +132,9 @@ def test_workers_choose_the_same_and_the_controller_says_it_once(suite: Suite) -
     alone = suite.run(*given, "--customop-report=alone.json")
     apart = suite.run_apart("-n", "2", *given, "--customop-report=apart.json")
     assert apart.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] == 8
-    told = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
-    assert told[0] == told[1]
-    assert sum("samples kept" in line for line in told[0]) == 1
+    reported = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
+    assert reported[0] == reported[1]
+    assert sum("samples kept" in line for line in reported[0]) == 1
     nodeids = [[one["nodeid"] for one in suite.results(f"{x}.json")] for x in ("alone", "apart")]
     assert nodeids[0] == nodeids[1]
 

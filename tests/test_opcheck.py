@@ -152,7 +152,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "utility", "code", "text"), BROKEN)
-def test_what_torch_finds_is_told(name: str, utility: str, code: str, text: str) -> None:
+def test_what_torch_finds_is_reported(name: str, utility: str, code: str, text: str) -> None:
     found = finding(utility, case(name))
     assert found.code == code
     assert text in found.message
@@ -160,7 +160,7 @@ def test_what_torch_finds_is_told(name: str, utility: str, code: str, text: str)
     assert "opcheck(op, ...)" not in found.message + found.evidence
 
 
-def test_the_strides_of_a_fake_kernel_are_told_where_torch_compares_them() -> None:
+def test_the_strides_of_a_fake_kernel_are_reported_where_torch_compares_them() -> None:
     if COMPARES_STRIDES:
         found = finding(FAKE, case("strides"))
         assert found.code == "fake-stride-mismatch"
@@ -169,20 +169,20 @@ def test_the_strides_of_a_fake_kernel_are_told_where_torch_compares_them() -> No
         BY_NAME[FAKE].run(case("strides"))
 
 
-def test_gradients_made_in_a_kernel_are_told() -> None:
+def test_gradients_made_in_a_kernel_are_reported() -> None:
     found = finding(REGISTRATION, case("in_kernel", grad=True))
     assert found.code == "autograd-registration"
     BY_NAME[REGISTRATION].run(case("copies", grad=True))
 
 
-def test_a_backward_that_raises_is_told() -> None:
+def test_a_backward_that_raises_is_reported() -> None:
     found = finding(AOT, case("no_way_back", grad=True))
     assert found.code == "backward-raises"
     assert "ValueError: no way back" in found.message
     assert "_no_way_back" in found.evidence
 
 
-def test_other_gradients_are_told() -> None:
+def test_other_gradients_are_reported() -> None:
     found = finding(AOT, case("other_gradient", grad=True))
     assert found.code == "opcheck-failure"
     assert "gradients differ between eager mode and AOTDispatcher's tracing" in found.message
@@ -209,7 +209,7 @@ _CALLS: list[int] = []
 define("only_once", _only_once)
 
 
-def test_any_other_failure_is_told_in_torchs_words() -> None:
+def test_any_other_failure_is_reported_in_torchs_words() -> None:
     made = case("only_once")
     assert made.eager.error is None
     found = finding(SCHEMA, made)
@@ -287,7 +287,7 @@ def _limits() -> dict[str, tuple[str, Case, str]]:
 def test_limits_of_torchs_own_checkers_are_skips(kind: str) -> None:
     utility, made, text = _limits()[kind]
     if made.eager.error is not None:
-        pytest.skip("this torch refuses such inputs in eager mode")
+        pytest.skip("this torch rejects such inputs in eager mode")
     why = skipped(utility, made)
     assert (why.code, why.unjudged) == ("checker-limit", True)
     assert text in why.reason

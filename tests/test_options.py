@@ -45,12 +45,12 @@ WRONG = {
 }
 
 
-def assert_usage_error(result: pytest.RunResult, told: str) -> None:
+def assert_usage_error(result: pytest.RunResult, reported: str) -> None:
     """Exit 4, and one line that says what is wrong."""
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     lines = [line for line in (*result.errlines, *result.outlines) if "ERROR" in line]
     assert len(lines) == 1, lines
-    assert told in lines[0]
+    assert reported in lines[0]
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
 
@@ -69,27 +69,27 @@ def test_it_is_one_under_xdist_too(suite: Suite, option: str) -> None:
 
 def test_a_time_needs_somebody_to_keep_it(suite: Suite) -> None:
     suite.test(TEST)
-    told = (
+    reported = (
         "add --customop-isolate, which runs the items in a child process; or install pytest-timeout"
     )
     result = suite.run("-p", "no:timeout", "--customop-timeout=3", checks=None)
-    assert_usage_error(result, f"ERROR: --customop-timeout=3: {told}")
+    assert_usage_error(result, f"ERROR: --customop-timeout=3: {reported}")
     suite.write("pytest.ini", "[pytest]\ncustomop_timeout = 3\n")
     result = suite.run("-p", "no:timeout", checks=None)
-    assert_usage_error(result, f"ERROR: pytest.ini: customop_timeout = 3: {told}")
+    assert_usage_error(result, f"ERROR: pytest.ini: customop_timeout = 3: {reported}")
 
 
 def test_an_isolated_session_has_no_debugger(suite: Suite) -> None:
     suite.test(TEST)
-    told = "--pdb needs the process that runs the tests"
+    reported = "--pdb needs the process that runs the tests"
     result = suite.run("--customop-isolate", "--pdb", checks=None)
-    assert_usage_error(result, f"ERROR: --customop-isolate: {told}")
+    assert_usage_error(result, f"ERROR: --customop-isolate: {reported}")
     suite.write("pytest.ini", "[pytest]\ncustomop_isolate = true\n")
     result = suite.run("--pdb", checks=None)
-    assert_usage_error(result, f"ERROR: pytest.ini: customop_isolate = true: {told}")
+    assert_usage_error(result, f"ERROR: pytest.ini: customop_isolate = true: {reported}")
 
 
-def test_a_check_that_nobody_brings(suite: Suite) -> None:
+def test_a_check_that_no_plugin_brings(suite: Suite) -> None:
     suite.test(TEST)
     assert_usage_error(
         suite.run("--customop-checks=zebra.stripes", checks=None),
@@ -97,7 +97,7 @@ def test_a_check_that_nobody_brings(suite: Suite) -> None:
     )
 
 
-def test_a_check_that_nobody_brings_under_xdist(suite: Suite) -> None:
+def test_a_check_that_no_plugin_brings_under_xdist(suite: Suite) -> None:
     suite.test(TEST)
     assert_usage_error(
         suite.run_apart("-n", "2", "--customop-checks=zebra.stripes", checks=None),
@@ -347,7 +347,7 @@ def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("customop_seed = 'many'", "customop_seed = many: give a whole number"),
         ("customop_seed = ['1', '2']", "customop_seed = 1, 2: give one value, not a list"),
@@ -366,21 +366,21 @@ def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
     ],
 )
 def test_a_wrong_ini_value_is_a_usage_error_that_names_file_and_key(
-    suite: Suite, line: str, told: str
+    suite: Suite, line: str, reported: str
 ) -> None:
     suite.write("pyproject.toml", f"[tool.pytest.ini_options]\n{line}\n")
     suite.test(TEST)
-    assert_usage_error(suite.run(checks=None), f"ERROR: pyproject.toml: {told}")
+    assert_usage_error(suite.run(checks=None), f"ERROR: pyproject.toml: {reported}")
 
 
-def test_a_wrong_override_of_the_ini_file_is_told_as_that(suite: Suite) -> None:
+def test_a_wrong_override_of_the_ini_file_is_reported_as_that(suite: Suite) -> None:
     suite.test(TEST)
     result = suite.run("-o", "customop_seed=many", checks=None)
     assert_usage_error(result, "ERROR: -o customop_seed=many: give a whole number")
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("customop_devices = cuad", "unknown device 'cuad'; did you mean 'cuda'?"),
         ("customop_dtypes = flaot32", "unknown dtype 'flaot32'; did you mean 'float32'?"),
@@ -388,7 +388,7 @@ def test_a_wrong_override_of_the_ini_file_is_told_as_that(suite: Suite) -> None:
     ],
 )
 def test_an_ini_value_that_torch_does_not_know_fails_the_marked_tests_and_no_others(
-    suite: Suite, line: str, told: str
+    suite: Suite, line: str, reported: str
 ) -> None:
     """Other sessions do not import torch to find it out."""
     suite.write("pytest.ini", f"[pytest]\n{line}\n")
@@ -396,7 +396,7 @@ def test_an_ini_value_that_torch_does_not_know_fails_the_marked_tests_and_no_oth
     suite.write("test_other.py", "def test_other(): ...\n")
     result = suite.run("--continue-on-collection-errors")
     result.assert_outcomes(passed=1, errors=1)
-    assert f"\npytest.ini: {line}: {told}" in result.stdout.str()
+    assert f"\npytest.ini: {line}: {reported}" in result.stdout.str()
 
 
 def test_a_wrong_check_in_the_ini_file_is_a_usage_error(suite: Suite) -> None:
@@ -531,7 +531,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"backend": "inducto"}, "unknown backend 'inducto'; did you mean 'inductor'? (known: "),
         ({"backend": print}, "backend is <built-in function print>: give the name of"),
@@ -545,13 +545,13 @@ def _(x: torch.Tensor) -> torch.Tensor:
         ({"devices": "gpu"}, "unknown device 'gpu'; did you mean 'cuda'?"),
     ],
 )
-def test_a_wrong_value_of_check_op_is_one_error(given: dict[str, Any], told: str) -> None:
+def test_a_wrong_value_of_check_op_is_one_error(given: dict[str, Any], reported: str) -> None:
     with pytest.raises(MarkError) as caught:
         check_op(op, [(tensor(3),)], checks="compile.static", **given)
     assert str(caught.value).startswith("check_op: ") or "customop_cases at check_op" in str(
         caught.value
     )
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def cases(variants: Any) -> set[str]:

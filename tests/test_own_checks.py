@@ -52,7 +52,7 @@ def test_it_runs_unasked_and_the_mark_can_remove_it(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "reported"),
     [
         ("[Check('fake.forward', 'a twin', fits)]", "two checks are named 'fake.forward'"),
         ("[fits]", "a check is a pytest_customop.Check, not <function fits"),
@@ -61,12 +61,14 @@ def test_it_runs_unasked_and_the_mark_can_remove_it(suite: Suite) -> None:
         ("[Check('team.fits', '', fits)]", "check team.fits: the summary is one line"),
     ],
 )
-def test_a_wrong_registration_is_told_in_one_line(suite: Suite, returned: str, told: str) -> None:
+def test_a_wrong_registration_is_reported_in_one_line(
+    suite: Suite, returned: str, reported: str
+) -> None:
     source = f"{CONFTEST.partition('def pytest')[0]}def pytest_customop_register_checks():\n"
     path = suite.write("conftest.py", f"{source}    return {returned}\n", head=HEAD)
     suite.test(SUITE)
     place = f"pytest_customop_register_checks at {path}:"
-    assert_one_error(suite.run(checks=None), told, place)
+    assert_one_error(suite.run(checks=None), reported, place)
 
 
 def test_a_wrong_registration_with_a_selection_is_a_usage_error(suite: Suite) -> None:
@@ -103,20 +105,20 @@ HOOKS = {
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_an_error_in_a_hook_is_told_with_its_place(suite: Suite, hook: str) -> None:
+def test_an_error_in_a_hook_is_reported_with_its_place(suite: Suite, hook: str) -> None:
     source = (
         f"def {hook}({HOOKS[hook]}):\n    return helper()\n\ndef helper():\n    return int('x')\n"
     )
     path = suite.write("conftest.py", source, head=HEAD)
     suite.test(SUITE)
     line = suite.line_of("int('x')", "conftest.py")
-    told = assert_one_error(suite.run("--customop-devices=cpu", checks=None))
-    assert told == (
+    reported = assert_one_error(suite.run("--customop-devices=cpu", checks=None))
+    assert reported == (
         f"{hook} at {path}:{line} raised ValueError: invalid literal for int() with base 10: 'x'"
     )
 
 
-def test_an_error_in_a_hook_of_check_op_is_told_with_its_place() -> None:
+def test_an_error_in_a_hook_of_check_op_is_reported_with_its_place() -> None:
     class Plugin:
         def pytest_customop_modify_cases(self, definition: object, planned: object) -> None:
             raise KeyError("boom")

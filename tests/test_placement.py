@@ -9,8 +9,8 @@ MARK = "@customop_cases(scale, [(tensor(3), 2)])\n"
 
 def test_a_body_that_would_never_run(suite: Suite) -> None:
     path = suite.test(f"{MARK}def test_op():\n    assert False\n")
-    told = assert_one_error(suite.run(), "this body would never run", "customop_case")
-    assert told.startswith(f"customop_cases at {path}:{suite.line_of('@customop')} (test_op): ")
+    reported = assert_one_error(suite.run(), "this body would never run", "customop_case")
+    assert reported.startswith(f"customop_cases at {path}:{suite.line_of('@customop')} (test_op): ")
 
 
 def test_a_body_of_a_docstring_is_empty(suite: Suite) -> None:

@@ -1,4 +1,4 @@
-"""The family `reference`: what counts as agreement, and mistakes of the mark told as such."""
+"""The family `reference`: what counts as agreement, and mistakes of the mark reported as such."""
 
 import itertools
 from typing import Any, Callable
@@ -143,7 +143,7 @@ def test_written_arguments_are_compared_and_the_inputs_are_the_reference_s_own()
     values(case(name, kernel, MATRIX, MATRIX))
     wrong = finding(values, case(name, lambda x, out: out.copy_(x), MATRIX, MATRIX))
     assert "argument out after the call: 12 of 12 elements differ" in wrong.message
-    # A reference that spoils its inputs spoils nobody else's.
+    # A reference that writes to its inputs writes to no other check's.
     values(case(SIN, lambda x: x.sin_()))
 
 

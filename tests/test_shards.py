@@ -125,12 +125,12 @@ def test_workers_have_the_shard_of_their_controller(suite: Suite) -> None:
     alone = suite.run(*given, checks="own,body")
     result = suite.run_apart("-n", "2", *given, "--customop-report=report.json", checks="own,body")
     assert sorted(one["nodeid"].partition("::")[2] for one in suite.results()) == sorted(ids)
-    told = [
+    reported = [
         [one for one in summary_of(each) if one.startswith(("shard", "Left", "  "))]
         for each in (alone, result)
     ]
-    assert told[0] == told[1]
-    assert len(told[0]) == 3
+    assert reported[0] == reported[1]
+    assert len(reported[0]) == 3
 
 
 def test_an_empty_shard_is_no_failure(suite: Suite) -> None:
@@ -251,7 +251,7 @@ def test_workers_take_the_durations_of_the_controller(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         (None, "cannot be read: No such file or directory"),
         ("{}", "is no report of --customop-report"),
@@ -260,14 +260,16 @@ def test_workers_take_the_durations_of_the_controller(suite: Suite) -> None:
         ('{"results": [{"nodeid": 3}]}', "is no report of --customop-report"),
     ],
 )
-def test_what_is_no_report_is_a_usage_error(suite: Suite, content: str | None, told: str) -> None:
+def test_what_is_no_report_is_a_usage_error(
+    suite: Suite, content: str | None, reported: str
+) -> None:
     suite.test(SLOW)
     if content is not None:
         suite.write("earlier.json", content)
     result = suite.run("--customop-shard=1/2", "--customop-durations=earlier.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
-        f"ERROR: --customop-durations=earlier.json: {told}"
+        f"ERROR: --customop-durations=earlier.json: {reported}"
     ]
 
 
@@ -288,10 +290,10 @@ def test_any_order_of_items_gives_the_same_parts() -> None:
     found = set()
     for _ in range(20):
         rng.shuffle(names)
-        mine, others, note = split(
+        kept, others, note = split(
             names, lambda name: name.partition("-")[0], str, Shard(2, 3), durations
         )
-        assert sorted(mine + others) == sorted(names)
-        assert note.items == len(mine)
-        found.add(frozenset(mine))
+        assert sorted(kept + others) == sorted(names)
+        assert note.items == len(kept)
+        found.add(frozenset(kept))
     assert len(found) == 1

@@ -57,13 +57,13 @@ def _cases(specimen: Specimen) -> list[Case]:
     return found + [case for case in larger if case is not None]
 
 
-def _told(result: CheckResult) -> tuple[Any, ...]:
+def _reported(result: CheckResult) -> tuple[Any, ...]:
     return (result.outcome, result.finding, result.skip_code, result.message)
 
 
 def _run(case: Case) -> tuple[Any, ...]:
     try:
-        return _told(run_check(DYNAMIC, case))
+        return _reported(run_check(DYNAMIC, case))
     finally:
         case.release()
 
@@ -89,9 +89,9 @@ def test_a_specimen_says_the_same_alone_and_in_any_order(name: str) -> None:
 def test_a_check_starts_the_same_whether_or_not_the_eager_result_was_kept(name: str) -> None:
     case = _cases(specimens()[name])[0]
     check = next(check for check in builtin_checks() if check.name == "state.globals")
-    alone = _told(run_check(check, case))
+    alone = _reported(run_check(check, case))
     assert alone[0] == "failed"
-    assert _told(run_check(check, case)) == alone  # the first time, the op was called once more
+    assert _reported(run_check(check, case)) == alone  # the first time, the op was called once more
 
 
 def test_a_check_draws_the_same_numbers_whether_or_not_the_eager_result_was_kept() -> None:

@@ -150,7 +150,7 @@ def test_what_is_put_back_is_no_finding() -> None:
     CHECKS["rng"](one)
 
 
-def test_an_op_that_refuses_other_settings_is_no_finding() -> None:
+def test_an_op_that_rejects_other_settings_is_no_finding() -> None:
     def refuse() -> None:
         if torch.get_default_dtype() != torch.float32 or not gc.isenabled():
             raise RuntimeError("as it was, please")

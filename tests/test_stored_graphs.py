@@ -91,7 +91,7 @@ def _case(**options: Any) -> Case:
     return planned[0].case
 
 
-def _told() -> tuple[str, Any]:
+def _reported() -> tuple[str, Any]:
     case = _case()
     try:
         result = run_check(STATIC, case)
@@ -121,7 +121,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @stores
 def test_a_later_check_takes_its_graphs_from_disk(taken: list[int]) -> None:
     for _ in range(2):
-        assert _told() == ("passed", None)
+        assert _reported() == ("passed", None)
     assert taken[0] == 0
     assert taken[1] > 0
 
@@ -136,23 +136,23 @@ WRONG = {
 
 @stores
 @pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG)
-def test_what_was_broken_since_is_found_and_what_was_mended_passes(
+def test_what_was_broken_since_is_found_and_what_was_fixed_passes(
     changed: dict[str, Any], bent: Callable[..., None], taken: list[int]
 ) -> None:
     kept = {name: getattr(Bent, name) for name in changed}
     if "by_tensor" in changed:
         bent(by_tensor=True)
-    first, right = OpHarness(_case()), _told()
+    first, right = OpHarness(_case()), _reported()
     before = _tag(first)
     bent(**changed)
     assert _tag(first) not in (None, before)
-    broken = _told()
+    broken = _reported()
     bent(**{**kept, "by_tensor": "by_tensor" in changed})
     assert _tag(first) == before
-    mended = _told()
+    fixed = _reported()
     assert taken[0] == taken[1] == 0
     assert taken[2] > 0
-    assert right == mended == ("passed", None)
+    assert right == fixed == ("passed", None)
     if "factor" not in changed:  # with it, eager mode changes too
         assert broken[0] == "failed"
 
@@ -167,9 +167,9 @@ def test_a_failure_on_a_graph_from_disk_is_judged_again_without_it(
     monkeypatch: pytest.MonkeyPatch, bent: Callable[..., None], taken: list[int]
 ) -> None:
     monkeypatch.setattr(static, "tag_of", lambda harness, case: "whatever it does")
-    assert _told() == ("passed", None)
+    assert _reported() == ("passed", None)
     bent(factor=4.0)  # the graph on disk still doubles
-    assert _told() == ("passed", None)
+    assert _reported() == ("passed", None)
     assert taken[1] > 0
 
 
@@ -178,16 +178,16 @@ def test_a_kernel_that_has_become_wrong_fails_on_graphs_from_disk(
     bent: Callable[..., None], taken: list[int]
 ) -> None:
     bent(aliases=True)
-    assert _told() == ("passed", None)
+    assert _reported() == ("passed", None)
     bent(transposed=True)
-    first = _told()
+    first = _reported()
     assert first[0] == "failed"
-    assert _told() == first  # what fails leaves nothing that a later check could take
+    assert _reported() == first  # what fails leaves nothing that a later check could take
     assert taken[1] == 0
 
 
 @stores
-def test_calls_with_the_same_words_on_other_memory_are_told_apart(
+def test_calls_with_the_same_words_on_other_memory_differ(
     bent: Callable[..., None],
 ) -> None:
     harness = OpHarness(_case())
@@ -200,7 +200,7 @@ def test_calls_with_the_same_words_on_other_memory_are_told_apart(
 def test_where_caches_are_off_for_all_none_is_used(taken: list[int], tmp_path: Path) -> None:
     with torch.compiler.config.patch(force_disable_caches=True):
         for _ in range(2):
-            assert _told() == ("passed", None)
+            assert _reported() == ("passed", None)
     assert taken == [0, 0]
 
 
@@ -212,5 +212,5 @@ def test_other_backends_have_no_tag() -> None:
 def test_without_a_tag_nothing_is_stored(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
     monkeypatch.setattr(static, "tag_of", lambda harness, case: None)
     for _ in range(2):
-        assert _told() == ("passed", None)
+        assert _reported() == ("passed", None)
     assert taken == []

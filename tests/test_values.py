@@ -89,7 +89,7 @@ def test_a_copy_is_detached_and_carries_no_attributes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("actual", "expected", "told"),
+    ("actual", "expected", "reported"),
     [
         (torch.ones(3), torch.ones(2), "shape (3,) instead of (2,)"),
         (torch.ones(3), torch.ones(3).double(), "dtype float32 instead of float64"),
@@ -111,10 +111,10 @@ def test_a_copy_is_detached_and_carries_no_attributes() -> None:
         (torch.tensor([1 + 1j]), torch.tensor([1 - 1j]), "1+1j instead of 1-1j"),
     ],
 )
-def test_a_difference_in_words(actual: Any, expected: Any, told: str) -> None:
+def test_a_difference_in_words(actual: Any, expected: Any, reported: str) -> None:
     difference_told = difference(actual, expected)
     assert difference_told is not None
-    assert told in difference_told
+    assert reported in difference_told
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_descriptions_of_arguments() -> None:
     assert describe([torch.ones(2), None]).startswith("[float32[2] values sha256:")
 
 
-def test_a_digest_tells_values_apart_and_not_layouts() -> None:
+def test_a_digest_differs_by_values_and_not_layouts() -> None:
     one = torch.arange(6.0).reshape(2, 3)
     assert digest(one) == digest(one.t().contiguous().t())
     assert digest(one) != digest(one + 1)

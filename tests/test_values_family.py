@@ -113,7 +113,7 @@ CORRECT = {
     "embedding bag with offsets": lambda: case(
         embed, tensor(10, 4), tensor(values=[1, 2, 9, 0, 3]), tensor(values=[0, 2, 2])
     ),
-    "integers beside floats": lambda: case(compressed, tensor(32, 64)),
+    "integers and floats": lambda: case(compressed, tensor(32, 64)),
     "mutated list, sizes that depend on data": lambda: case(
         counted, MATRIX, [tensor(3), tensor(2, fill=0)]
     ),
@@ -209,7 +209,7 @@ def test_an_output_kept_and_rewritten_later_is_found_by_its_values() -> None:
     assert found.code in ("output-memory-reused", "outputs-not-repeatable")
 
 
-def test_other_values_that_the_op_refuses_are_left() -> None:
+def test_other_values_that_the_op_rejects_are_left() -> None:
     def kernel(x):
         if x.min() < 0 or x.max() < 1:
             raise ValueError("out of range")
@@ -255,7 +255,7 @@ def test_native_code_is_not_called_in_a_narrower_dtype() -> None:
         (lambda x: x.neg_().neg_() * 1, "was written to and put back (its version counter moved)"),
     ],
 )
-def test_what_is_written_is_told(kernel: Callable[..., Any], message: str) -> None:
+def test_what_is_written_is_reported(kernel: Callable[..., Any], message: str) -> None:
     found = finding("mutation", case(define(kernel), MATRIX))
     assert found.code == "undeclared-mutation"
     assert message in found.message
@@ -410,7 +410,7 @@ def test_the_switches_of_determinism_are_put_back() -> None:
     assert switch.fill_uninitialized_memory
 
 
-def test_an_op_that_refuses_deterministic_algorithms_is_a_limit() -> None:
+def test_an_op_that_rejects_deterministic_algorithms_is_a_limit() -> None:
     def kernel(x):
         if torch.are_deterministic_algorithms_enabled():
             raise RuntimeError("not deterministic")

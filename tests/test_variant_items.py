@@ -109,7 +109,7 @@ def test_the_summary_keeps_variants_apart(suite: Suite) -> None:
     assert "Findings:" not in result.stdout.str()
 
 
-def test_what_the_op_refuses_is_no_failure(suite: Suite) -> None:
+def test_what_the_op_rejects_is_no_failure(suite: Suite) -> None:
     result = run(suite, SQUARE.format(more=""))
     batch = near(suite)["batch"]
     assert batch["outcome"] == "skipped"
@@ -125,7 +125,7 @@ def test_what_the_op_refuses_is_no_failure(suite: Suite) -> None:
     assert "Not judged" not in result.stdout.str()
 
 
-def test_a_defect_of_the_sample_is_told_there_only(suite: Suite) -> None:
+def test_a_defect_of_the_sample_is_reported_there_only(suite: Suite) -> None:
     run(suite, '@customop_cases("NS::wrong", [(tensor(4, 6),)])\ndef test(): ...\n')
     own = [one for one in suite.results() if "~" not in one["sample"]]
     assert [one["outcome"] for one in own] == ["failed"]
@@ -214,12 +214,12 @@ def test_each_sample_has_its_own(suite: Suite) -> None:
     )
     suite.write("conftest.py", "")
     run(suite, "from pytest_customop import Sample\n" + source)
-    beside = defaultdict(set)
+    variants = defaultdict(set)
     for one in suite.results():
         name, _, step = one["sample"].partition("~")
-        beside[name].add(step)
-    assert {"", "odd", "empty0"} <= beside["even"]
-    assert {"", "odd", "empty0"} <= beside["1"]
+        variants[name].add(step)
+    assert {"", "odd", "empty0"} <= variants["even"]
+    assert {"", "odd", "empty0"} <= variants["1"]
 
 
 def test_a_cell_that_the_mark_leaves_out_has_none(suite: Suite) -> None:
@@ -246,7 +246,7 @@ def test_the_same_under_xdist(suite: Suite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "reported"),
     [
         (', variants="shapes"', "unknown kind of variants 'shapes'; did you mean 'shape'?"),
         (", variants=3", "variants is 3: give a list of names"),
@@ -254,9 +254,9 @@ def test_the_same_under_xdist(suite: Suite) -> None:
         (", variants=lambda near: 1 / 0", "variants raised ZeroDivisionError: division by zero"),
     ],
 )
-def test_wrong_use_is_one_error(suite: Suite, more: str, told: str) -> None:
+def test_wrong_use_is_one_error(suite: Suite, more: str, reported: str) -> None:
     result = run(suite, ROWS.format(more=more))
-    line = assert_one_error(result, told)
+    line = assert_one_error(result, reported)
     assert "test_it.py" in line
 
 

@@ -302,10 +302,10 @@ def _hidden(x: torch.Tensor) -> torch.Tensor:
     return _foreign(x)
 
 
-@pytest.mark.parametrize(("kernel", "told"), [(_foreign, "ctypes"), (_hidden, "ctypes")])
-def test_a_kernel_that_hands_out_addresses_runs_apart(kernel: Any, told: str) -> None:
+@pytest.mark.parametrize(("kernel", "reported"), [(_foreign, "ctypes"), (_hidden, "ctypes")])
+def test_a_kernel_that_hands_out_addresses_runs_apart(kernel: Any, reported: str) -> None:
     op = torch.library.custom_op(f"t_variants::{kernel.__name__}", mutates_args=())(kernel)
-    assert told in (crash_risk(resolve(op), "cpu") or "")
+    assert reported in (crash_risk(resolve(op), "cpu") or "")
 
 
 def test_a_kernel_in_python_runs_here() -> None:

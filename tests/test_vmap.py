@@ -132,7 +132,7 @@ def test_what_torch_vmap_cannot_do_is_a_skip() -> None:
 
 
 @RULES
-def test_a_rule_that_refuses_is_believed() -> None:
+def test_a_rule_that_rejects_is_believed() -> None:
     def never(info: Any, in_dims: Any, x: Tensor) -> Any:
         raise NotImplementedError("not in a batch")
 

@@ -1,4 +1,4 @@
-"""What checks say of a case or an op, for the tests of the checks themselves."""
+"""Run a check on a case and return its finding or its skip, for the tests of the checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def family(name: str) -> dict[str, Callable[[Case], None]]:
 
 
 def finding(check: Callable[[Case], None], case: Case) -> Finding:
-    """What the check reports on a case that works in eager mode; it must fail."""
+    """Run a check that must fail, on a case that works in eager mode, and return its finding."""
     assert case.eager.error is None
     with pytest.raises(CheckFailed) as caught:
         check(case)
@@ -32,7 +32,7 @@ def finding(check: Callable[[Case], None], case: Case) -> Finding:
 
 
 def skipped(check: Callable[[Case], None], case: Case) -> CheckSkipped:
-    """Why the check skips a case that works in eager mode; it must."""
+    """Run a check that must skip, on a case that works in eager mode, and return its skip."""
     assert case.eager.error is None
     with pytest.raises(CheckSkipped) as caught:
         check(case)
@@ -49,17 +49,17 @@ def codes(results: Sequence[CheckResult], outcomes: Collection[str]) -> set[tupl
 
 
 def assert_scripts_fail(results: Sequence[CheckResult], path: Path) -> None:
-    """What a failure gives to show it without pytest shows it: one script a check and code."""
+    """Run the script of each failure, one a check and code: it must raise."""
     failed = {(one.check, one.finding): one for one in results if one.outcome == "failed"}
     shown = {one.check for one in failed.values() if one.reproduce is not None}
-    told_above = {check for check, code in failed if code == "eager-raises"}
-    assert {check for check, _ in failed} <= shown | told_above
-    for told, one in failed.items():
+    reported_above = {check for check, code in failed if code == "eager-raises"}
+    assert {check for check, _ in failed} <= shown | reported_above
+    for place, one in failed.items():
         script = one.script()
         if script is None:
             continue
         script.write(path)
         with preserved_state(), quiet(), pytest.raises(Exception):  # noqa: B017, PT011, PT012 -- whatever torch raises
             exec(compile(script.text, path, "exec"), {"__file__": str(path)})
-            pytest.fail(f"{told} is not shown by\n{script.text}")
+            pytest.fail(f"{place} is not shown by\n{script.text}")
         torch._dynamo.reset()
