@@ -84,6 +84,9 @@ class Case:
         base_case: the case of the sample that this case is a variant of; None for a sample's own case.
         variant: the step from that case to this one, as in the id; None for a sample's own case.
         variant_description: what was changed in that case; empty for a sample's own case.
+        aspect: what differs from that case (see `Variant`); empty for a sample's own case.
+        beyond: why a variant leaves what its sample shows; None for one that stays within.
+        strict: whether a note counts as a failure.
     """
 
     op: Op
@@ -100,6 +103,9 @@ class Case:
     base_case: Case | None = None
     variant: str | None = None
     variant_description: str = ""
+    aspect: str = ""
+    beyond: str | None = None
+    strict: bool = False
 
     @property
     def requires_grad(self) -> bool:

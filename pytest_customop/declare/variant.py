@@ -39,6 +39,8 @@ class Step(NamedTuple):
         reads_beyond: whether a kernel that does not check its arguments could read or write outside
             of their memory.
         dropped: the arguments that are left to their defaults.
+        beyond: why the change leaves what the sample shows, as `equal sizes made different`; None for
+            one that stays within. A finding on a variant beyond the sample is a note.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Step(NamedTuple):
     rank: int
     reads_beyond: bool = False
     dropped: tuple[str, ...] = ()
+    beyond: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,9 @@ class Variant:
         sample: the changed sample; its id is that of the sample, `~`, and the step.
         reads_beyond: whether a kernel that does not check its arguments could read outside of them.
         likely: whether the quick set may contain it.
+        beyond: why it leaves what the sample shows; None for one that stays within.
+        aspect: what differs from the sample: the kind, or the names of the changed arguments of a
+            variant of the kind `arguments`. Findings that differ in it have different causes.
     """
 
     kind: str
@@ -68,6 +74,8 @@ class Variant:
     sample: Sample
     reads_beyond: bool = False
     likely: bool = True
+    beyond: str | None = None
+    aspect: str = ""
 
     def __repr__(self) -> str:
         return f"<variant {self.sample.id}: {self.description}>"

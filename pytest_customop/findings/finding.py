@@ -18,6 +18,8 @@ class Finding:
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
+        note: why the finding is no failure, as a code: `refused-on-purpose` (of a variant only),
+            `within-rounding`; None for one that fails.
     """
 
     code: str
@@ -26,6 +28,7 @@ class Finding:
     fix: str | None = None
     repro: str | None = None
     case: Any = None
+    note: str | None = None
 
 
 class CheckFailed(Exception):
@@ -61,9 +64,10 @@ def fail(
     *,
     repro: str | None = None,
     case: Any = None,
+    note: str | None = None,
 ) -> CheckFailed:
     """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
-    return CheckFailed(Finding(code, message, evidence, fix, repro, case))
+    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note))
 
 
 def skip(code: str, reason: str, *, unjudged: bool = True) -> CheckSkipped:

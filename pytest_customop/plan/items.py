@@ -76,6 +76,7 @@ def place_of(case: Case) -> Place:
         layout=placement.layout,
         sample=case.sample_id,
         variant=case.variant,
+        aspect=case.aspect or None,
     )
 
 
@@ -120,6 +121,8 @@ class CaseCell:
             base_case=self.case,
             variant=variant.step,
             variant_description=variant.description,
+            aspect=variant.aspect,
+            beyond=variant.beyond,
         )
         return CaseCell(key, self.cell, case)
 

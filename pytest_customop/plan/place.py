@@ -16,6 +16,7 @@ class Place:
         layout: the memory layout of its tensors.
         sample: the id of its sample. That of a variant has the step in it: `wide~empty0`.
         variant: the step of a variant, `empty0`; None for a sample of the author's.
+        aspect: what a variant changes (see `Variant`); None for a sample of the author's.
     """
 
     device: str | None = None
@@ -24,3 +25,4 @@ class Place:
     layout: str | None = None
     sample: str | None = None
     variant: str | None = None
+    aspect: str | None = None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ..plan.place import Place
 
 # `pending`: the item is set up and has not ended. No report holds this one.
-Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "pending"]
+Outcome = Literal["passed", "failed", "error", "skipped", "noted", "xfailed", "xpassed", "pending"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class ResultRecord:
         outcome: one of `Outcome`.
         message: the finding, the error or the reason for a skip in one line.
         finding: of a failed check.
-        skip_code: the kind of a skip, `no-second-size`.
+        skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
+            `beyond-sample`, `refused-on-purpose` or `within-rounding`.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         needs_child: whether a variant was not run because it needs `--customop-isolate`.

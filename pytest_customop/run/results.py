@@ -21,11 +21,12 @@ class CheckResult:
         op: `namespace::name`.
         check: `family.name`; empty where nothing ran.
         case: the case's id.
-        outcome: `passed`, `failed`, `error` (the check itself broke) or `skipped`.
+        outcome: `passed`, `failed`, `error` (the check itself broke), `skipped`, or `noted` (a finding
+            that is no failure).
         found: the finding of a failed check.
         message: the finding in one line, or why the check was skipped.
         evidence: the lines that show the finding.
-        skip_code: the kind of a skip, `no-second-size`.
+        skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         reported_above: whether an earlier result shows the same finding in full.

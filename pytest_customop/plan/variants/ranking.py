@@ -60,7 +60,20 @@ def ranked_variants(
         if signature not in seen:
             seen.add(signature)
             likely = step.rank < ONLY_FULL
-            yield Variant(kind, step.name, step.description, changed, step.reads_beyond, likely)
+            yield Variant(
+                kind,
+                step.name,
+                step.description,
+                changed,
+                step.reads_beyond,
+                likely,
+                step.beyond,
+                _aspect(step, kind),
+            )
+
+
+def _aspect(step: Step, kind: str) -> str:
+    return ",".join([*step.changes, *step.dropped]) if kind == "arguments" else kind
 
 
 @cache
