@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .core.suggest import did_you_mean, unknown
 from .core.wording import dtype_name
-from .declare.variant import KINDS
+from .declare.variant import KINDS, STRICT
 
 if TYPE_CHECKING:
     import torch
@@ -35,13 +35,17 @@ class Variants(NamedTuple):
     Args:
         amount: how many: `off`, `quick`, `full`, or a number a sample.
         kinds: of which kinds.
+        strict: whether notes count as failures.
     """
 
     amount: str | int = "quick"
     kinds: tuple[str, ...] = KINDS
+    strict: bool = False
 
     def __str__(self) -> str:
-        return ",".join([str(self.amount), *(self.kinds if self.kinds != KINDS else ())])
+        strict = [STRICT] if self.strict else []
+        kinds = self.kinds if self.kinds != KINDS else ()
+        return ",".join([str(self.amount), *strict, *kinds])
 
 
 @dataclass(frozen=True)
@@ -146,29 +150,34 @@ def read_shard(text: str) -> Shard:
 
 
 def read_variants(words: Iterable[str | int]) -> Variants:
-    """Which variants some words ask for: amounts (`off`, `quick`, `full`, a number) and kinds.
+    """Which variants some words ask for: amounts (`off`, `quick`, `full`, a number), kinds, `strict`.
 
     Without an amount it is `quick`, without kinds all of them.
     """
     amounts: dict[str | int, None] = {}
     kinds: set[str] = set()
+    strict = False
     for word in words:
         amount = _amount(word)
         if amount is not None:
             amounts[amount] = None
+        elif word == STRICT:
+            strict = True
         elif word in KINDS:
             kinds.add(str(word))
         else:
-            hint = did_you_mean(str(word), [*AMOUNTS, *KINDS])
+            hint = did_you_mean(str(word), [*AMOUNTS, *KINDS, STRICT])
             raise ValueError(
                 f"unknown amount or kind of variants {word!r}{hint} (amounts: "
-                f"{', '.join(AMOUNTS)}, or a number a sample; kinds: {', '.join(KINDS)})"
+                f"{', '.join(AMOUNTS)}, or a number a sample; kinds: {', '.join(KINDS)}; "
+                f"{STRICT}: notes count as failures)"
             )
     if len(amounts) > 1:
         raise ValueError(f"{' and '.join(map(str, amounts))} are {len(amounts)} amounts: give one")
-    if "off" in amounts and kinds:
+    if "off" in amounts and (kinds or strict):
         raise ValueError("'off' leaves out every kind of variants: give it alone")
-    return Variants(next(iter(amounts), "quick"), tuple(k for k in KINDS if k in kinds) or KINDS)
+    amount = next(iter(amounts), "quick")
+    return Variants(amount, tuple(k for k in KINDS if k in kinds) or KINDS, strict)
 
 
 def _amount(word: str | int) -> str | int | None:

@@ -32,6 +32,8 @@ WRONG = {
     "--customop-variants=shap": "unknown amount or kind of variants 'shap'; did you mean 'shape'? "
     "(amounts: off, quick, full, or a number a sample; kinds: layout, shape, dtype, ",
     "--customop-variants=quick,full": "quick and full are 2 amounts: give one",
+    "--customop-variants=off,strict": "'off' leaves out every kind of variants: give it alone",
+    "--customop-variants=strikt": "unknown amount or kind of variants 'strikt'; did you mean 'strict'?",
     "--customop-variants=off,shape": "'off' leaves out every kind of variants: give it alone",
     "--customop-timeout=soon": "give a number of seconds",
     "--customop-memory=-1": "give a number of gigabytes",

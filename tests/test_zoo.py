@@ -102,6 +102,8 @@ def _assert_as_expected(specimen: Specimen, checks: Set[str], script: Path) -> N
     assert found == {(check, code) for check, code in specimen.findings() if check in checks}, (
         failures
     )
+    noted = {(check, code) for check, code in specimen.noted() if check in checks}
+    assert codes(results, ("noted",)) == noted
     unjudged = codes([one for one in results if one.unjudged], ("skipped",))
     assert unjudged == {(check, code) for check, code in specimen.limits() if check in checks}
     passed = {

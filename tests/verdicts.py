@@ -49,8 +49,9 @@ def codes(results: Sequence[CheckResult], outcomes: Collection[str]) -> set[tupl
 
 
 def assert_scripts_fail(results: Sequence[CheckResult], path: Path) -> None:
-    """Run the script of each failure, one a check and code: it must raise."""
-    failed = {(one.check, one.finding): one for one in results if one.outcome == "failed"}
+    """Run the script of each failure and note, one a check and code: it must raise."""
+    found = [one for one in results if one.outcome in ("failed", "noted")]
+    failed = {(one.check, one.finding): one for one in found}
     shown = {one.check for one in failed.values() if one.reproduce is not None}
     reported_above = {check for check, code in failed if code == "eager-raises"}
     assert {check for check, _ in failed} <= shown | reported_above

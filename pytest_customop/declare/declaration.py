@@ -46,6 +46,7 @@ class Declaration:
         where: file, line and name of what is marked; the name of the function that was called, where
             there is no mark.
         is_mark: whether this is a mark, and not a call of `check_op` or `customop_check`.
+        strict: whether `variants=` says that notes count as failures.
     """
 
     op: Op
@@ -65,13 +66,15 @@ class Declaration:
     variants: tuple[str, ...] | Predicate = KINDS
     id: str | None = None
     is_mark: bool = True
+    strict: bool = False
 
     def mistake(self, message: str) -> MarkError:
         """The error for a mistake in this mark or call, which says where it is."""
         return MarkError(f"{_label(self.where, self.is_mark)}: {message}")
 
 
-KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in ("where", "is_mark"))
+_NOT_GIVEN = ("where", "is_mark", "strict")
+KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in _NOT_GIVEN)
 
 
 def _label(where: str, is_mark: bool) -> str:
@@ -136,6 +139,7 @@ def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration
     except OpError as error:
         raise MarkError(str(error)) from error.__cause__
     axes = read_axes(given.get("axes"), samples)
+    variants, strict = read_variants(given.get("variants"))
     return Declaration(
         op=op,
         samples=samples,
@@ -151,9 +155,10 @@ def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration
         gradcheck=read_gradcheck(given.get("gradcheck")),
         reference=read_reference(given.get("reference"), samples),
         errors=errors,
-        variants=read_variants(given.get("variants")),
+        variants=variants,
         id=read_id(given.get("id")),
         is_mark=is_mark,
+        strict=strict,
     )
 
 

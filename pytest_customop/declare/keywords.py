@@ -15,7 +15,7 @@ from .inputs import GradOptions
 from .layouts import LAYOUTS
 from .mistakes import MarkError
 from .samples import read_id
-from .variant import KINDS, Predicate
+from .variant import KINDS, STRICT, Predicate
 
 if TYPE_CHECKING:
     import torch
@@ -124,18 +124,27 @@ def read_reference(given: Any, samples: Any) -> Callable[..., Any] | None:
     return reference
 
 
-def read_variants(given: Any) -> tuple[str, ...] | Predicate:
+def read_variants(given: Any) -> tuple[tuple[str, ...] | Predicate, bool]:
+    """The kinds of variants, or the function of those that are not supported; and whether it is strict."""
     if given is None or given is True:
-        return KINDS
+        return KINDS, False
     if given is False:
-        return ()
-    if callable(given):
-        return given  # type: ignore[no-any-return]
-    kinds = read_names(given, "variants") or ()
+        return (), False
+    listed = _listed(given, (str,)) or ()
+    functions = [one for one in listed if callable(one)]
+    words = [one for one in listed if isinstance(one, str)]
+    if not listed or len(functions) + len(words) < len(listed):
+        raise MarkError(f"variants is {given!r}: give a list of names")
+    kinds = tuple(dict.fromkeys(word for word in words if word != STRICT))
     for kind in kinds:
         if kind not in KINDS:
-            raise MarkError(unknown("kind of variants", kind, KINDS))
-    return tuple(dict.fromkeys(kinds))
+            raise MarkError(unknown("kind of variants", kind, (*KINDS, STRICT)))
+    if len(functions) > 1 or (functions and kinds):
+        raise MarkError(
+            f"variants is {given!r}: give kinds of variants, or one function of a variant; "
+            f"{STRICT!r} goes with either"
+        )
+    return (functions[0] if functions else kinds or KINDS), STRICT in words
 
 
 def read_tolerances(given: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:

@@ -62,7 +62,7 @@ def customop_cases(
     gradcheck: GradOptions | str | None = None,
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
-    variants: bool | str | Sequence[str] | Callable[[Any], str | None] | None = None,
+    variants: bool | str | Callable[[Any], str | None] | Sequence[Any] | None = None,
     id: str | None = None,
 ) -> pytest.MarkDecorator:
     """Check this op on these cases.
@@ -91,7 +91,9 @@ def customop_cases(
         variants: the kinds of variants of the samples that are tried too: `layout`, `shape`, `dtype`,
             `values`, `positions`, `special`, `arguments`, `gradients`, `alias`; False: none; None: all
             kinds, as many variants as the session says. Or a function: (variant) -> the reason why the
-            op does not support it, or None. The variant has `kind`, `step`, `description` and `sample`.
+            op does not support it, or None. The variant has `kind`, `step`, `description`, `sample` and
+            `beyond`. `"strict"`, alone, among the kinds or in a list with the function: notes, as on
+            variants beyond what the samples show, count as failures.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.

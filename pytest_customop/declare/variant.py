@@ -19,6 +19,8 @@ KINDS = (
     "gradients",
     "alias",
 )
+# The word by which a mark or a session asks for notes to count as failures.
+STRICT = "strict"
 # Stands between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
 # The code of the skip where the op rejects a variant.

@@ -6,6 +6,25 @@ Explanations of codes that belong to one family of checks stand in that family's
 from __future__ import annotations
 
 from .explanation import Explanation
-from .finding import CheckFailed, CheckSkipped, Finding, fail, skip
+from .finding import (
+    BEYOND_SAMPLE,
+    REFUSED_ON_PURPOSE,
+    WITHIN_ROUNDING,
+    CheckFailed,
+    CheckSkipped,
+    Finding,
+    fail,
+    skip,
+)
 
-__all__ = ["CheckFailed", "CheckSkipped", "Explanation", "Finding", "fail", "skip"]
+__all__ = [
+    "BEYOND_SAMPLE",
+    "REFUSED_ON_PURPOSE",
+    "WITHIN_ROUNDING",
+    "CheckFailed",
+    "CheckSkipped",
+    "Explanation",
+    "Finding",
+    "fail",
+    "skip",
+]

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+# The codes of notes: why a finding is no failure.
+BEYOND_SAMPLE = "beyond-sample"
+REFUSED_ON_PURPOSE = "refused-on-purpose"
+WITHIN_ROUNDING = "within-rounding"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -18,8 +23,8 @@ class Finding:
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
-        note: why the finding is no failure, as a code: `refused-on-purpose` (of a variant only),
-            `within-rounding`; None for one that fails.
+        note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
+            `WITHIN_ROUNDING`; None for one that fails.
     """
 
     code: str

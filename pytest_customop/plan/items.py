@@ -172,6 +172,7 @@ def case_cell(
         sample_id=cell.sample_id,
         axes=cell.axes,
         reference=declaration.reference,
+        strict=declaration.strict or settings.variants.strict,
     )
     unsupported = skip_reason(declaration, cell)
     if unsupported is None:

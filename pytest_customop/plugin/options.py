@@ -122,12 +122,13 @@ ALL_OPTIONS = (
     Option(
         "variants",
         "variants of the samples to try, comma-separated: an amount (`off`, `quick`, `full`, or a "
-        "number a sample), kinds (`layout`, `shape`, ...), or both",
+        "number a sample), kinds (`layout`, `shape`, ...), `strict`",
         kind="words",
         metavar="WORDS",
         example="full,shape",
         default="quick",
-        more="`quick` tries the likely ones with the cheap checks; without kinds, all kinds are tried "
+        more="`quick` tries the likely ones with the cheap checks; without kinds, all kinds are tried; "
+        "`strict` makes notes failures "
         "([docs/variants.md](docs/variants.md)).",
         header="quick",
         parse=_in_settings("read_variants"),

@@ -107,8 +107,8 @@ class Runtime:
         with share_of_threads(pyfuncitem.config):
             result = run_in_time(planned, self._session)
         pyfuncitem.stash[RESULTS] = [result]
-        if result.outcome == "skipped":
-            pytest.skip(result.record().reason)
+        if result.outcome in ("skipped", "noted"):
+            pytest.skip(result.reason)
         if result.outcome != "passed":
             pytest.fail(failure_text(pyfuncitem, result), pytrace=False)
         return True

@@ -6,17 +6,20 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..cases.case import Case
 from ..checks import Check
 from ..core import rng
 from ..core.tracebacks import ends_test, error_line, message_line, traceback_text
 from ..declare.mistakes import MarkError
-from ..findings import CheckFailed, CheckSkipped, Finding, skip
+from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
 from ..plan.items import place_of
 from .finding_records import finding_record
+from .judgement import note_for
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
 from .variant_validity import VariantRejected, skip_if_rejected
@@ -49,8 +52,8 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
         result = in_shared_context(_in_preserved_state, check, case, on_phase, passed)
-    is_bad = result.outcome in ("failed", "error")
-    arguments = tuple(case.describe()) if is_bad else ()
+    is_shown = result.outcome in ("failed", "error", "noted")
+    arguments = tuple(case.describe()) if is_shown else ()
     return replace(result, arguments=arguments, duration=time.perf_counter() - start)
 
 
@@ -108,7 +111,7 @@ def _run(
     restore: Callable[[], None],
     passed: CheckResult,
 ) -> CheckResult:
-    """Call the op, then the check. A finding becomes a failed result; skips and errors are raised."""
+    """Call the op, then the check. A finding becomes a failure or a note; skips and errors are raised."""
     try:
         if case.error_sample is None:
             on_phase("draw")
@@ -122,42 +125,82 @@ def _run(
             if not kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
-        rng.seed(case.seed)
-        check.run(case)
+        _run_check(check, case)
     except CheckFailed as failure:
         found = failure.finding
-        if case.base_case is not None and _fails_alike(found.code, check, case.base_case):
+        if case.base_case is not None and _is_reported_on(case.base_case, found, check):
             sample = case.base_case.sample_id
             message = f"{found.code}, as on sample {sample} itself, where it is reported"
             raise skip("as-sample", message, unjudged=False) from None
         lines = check.repro if found.repro is None else found.repro
-        return _failed(passed, found, check, reproduced_by(found, lines, found.case or case))
+        return _found(passed, found, check, case, reproduced_by(found, lines, found.case or case))
     return passed
 
 
-def _fails_alike(code: str, check: Check, case: Case) -> bool:
-    """Whether a check reports the same finding on the sample of a variant."""
+class _Answer(NamedTuple):
+    """What a check reports on a sample's own case: the code of the finding, and that of its note."""
+
+    code: str | None = None
+    note: str | None = None
+
+
+# What each check, known by its function, has reported on the cases of samples.
+_answers: WeakKeyDictionary[Case, dict[Callable[[Case], None], _Answer]] = WeakKeyDictionary()
+
+
+def _run_check(check: Check, case: Case) -> None:
+    """Run a check, and remember what it reports on a sample's own case."""
+    rng.seed(case.seed)
     try:
-        if case.eager.error is None:
-            check.run(case)
+        check.run(case)
     except CheckFailed as failure:
-        return failure.finding.code == code
+        _remember(check, case, _Answer(failure.finding.code, failure.finding.note))
+        raise
     except CheckSkipped:
-        return False
-    finally:
-        case.release()
-    return False
+        _remember(check, case, _Answer())
+        raise
+    _remember(check, case, _Answer())
 
 
-def _failed(
+def _remember(check: Check, case: Case, answer: _Answer) -> None:
+    if case.base_case is None:
+        _answers.setdefault(case, {})[check.run] = answer
+
+
+def _is_reported_on(base: Case, found: Finding, check: Check) -> bool:
+    """Whether a check reports the finding of a variant on the sample's own case too.
+
+    A difference within rounding there does not stand for a larger one on the variant.
+    """
+    if check.run not in _answers.get(base, {}):
+        try:
+            if base.eager.error is None:
+                _run_check(check, base)
+            else:
+                _remember(check, base, _Answer())
+        except (CheckFailed, CheckSkipped):
+            pass  # remembered
+        finally:
+            base.release()
+    answer = _answers[base][check.run]
+    smaller = answer.note == WITHIN_ROUNDING and found.note != WITHIN_ROUNDING
+    return answer.code == found.code and not smaller
+
+
+def _found(
     passed: CheckResult,
     finding: Finding,
     check: Check,
+    case: Case,
     reproduce: Callable[[str], Script] | None,
 ) -> CheckResult:
+    """The result of a check that reports a finding: failed, or noted."""
+    note = note_for(case, finding)
     return replace(
         passed,
-        outcome="failed",
+        outcome="noted" if note else "failed",
+        skip_code=note.code if note else None,
+        why_noted=note.reason if note else "",
         found=finding_record(finding, check),
         message=finding.message,
         evidence=finding.evidence,
@@ -174,7 +217,7 @@ def _eager_failure(
         raise skip("inference-only", reason, unjudged=False)
     message = f"{case.op.name} raises {error_line(error)}"
     found = Finding("eager-raises", message, traceback_text(error))
-    return _failed(passed, found, check, reproduced_by(found, CALL, case))
+    return _found(passed, found, check, case, reproduced_by(found, CALL, case))
 
 
 def _works_without_gradients(case: Case) -> bool:

@@ -23,14 +23,15 @@ class CheckResult:
         case: the case's id.
         outcome: `passed`, `failed`, `error` (the check itself broke), `skipped`, or `noted` (a finding
             that is no failure).
-        found: the finding of a failed check.
+        found: the finding of a failed check, or of a note.
         message: the finding in one line, or why the check was skipped.
         evidence: the lines that show the finding.
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure.
+        why_noted: of a note, why it is no failure, in words.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         reported_above: whether an earlier result shows the same finding in full.
-        arguments: the op's arguments, described; only of what failed.
+        arguments: the op's arguments, described; only where there is a finding or an error.
         variant_description: what was changed in a variant of a sample; empty for a sample itself.
         duration: seconds.
         place: device, dtype, requires_grad, layout, sample and variant.
@@ -45,6 +46,7 @@ class CheckResult:
     message: str = ""
     evidence: str = ""
     skip_code: str | None = None
+    why_noted: str = ""
     unjudged: bool = False
     accepted_by_fake: bool = False
     reported_above: bool = False
@@ -63,6 +65,13 @@ class CheckResult:
     def fix(self) -> str | None:
         """What to change; None where there is no finding."""
         return self.found.fix if self.found else None
+
+    @property
+    def reason(self) -> str:
+        """Why a check was skipped, or why its finding is a note, and the finding: one line."""
+        if self.outcome == "noted":
+            return f"{self.skip_code} ({self.why_noted}): {self.finding}: {self.message}"
+        return self.record().reason
 
     def record(self, nodeid: str = "") -> ResultRecord:
         """The result as a session keeps it."""
@@ -97,11 +106,13 @@ class CheckResult:
             script: shown where it is short; or the path that it was written to.
         """
         if self.outcome in ("passed", "skipped"):
-            reason = f": {self.record().reason}" if self.message else ""
+            reason = f": {self.reason}" if self.message else ""
             return f"{self.outcome} {self.op} {self.check} [{self.case}]{reason}"
         if self.reported_above:
             return f"{self.finding}: {self.message} (reported in full above) [{self.check}]"
         lines = [f"{self.finding or self.outcome}: {self.message}", "", *_where(self)]
+        if self.outcome == "noted":
+            lines.insert(2, _labelled("note", f"{self.skip_code}: {self.why_noted}"))
         if self.evidence:
             lines += ["", self.evidence]
         if self.fix:

@@ -82,8 +82,9 @@ def check_op(
             gradcheck, reference, errors: as in `customop_cases`.
         variants: the variants of the samples that are tried too. As in `--customop-variants`, words
             that are amounts (`"off"`, `"quick"`, `"full"`, a number a sample) or kinds (`"shape"`,
-            ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. A function `(variant)
-            -> reason or None`, alone or among the words, leaves out what the op does not support.
+            ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. `"strict"` makes
+            notes failures. A function `(variant) -> reason or None`, alone or among the words, leaves
+            out what the op does not support.
         backend: the name of a `torch.compile` backend.
         seed: of every drawn value.
         max_samples: how many of the samples to take at most, drawn by the seed; None: all.

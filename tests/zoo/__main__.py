@@ -45,8 +45,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _chosen(one: Specimen, words: Sequence[str]) -> bool:
-    for_variants = one.variant_findings or any(
-        specimens()[name].variant_findings for name in one.twin_of
+    for_variants = one.shown_by_variants or any(
+        specimens()[name].shown_by_variants for name in one.twin_of
     )
     return not for_variants and (not words or any(word in one.name for word in words))
 

@@ -53,8 +53,10 @@ class Specimen:
         options: what else the mark has to say.
         backend: of `compile.*`.
         also: checks that run beside the default ones, because they run only when asked for by name.
+        notes: the same as `expected` for findings that are noted, and fail nothing.
         variant_findings: the same as `expected` for the variants of the samples, of an op whose
             samples show nothing.
+        variant_notes: the same for findings on variants that are noted.
         shown_by: names of variants that show it; there may be others.
         variant_set: the smallest value of `--customop-variants` that has those variants.
         plain: the samples of the author who writes a single simple example; None derives it from
@@ -70,7 +72,9 @@ class Specimen:
     options: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "inductor"
     also: tuple[str, ...] = ()
+    notes: Codes = field(default_factory=dict)
     variant_findings: Codes = field(default_factory=dict)
+    variant_notes: Codes = field(default_factory=dict)
     shown_by: tuple[str, ...] = ()
     variant_set: str = "quick"
     plain: Optional[Sequence[Any]] = None
@@ -78,7 +82,12 @@ class Specimen:
     @property
     def broken(self) -> bool:
         """Whether anything is wrong with it."""
-        return bool(self.expected or self.variant_findings)
+        return bool(self.expected or self.shown_by_variants)
+
+    @property
+    def shown_by_variants(self) -> bool:
+        """Whether variants of the samples show what is wrong with it, and the samples do not."""
+        return bool(self.variant_findings or self.variant_notes)
 
     @property
     def about(self) -> str:
@@ -128,6 +137,14 @@ class Specimen:
         """The (check, code) pairs expected of the variants, on the torch that runs."""
         return _pairs(self.variant_findings)
 
+    def noted(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs that are noted on the samples, on the torch that runs."""
+        return _pairs(self.notes)
+
+    def variants_note(self) -> set[tuple[str, str]]:
+        """The (check, code) pairs that are noted on the variants, on the torch that runs."""
+        return _pairs(self.variant_notes)
+
     def limits(self) -> set[tuple[str, str]]:
         """The (check, skip code) pairs expected on the torch that runs."""
         return _pairs(self.skips)
@@ -157,12 +174,12 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
 
     Args:
         samples: of the specimen.
-        declared: `expected`, `skips`, `twin_of`, `backend`, `also`, `variant_findings`, `shown_by`,
-            `variant_set`, `plain`; everything else goes into the mark.
+        declared: `expected`, `skips`, `twin_of`, `backend`, `also`, `notes`, `variant_findings`,
+            `variant_notes`, `shown_by`, `variant_set`, `plain`; everything else goes into the mark.
     """
     fields = (
-        *("expected", "skips", "twin_of", "backend", "also"),
-        *("variant_findings", "shown_by", "variant_set", "plain"),
+        *("expected", "skips", "twin_of", "backend", "also", "notes"),
+        *("variant_findings", "variant_notes", "shown_by", "variant_set", "plain"),
     )
     own = {key: declared.pop(key) for key in fields if key in declared}
     for key in ("twin_of", "shown_by"):

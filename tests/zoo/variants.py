@@ -54,7 +54,7 @@ def _row_sums(name, fake):
     return row_sums
 
 
-@specimen((MATRIX,), variant_findings=SHAPE, shown_by="batch")
+@specimen((MATRIX,), variant_notes=SHAPE, shown_by="batch")
 def fake_sums_matrices_only():
     """The real kernel takes a batch of matrices, the fake one returns a number a row."""
     return _row_sums("fake_sums_matrices_only", lambda x: x.new_empty(x.shape[0]))
@@ -109,7 +109,7 @@ def _same_shape(x, y):
     return x.shape == y.shape
 
 
-@specimen((MATRIX, MATRIX), variant_findings=SHAPE, shown_by="x.one0")
+@specimen((MATRIX, MATRIX), variant_notes=SHAPE, shown_by="x.one0")
 def fake_does_not_broadcast():
     """The real kernel broadcasts its first argument, the fake one returns its shape."""
     return _product("fake_does_not_broadcast", _same_dtype, lambda x, y: x.new_empty(x.shape))
@@ -121,7 +121,7 @@ def fake_broadcasts():
     return _product("fake_broadcasts", _same_dtype, lambda x, y: (x * y).contiguous())
 
 
-@specimen((VECTOR, VECTOR), variant_findings=DTYPE, shown_by="y.float64")
+@specimen((VECTOR, VECTOR), variant_notes=DTYPE, shown_by="y.float64")
 def fake_does_not_promote():
     """The real kernel promotes, the fake one returns the dtype of the first argument."""
     return _product("fake_does_not_promote", _same_shape, lambda x, y: x.new_empty(x.shape))
@@ -169,7 +169,7 @@ def _squashed(name, narrow):
 
 @specimen(
     (MATRIX,),
-    variant_findings={**DTYPE, "compile.static": "compile-output-mismatch"},
+    variant_notes={**DTYPE, "compile.static": "compile-output-mismatch"},
     shown_by="nan",
     variant_set="full",
 )

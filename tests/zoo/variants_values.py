@@ -80,7 +80,7 @@ def _by_hand(name, stride):
     return by_hand
 
 
-@specimen((tensor(4, 4),), **DOUBLE, variant_findings=REFERENCE, shown_by="distinct")
+@specimen((tensor(4, 4),), **DOUBLE, variant_notes=REFERENCE, shown_by="distinct")
 def strides_of_the_other_dim():
     """Takes rows to be as far apart as there are rows, which is true for the square example."""
     return _by_hand("strides_of_the_other_dim", lambda rows, columns: rows)
@@ -194,7 +194,7 @@ def _scaled(name, flat):
     return scaled
 
 
-@specimen((MATRIX,), variant_findings={"values.mutation": "undeclared-mutation"}, shown_by="batch")
+@specimen((MATRIX,), variant_notes={"values.mutation": "undeclared-mutation"}, shown_by="batch")
 def writes_to_a_batch():
     """Works in place on a view of its input where there is a batch of matrices."""
     return _scaled("writes_to_a_batch", lambda x: x.reshape(x.shape[0], -1))

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from ...declare.inputs import SameAs
 from ...declare.variant import Step
-from .sample_view import SampleView
+from .sample_view import SampleView, TensorArgument
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -17,4 +17,10 @@ def steps(view: SampleView) -> Iterator[Step]:
         if (one.shape, one.dtype) == (other.shape, other.dtype):
             description = f"{other.path} is the very tensor given as {one.path}"
             name = f"{other.path}.is.{one.path}"
-            yield Step(name, description, {other.path: SameAs(one.path)}, 7)
+            change = {other.path: SameAs(one.path)}
+            yield Step(name, description, change, 7, beyond=_beyond(one))
+
+
+def _beyond(each: TensorArgument) -> str | None:
+    """Equal values leave what the sample shows where whole numbers could belong together."""
+    return "whole numbers of two tensors made equal" if each.holds_positions else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,6 +13,11 @@ from ...declare.variant import Step
 from .sample_view import SampleView
 
 _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
+
+
+def names_dims(name: str) -> bool:
+    """Whether an argument of this name counts dims."""
+    return bool(_DIM.search(name))
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -27,7 +32,7 @@ def steps(view: SampleView) -> Iterator[Step]:
             yield from _absent(view, argument, optional, dims)
             continue
         value = view.given[name]
-        yield from _changed(name, value, dims)
+        yield from _changed(view, name, value, dims)
         if optional and value is not None:
             yield _step(name, "absent", f"{name} None", None, 4)
         if argument.has_default_value() and not _same(value, argument.default_value):
@@ -35,21 +40,45 @@ def steps(view: SampleView) -> Iterator[Step]:
             yield Step(f"{name}.default", description, {}, 4, True, (name,))
 
 
-def _step(name: str, step: str, description: str, value: Any, rank: int) -> Step:
-    return Step(f"{name}.{step}", description, {name: value}, rank, reads_beyond=True)
+def _step(
+    name: str, step: str, description: str, value: Any, rank: int, beyond: str | None = None
+) -> Step:
+    change = {name: value}
+    return Step(f"{name}.{step}", description, change, rank, reads_beyond=True, beyond=beyond)
 
 
-def _changed(name: str, value: Any, dims: int) -> Iterator[Step]:
+def _changed(view: SampleView, name: str, value: Any, dims: int) -> Iterator[Step]:
     """Changes of an argument that the sample gives."""
     if isinstance(value, bool):
         yield _step(name, str(not value).lower(), f"{name}={not value}", not value, 0)
-    elif isinstance(value, int) and _DIM.search(name):
+    elif isinstance(value, int) and names_dims(name):
         yield from _other_dims(name, value, dims)
     elif isinstance(value, torch.dtype) and value.is_floating_point:
         other = torch.float32 if value == torch.float64 else torch.float64
         yield _step(name, dtype_name(other), f"{name}={other}", other, 3)
     elif isinstance(value, (list, tuple)) and len(value) > 1:
-        yield _step(name, "single", f"{name} with its first element only", value[:1], 7)
+        beyond = None if _may_shrink(view, name) else "one list shorter than in the sample"
+        description = f"{name} with its first element only"
+        yield _step(name, "single", description, value[:1], 7, beyond)
+
+
+def _may_shrink(view: SampleView, name: str) -> bool:
+    """Whether a list holds tensors whose number the other arguments do not repeat.
+
+    The length of a list of numbers is mostly a number of dims.
+    """
+    given = view.given[name]
+    count = len(given)
+    inside = [each for each in view.tensors if each.path.startswith(f"{name}[")]
+    others = [value for key, value in view.given.items() if key != name]
+    lists = [value for value in others if isinstance(value, (list, tuple))]
+    sizes = {size for each in view.tensors if each not in inside for size in each.shape}
+    repeated = any(len(each) == count for each in lists) or count in sizes or count in _ints(others)
+    return len(inside) == count and not repeated
+
+
+def _ints(values: Iterable[Any]) -> set[int]:
+    return {value for value in values if isinstance(value, int) and not isinstance(value, bool)}
 
 
 def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
@@ -71,7 +100,7 @@ def _absent(view: SampleView, argument: Any, optional: bool, dims: int) -> Itera
     name, default = argument.name, argument.default_value
     if isinstance(default, bool):
         yield _step(name, str(not default).lower(), f"{name}={not default}", not default, 1)
-    elif isinstance(default, int) and _DIM.search(name):
+    elif isinstance(default, int) and names_dims(name):
         yield from _other_dims(name, default, dims)
     elif optional and default is None:
         yield from _given(view, name, str(argument.type))

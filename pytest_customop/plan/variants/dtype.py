@@ -28,6 +28,8 @@ _HALF = torch.bfloat16
 def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """All floating-point tensors in another dtype, then each tensor alone.
 
+    One tensor alone leaves what the sample shows: an op need not promote.
+
     Args:
         declared: whether the mark or the session says which dtypes the op supports. Only changes of
             one tensor alone are made then.
@@ -41,7 +43,15 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                     continue
                 name = dtype_name(dtype)
                 narrower = dtype.itemsize < floats[0].dtype.itemsize
-                yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=narrower)
+                mixed = len({each.dtype for each in floats}) > 1
+                yield Step(
+                    name,
+                    f"tensors of {name}",
+                    changes,
+                    rank,
+                    reads_beyond=narrower,
+                    beyond="dtypes that differ in the sample made equal" if mixed else None,
+                )
     if len(view.tensors) < 2:
         return
     for each in view.tensors:
@@ -57,4 +67,5 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 {each.path: changed},
                 6 if each.floating else 13,
                 reads_beyond=True,
+                beyond="one tensor in another dtype",
             )

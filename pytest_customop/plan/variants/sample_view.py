@@ -45,6 +45,11 @@ class TensorArgument:
         return is_differentiable(self.dtype)
 
     @property
+    def holds_positions(self) -> bool:
+        """Whether it holds whole numbers, which may be positions in other tensors."""
+        return not self.floating and self.dtype != torch.bool
+
+    @property
     def resizable(self) -> bool:
         """Whether values can be drawn for another size.
 
@@ -71,6 +76,17 @@ class TensorArgument:
             return frozenset()
         most = int(self.listed.max())
         return frozenset({most, most + 1, int(self.listed.sum())})
+
+    @functools.cached_property
+    def highest_position(self) -> int | None:
+        """The largest of its numbers if all may be positions: whole, and 0 or more; None otherwise."""
+        if not self.holds_positions:
+            return None
+        if self.spec.values is not None:
+            listed = self.listed
+            return int(listed.max()) if listed.numel() and int(listed.min()) >= 0 else None
+        low, high = self.spec.low, self.spec.high
+        return int(high) - 1 if low is not None and low >= 0 and high is not None else None
 
     @functools.cached_property
     def span(self) -> tuple[float, float] | None:

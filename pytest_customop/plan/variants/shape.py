@@ -5,16 +5,16 @@ Sizes that are equal in the sample may have to be equal. They change together fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
+from .shown_sizes import Sizes, beyond_sample
 
 _ELEMENTS = 2**22  # a larger variant has at most four times the elements of the sample
-_Sizes = Mapping[tuple[str, int], int]
 
 
 class _Place(NamedTuple):
@@ -153,11 +153,11 @@ def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[St
 
 def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, rank: int) -> Step:
     changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
-    return Step(name, description, changes, rank, reads_beyond=True)
+    return Step(name, description, changes, rank, reads_beyond=True, beyond="one dim more")
 
 
 def _resized(
-    view: SampleView, sizes: _Sizes, name: str, description: str, rank: int, alone: bool = False
+    view: SampleView, sizes: Sizes, name: str, description: str, rank: int, alone: bool = False
 ) -> Iterator[Step]:
     """The step that gives the places these sizes; none if nothing changes, or it would be too large."""
     changes = {}
@@ -174,4 +174,5 @@ def _resized(
             for each in view.tensors
             if each.path in changes
         )
-        yield Step(name, description, changes, rank, reads_beyond=alone or shrinks)
+        unsafe = alone or shrinks
+        yield Step(name, description, changes, rank, unsafe, beyond=beyond_sample(view, sizes))

@@ -29,20 +29,40 @@ def positions(view: SampleView) -> Iterator[Step]:
 
     Positions repeat then. Permutations, offsets and lengths stay as they are: an op may rely on them.
     """
+    several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
         if not each.floating and not _is_permutation(each) and not _counts(each, view):
-            yield from _whole(each)
+            yield from _whole(each, _beyond(each, several))
+
+
+def _beyond(each: TensorArgument, several: bool) -> str | None:
+    """Why other whole numbers leave what the sample shows; None if they do not."""
+    if not each.holds_positions:
+        return None
+    if several:
+        return "values of one of several tensors of whole numbers"
+    return "whole numbers that are sorted in the sample" if _is_sorted(each) else None
 
 
 def special(view: SampleView) -> Iterator[Step]:
-    """Values that are special in arithmetic, of all floating-point tensors: NaN, large, infinite."""
-    yield from _together(view, "nan", "every value NaN", 11, fill=float("nan"))
-    yield from _together(view, "large", "large values", 12, low=_LARGE, high=2 * _LARGE)
-    yield from _together(view, "inf", "every value infinite", 14, fill=float("inf"))
+    """Values that are special in arithmetic, of all floating-point tensors: NaN, large, infinite.
+
+    They leave what the sample shows. A correct op may be made for finite numbers of usual magnitude, and
+    another order of operations, as in compiled code, turns an overflow into a NaN.
+    """
+    beyond = "values that no sample has"
+    yield from _together(view, "nan", "every value NaN", 11, beyond, fill=float("nan"))
+    yield from _together(view, "large", "large values", 12, beyond, low=_LARGE, high=2 * _LARGE)
+    yield from _together(view, "inf", "every value infinite", 14, beyond, fill=float("inf"))
 
 
 def _together(
-    view: SampleView, name: str, description: str, rank: int, **to: Any
+    view: SampleView,
+    name: str,
+    description: str,
+    rank: int,
+    beyond: str | None = None,
+    **to: Any,
 ) -> Iterator[Step]:
     """A change of all floating-point tensors, if the author's ranges allow it for each."""
     floats = [each for each in view.tensors if each.floating]
@@ -51,7 +71,7 @@ def _together(
             each.path: replace(each.spec, **{"low": None, "high": None, **to}) for each in floats
         }
         # A kernel that computes positions from values could look anywhere.
-        yield Step(name, description, changes, rank, reads_beyond=name != "zeros")
+        yield Step(name, description, changes, rank, reads_beyond=name != "zeros", beyond=beyond)
 
 
 def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
@@ -66,7 +86,7 @@ def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
     return (low is None or low <= wanted["low"]) and (high is None or high >= wanted["high"])
 
 
-def _whole(each: TensorArgument) -> Iterator[Step]:
+def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
     """One tensor of whole numbers filled with its lowest value, or its highest."""
     size = each.spec.shape
     seen = _range(each)
@@ -78,7 +98,8 @@ def _whole(each: TensorArgument) -> Iterator[Step]:
         ("highest", "every value the highest seen", 8, high),
     ):
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
-        yield Step(f"{each.path}.{name}", f"{each.path}: {description}", {each.path: spec}, rank)
+        what = f"{each.path}: {description}"
+        yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
 
 
 def _counts(each: TensorArgument, view: SampleView) -> bool:
@@ -96,6 +117,14 @@ def _is_permutation(each: TensorArgument) -> bool:
     listed = each.listed.flatten().sort().values
     count = listed.numel()
     return count > 1 and bool((listed == torch.arange(count) + listed[0]).all())
+
+
+def _is_sorted(each: TensorArgument) -> bool:
+    """Whether the listed numbers, more than one, never decrease."""
+    if each.spec.values is None:
+        return False
+    listed = each.listed.flatten()
+    return listed.numel() > 1 and bool((listed.diff() >= 0).all())
 
 
 def _range(each: TensorArgument) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...findings import Finding
 from ...global_state.preserve import preserved_state
 from ...run.finding_records import finding_record
+from ...run.judgement import note_for
 from ...run.repro import CALL, reproduced_by
 from ...run.results import CheckResult
 from . import protocol
@@ -39,13 +40,16 @@ def result_of(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
     drawn = planned.case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
     lines = planned.check.repro if phase == protocol.CHECK and planned.check else CALL
     reproduce = reproduced_by(found, lines, drawn) if drawn and phase != protocol.BODY else None
+    note = note_for(drawn, found) if drawn else None
     return CheckResult(
         op=planned.op,
         check=planned.check_name,
         case=planned.case.id if planned.case else planned.id,
         variant_description=planned.case.variant_description if planned.case else "",
         place=planned.place,
-        outcome="failed",
+        outcome="noted" if note else "failed",
+        skip_code=note.code if note else None,
+        why_noted=note.reason if note else "",
         found=finding_record(found, planned.check),
         message=found.message,
         evidence=found.evidence,

@@ -29,9 +29,10 @@ class ItemLog:
         self._item.ihook.pytest_runtest_logreport(report=report)
 
     def fail_with(self, result: CheckResult) -> None:
-        """Log the end of the child as the failure of the item."""
+        """Log the end of the child as the failure of the item, or as a note."""
         self._item.stash[RESULTS] = [result]
-        self.fail(failure_text(self._item, result), result)
+        text = result.reason if result.outcome == "noted" else failure_text(self._item, result)
+        self.fail(text, result)
 
     def fail(self, text: str, result: CheckResult | None = None) -> None:
         """Log a failure in the phase that the child had reached."""
@@ -40,7 +41,11 @@ class ItemLog:
         if self._next == "setup":
             self.log(self._report("setup", None))
         evaluate_xfail(self._item)  # the item was never set up here
-        report = self._report(self._next or "teardown", pytest.fail.Exception(text, pytrace=False))
+        noted = result is not None and result.outcome == "noted"
+        ending = (
+            pytest.skip.Exception(text) if noted else pytest.fail.Exception(text, pytrace=False)
+        )
+        report = self._report(self._next or "teardown", ending)
         report.duration = result.duration if result is not None else 0.0
         if result is not None and report.when == "teardown":
             found, message = result.found, result.message

@@ -1,0 +1,59 @@
+"""Whether a change of sizes leaves what the sample shows, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from .arguments import names_dims
+from .sample_view import SampleView
+
+# (argument path, dim) -> the new size
+Sizes = Mapping[tuple[str, int], int]
+
+
+def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
+    """Why the new sizes leave what the sample shows; None if they stay within.
+
+    Args:
+        sizes: the new sizes; all others stay.
+    """
+    new = {
+        each.path: [sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape)]
+        for each in view.tensors
+    }
+    became: dict[int, set[int]] = defaultdict(set)
+    for each in view.tensors:
+        for size, changed in zip(each.shape, new[each.path], strict=True):
+            became[size].add(changed)
+    if any(len(found) > 1 for found in became.values()):
+        return "sizes that are equal in the sample differ"
+    changes = {size: one for size, (one,) in became.items() if one != size}
+    if changes.keys() & set(_numbers(view)):
+        return "a size that an argument gives as a number differs from it"
+    if _leaves_positions_outside(view, changes):
+        return "a size smaller than whole numbers of the sample, which may be positions in it"
+    emptied = [each for each in view.tensors if 0 in new[each.path] and 0 not in each.shape]
+    # A tensor of one element is a number to most ops.
+    kept = [each for each in view.tensors if 0 not in new[each.path] and set(each.shape) - {1}]
+    return "one of several tensors empty" if emptied and kept else None
+
+
+def _numbers(view: SampleView) -> Iterator[int]:
+    """The whole numbers above 1 among the arguments, and in lists of them, that count no dims."""
+    for name, value in view.given.items():
+        if not names_dims(name):
+            listed = value if isinstance(value, (list, tuple)) else [value]
+            yield from (one for one in listed if type(one) is int and one > 1)
+
+
+def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
+    """Whether a size of another tensor becomes too small for the positions in one."""
+    for each in view.tensors:
+        most = each.highest_position
+        others = {size for other in view.tensors if other is not each for size in other.shape}
+        if most is not None and any(
+            0 < new <= most < size for size, new in changes.items() if size in others
+        ):
+            return True
+    return False

@@ -1,0 +1,37 @@
+"""Decide whether a finding is a failure or a note.
+
+A finding on an author's own sample is a failure. So is one on a variant that stays within what the
+sample shows. The rules and the reasons for them are in docs/checks.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..cases.case import Case
+from ..findings import BEYOND_SAMPLE, REFUSED_ON_PURPOSE, WITHIN_ROUNDING, Finding
+
+
+class Note(NamedTuple):
+    """Why a finding is no failure.
+
+    Args:
+        code: `beyond-sample`, `refused-on-purpose` or `within-rounding`.
+        reason: the same in words.
+    """
+
+    code: str
+    reason: str
+
+
+def note_for(case: Case, finding: Finding) -> Note | None:
+    """Why a finding on a case is a note; None for a failure, as every finding on a strict case is."""
+    if case.strict:
+        return None
+    if finding.note == WITHIN_ROUNDING:
+        return Note(WITHIN_ROUNDING, "rounding explains the difference")
+    if case.base_case is None:
+        return None
+    if finding.note == REFUSED_ON_PURPOSE:
+        return Note(REFUSED_ON_PURPOSE, "the fake kernel raises on purpose")
+    return Note(BEYOND_SAMPLE, case.beyond) if case.beyond else None

@@ -1,0 +1,294 @@
+"""What fails and what is noted: on samples, within what they show, beyond it, and with `strict`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Optional
+
+import pytest
+import torch
+from kit import Suite, assert_one_error
+
+from pytest_customop import Case, Check, CheckResult, Sample, check_op, fail, tensor
+from pytest_customop.cases.arguments import Placement
+from pytest_customop.declare.ops import Op, resolve
+from pytest_customop.declare.variant import KINDS
+from pytest_customop.findings import WITHIN_ROUNDING
+from pytest_customop.plan.variants.ranking import ranked_variants
+from pytest_customop.settings import Variants, read_variants
+
+
+@torch.library.custom_op("t_judgement::mix", mutates_args=())
+def mix(x: torch.Tensor, y: torch.Tensor, n: int = 0) -> torch.Tensor:
+    return x.clone()
+
+
+@torch.library.custom_op("t_judgement::three", mutates_args=())
+def three(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+MIX, THREE = resolve(mix), resolve(three)
+
+
+def beyond(op: Op, *args: Any, **kwargs: Any) -> dict[str, Optional[str]]:
+    """Why each variant of a sample leaves what it shows, by step."""
+    found = ranked_variants(
+        op,
+        Sample(args, kwargs, "a"),
+        Placement("cpu", torch.float32, True, "contiguous"),
+        kinds=KINDS,
+        declared_dtypes=False,
+        seed=0,
+        seen=set(),
+    )
+    return {one.step: one.beyond for one in found}
+
+
+INDEX = tensor(3, dtype=torch.int64, low=0, high=4)
+
+
+def test_what_stays_within() -> None:
+    found = beyond(MIX, tensor(4, 4), tensor(4, 4))
+    within = {step for step, why in found.items() if why is None}
+    assert within == {
+        *("transposed", "offset", "strided", "expanded", "row_padded"),
+        *(f"{x}.{step}" for x in "xy" for step in ("transposed", "offset", "strided")),
+        *(f"{x}.{step}" for x in "xy" for step in ("expanded", "row_padded")),
+        *("odd", "doubled", "empty0", "one0"),
+        *("float64", "bfloat16", "zeros", "negative", "grad.x", "grad.y", "y.is.x"),
+    }
+
+
+def test_equal_sizes_that_differ_are_beyond() -> None:
+    found = beyond(MIX, tensor(4, 4), tensor(4, 4))
+    for step in ("distinct", "distinct_product", "x.one0", "y.odd1"):
+        assert found[step] == "sizes that are equal in the sample differ"
+
+
+def test_a_size_that_is_there_once_may_change() -> None:
+    found = beyond(MIX, tensor(4, 6), tensor(5))
+    assert found["one0"] is None
+    assert found["y.one0"] is None
+    assert found["odd"] is None
+
+
+def test_one_of_several_tensors_empty_is_beyond() -> None:
+    found = beyond(MIX, tensor(4, 6), tensor(5))
+    assert found["empty0"] == found["y.empty0"] == "one of several tensors empty"
+    both = beyond(MIX, tensor(4, 6), tensor(6))
+    assert both["empty0"] == "one of several tensors empty"
+    assert both["empty1"] is None
+
+
+@pytest.mark.parametrize("scale", [tensor(), tensor(1), tensor(0, 3)])
+def test_a_number_beside_an_empty_tensor_is_within(scale: Any) -> None:
+    assert beyond(MIX, tensor(4, 6), scale)["empty0"] is None
+
+
+def test_a_size_that_an_argument_repeats_stays() -> None:
+    found = beyond(MIX, tensor(4, 6), tensor(6), n=4)
+    assert found["one0"] == "a size that an argument gives as a number differs from it"
+    assert found["one1"] is None
+
+
+def test_a_size_that_positions_need_stays() -> None:
+    found = beyond(MIX, tensor(4, 6), INDEX)
+    assert "positions" in str(found["one0"])
+    assert found["y.one0"] is None
+    assert found["odd"] is None
+    assert beyond(MIX, tensor(16, 6), tensor(3, dtype=torch.int64))["one0"] is None
+
+
+def test_one_dim_more_is_beyond() -> None:
+    found = beyond(MIX, tensor(4, 6), tensor(6))
+    assert {found[step] for step in ("batch", "x.batch", "y.batch")} == {"one dim more"}
+
+
+def test_one_dtype_alone_is_beyond() -> None:
+    found = beyond(MIX, tensor(4), tensor(4))
+    assert found["x.float64"] == "one tensor in another dtype"
+    mixed = beyond(MIX, tensor(4), tensor(4, dtype=torch.bfloat16))
+    assert mixed["float64"] == "dtypes that differ in the sample made equal"
+
+
+def test_values_that_no_sample_has_are_beyond() -> None:
+    found = beyond(MIX, tensor(4), tensor(4))
+    assert {found[step] for step in ("nan", "inf", "large")} == {"values that no sample has"}
+
+
+def test_one_index_may_repeat_and_several_may_not() -> None:
+    assert beyond(MIX, tensor(4), INDEX)["y.lowest"] is None
+    assert beyond(MIX, tensor(4), tensor(values=[3, 0, 5]))["y.highest"] is None
+    pairs = beyond(THREE, tensor(4), INDEX, INDEX)
+    assert pairs["i.lowest"] == "values of one of several tensors of whole numbers"
+    assert pairs["j.is.i"] == "whole numbers of two tensors made equal"
+    offsets = beyond(MIX, tensor(9), tensor(values=[0, 2, 2, 3]))
+    assert offsets["y.lowest"] == "whole numbers that are sorted in the sample"
+
+
+def test_a_mask_may_have_one_value() -> None:
+    masks = tensor(4, dtype=torch.bool)
+    found = beyond(THREE, tensor(4), masks, masks)
+    assert found["i.lowest"] is None
+    assert found["j.is.i"] is None
+
+
+# Outcomes
+
+
+def odd_one_out(case: Case) -> None:
+    """Fails on two variants, one within what the sample shows."""
+    if case.variant in ("odd", "batch"):
+        raise fail("own-finding", "it is wrong", fix="change it")
+
+
+def rounds(case: Case) -> None:
+    """Differs within rounding on the sample, and by more on one variant."""
+    raise fail(
+        "own-finding",
+        "it differs",
+        fix="change it",
+        note=None if case.variant == "odd" else WITHIN_ROUNDING,
+    )
+
+
+def run(check: Any, **given: Any) -> dict[str, CheckResult]:
+    """The results by step; that of the sample itself has none."""
+    own = Check("own.check", "is right", check, cheap=True)
+    plugin = SimpleNamespace(pytest_customop_register_checks=lambda: [own])
+    more = {"checks": "own", "requires_grad": False, **given}
+    results = check_op(mix, [(tensor(4, 6), tensor(6))], plugins=[plugin], **more)
+    return {one.place.variant or "": one for one in results}
+
+
+def test_a_finding_fails_within_the_sample_and_is_noted_beyond() -> None:
+    found = run(odd_one_out)
+    assert {step for step, one in found.items() if one.outcome == "failed"} == {"odd"}
+    assert {step for step, one in found.items() if one.outcome == "noted"} == {"batch"}
+    note = found["batch"]
+    assert (note.skip_code, note.why_noted) == ("beyond-sample", "one dim more")
+    assert note.reason == "beyond-sample (one dim more): own-finding: it is wrong"
+    assert str(note).splitlines()[:3] == [
+        "own-finding: it is wrong",
+        "",
+        "note   beyond-sample: one dim more",
+    ]
+    assert note.arguments
+    assert note.fix == "change it"
+
+
+def test_strict_makes_notes_failures() -> None:
+    found = run(odd_one_out, variants="strict")
+    assert {step for step, one in found.items() if one.outcome == "failed"} == {"odd", "batch"}
+    assert run(rounds, variants=("strict", "shape"))[""].outcome == "failed"
+
+
+def test_a_difference_within_rounding_is_noted_on_a_sample_too() -> None:
+    found = run(rounds)
+    assert (found[""].outcome, found[""].skip_code) == ("noted", "within-rounding")
+    assert found["odd"].outcome == "failed"
+    assert found["one0"].skip_code == "as-sample"
+
+
+def test_a_check_runs_once_on_the_sample_of_failing_variants() -> None:
+    calls = []
+
+    def counts(case: Case) -> None:
+        calls.append(case.variant)
+        raise fail("own-finding", "it is wrong", fix="change it")
+
+    found = run(counts)
+    assert calls.count(None) == 1
+    assert len(calls) == len(found)
+
+
+def test_the_words_of_variants() -> None:
+    strict = Variants("full", ("shape",), True)
+    assert read_variants(["strict", "full", "shape"]) == strict
+    assert read_variants(str(strict).split(",")) == strict
+    assert read_variants(["strict"]) == Variants(strict=True)
+
+
+# In a suite
+
+OPS = """
+import ctypes
+import torch
+from pytest_customop import customop_cases, tensor
+
+@torch.library.custom_op("NS::rows", mutates_args=())
+def rows(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1).contiguous()
+
+@rows.register_fake
+def _(x):
+    return x.new_empty(x.shape[0])
+
+@torch.library.custom_op("NS::crashes", mutates_args=())
+def crashes(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() > 2:
+        ctypes.string_at(0)
+    return x.clone()
+
+crashes.register_fake(lambda x: torch.empty_like(x))
+"""
+ROWS = '@customop_cases("NS::rows", [(tensor(4, 6),)]{more})\ndef test(): ...\n'
+REPORT = "--customop-report=report.json"
+
+
+def results(suite: Suite) -> dict[str, dict[str, Any]]:
+    return {one["sample"].partition("~")[2]: one for one in suite.results()}
+
+
+def test_a_note_is_a_skip_that_names_the_finding(suite: Suite) -> None:
+    suite.test(ROWS.format(more=""), ops=OPS)
+    result = suite.run("--customop-variants=quick", REPORT, "-rs", checks="fake.forward")
+    assert result.ret == 0
+    batch = results(suite)["batch"]
+    assert (batch["outcome"], batch["finding"]) == ("noted", "fake-shape-mismatch")
+    result.stdout.fnmatch_lines(
+        ["SKIPPED*beyond-sample (one dim more): fake-shape-mismatch: *output*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "quick,strict"),
+        (', variants="strict"', "quick"),
+        (', variants=["shape", "strict"]', "quick"),
+        (', variants=["strict", lambda variant: None]', "quick"),
+    ],
+)
+def test_strict_in_the_mark_or_the_session(suite: Suite, more: str, words: str) -> None:
+    suite.test(ROWS.format(more=more), ops=OPS)
+    result = suite.run(f"--customop-variants={words}", REPORT, checks="fake.forward")
+    assert result.ret == 1
+    assert results(suite)["batch"]["outcome"] == "failed"
+    if "strict" in words:
+        result.stdout.fnmatch_lines(["rerun  pytest *--customop-variants=quick,strict"])
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        ('"strickt"', "unknown kind of variants 'strickt'; did you mean 'strict'?"),
+        ('["shape", lambda variant: None]', "'strict' goes with either"),
+    ],
+)
+def test_wrong_words_in_the_mark(suite: Suite, given: str, reported: str) -> None:
+    suite.test(ROWS.format(more=f", variants={given}"), ops=OPS)
+    assert_one_error(suite.run(checks="fake.forward"), reported)
+
+
+@pytest.mark.parametrize(("words", "outcome"), [("quick", "noted"), ("quick,strict", "failed")])
+def test_a_crash_beyond_the_sample_is_a_note(suite: Suite, words: str, outcome: str) -> None:
+    suite.test('@customop_cases("NS::crashes", [(tensor(4, 6),)])\ndef test(): ...\n', ops=OPS)
+    result = suite.run_apart(
+        "--customop-isolate", f"--customop-variants={words}", REPORT, checks="fake.forward"
+    )
+    batch = results(suite)["batch"]
+    assert (batch["outcome"], batch["finding"]) == (outcome, "crash")
+    assert result.ret == (outcome == "failed")
+    assert results(suite)["odd"]["outcome"] == "passed"
