@@ -48,6 +48,6 @@ def pytest_customop_modify_cases(
 
     Args:
         definition: the test, with its name, path and markers; None in `check_op`.
-        planned: the items, sorted by id. Those of variants of the samples have
-            `PlannedItem.is_variant`.
+        planned: the items, sorted by id. That of a check on the variants of a
+            case has `PlannedItem.variants`.
     """

@@ -73,6 +73,7 @@ class Settings(NamedTuple):
         require_devices: whether an absent device is an error.
         repro_dir: where scripts that reproduce failures are written.
         variants: which variants of the samples are tried.
+        variant_steps: the steps of those that run, as in the report; None for all.
         isolate: whether items run in a child process.
         timeout: seconds that an item may take; 0 for no limit; None if not given.
         memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
@@ -90,6 +91,7 @@ class Settings(NamedTuple):
     require_devices: bool = False
     repro_dir: Path | None = None
     variants: Variants = Variants()
+    variant_steps: tuple[str, ...] | None = None
     isolate: bool = False
     timeout: float | None = None
     memory: float | None = None

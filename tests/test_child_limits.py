@@ -17,7 +17,6 @@ from pytest_customop.checks import Check
 from pytest_customop.core import process_memory
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.declare.ops import resolve
-from pytest_customop.plan.items import PlannedItem
 from pytest_customop.plugin.child import (
     exit_causes,
     limits,
@@ -26,6 +25,7 @@ from pytest_customop.plugin.child import (
     pytest_timeout,
 )
 from pytest_customop.run import engine
+from pytest_customop.settings import Settings
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
 
@@ -123,10 +123,10 @@ def test_a_time_limit_that_is_passed_in_any_phase_is_a_finding(
     sample = Sample((torch.ones(3),))
     case = Case(resolve("aten::sin"), sample, Placement("cpu", torch.float32, False, "contiguous"))
     check = Check("own.slow", "is slow", lambda case: None)
-    planned = PlannedItem("case-own.slow", "aten::sin", case, check)
-    session: Any = SimpleNamespace(on_phase=lambda name: None)
+    session: Any = SimpleNamespace(on_phase=lambda name: None, settings=Settings())
+    item: Any = None
     for _ in range(2):
-        result = pytest_timeout.run_in_time(planned, session)
+        result = pytest_timeout.run_in_time(item, check, case, session)
         assert (result.finding, result.duration) == ("hang", 1.5)
         assert result.message == f"aten::sin does not end within 1.5 s {where}"
     assert len(calls) == (1 if phase == "eager" else 2)  # after a plain call that hangs, no other

@@ -99,3 +99,27 @@ def test_ini_values_are_read_as_they_are_written(pytester: pytest.Pytester) -> N
     assert hasattr(config, "_inicfg") or hasattr(config, "inicfg")
     assert pytest_private.written_in_ini(config, "testpaths") == ["tests", "more"]
     assert pytest_private.written_in_ini(config, "addopts") is None
+
+
+def test_the_timer_of_pytest_timeout_starts_again(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_timeout")
+    pytester.makepyfile(
+        """
+        import time
+
+        import pytest
+        from pytest_customop.compat.pytest_private import restart_timer
+
+        @pytest.mark.timeout(1.5)
+        def test_ends(request):
+            for _ in range(3):
+                time.sleep(0.9)
+                restart_timer(request.node)
+
+        @pytest.mark.timeout(0.3)
+        def test_does_not_end(request):
+            restart_timer(request.node)
+            time.sleep(5)
+        """
+    )
+    pytester.runpytest("-p", "no:randomly").assert_outcomes(passed=1, failed=1)

@@ -13,27 +13,29 @@ from pytest_customop import check_op, fail, tensor
 from pytest_customop.checks import Check, builtin_checks, catalogue
 from pytest_customop.findings import Explanation, Finding
 from pytest_customop.plan.place import Place
-from pytest_customop.report.json_file import as_schema_1
+from pytest_customop.report.json_file import as_schema_2
 from pytest_customop.run.finding_records import finding_record
 from pytest_customop.run.record import FindingRecord, ResultRecord, from_wire, to_wire
 
 CHECKS = {check.name: check for check in builtin_checks()}
 FULL = ResultRecord(
-    nodeid="test_it.py::test_op[cpu-float32-nograd-a~empty0-fake.forward]",
+    nodeid="test_it.py::test_op[cpu-float32-nograd-a-variants-fake.forward]",
     op="ns::op",
     check="fake.forward",
-    place=Place("cpu", "float32", False, "contiguous", "a~empty0", "empty0"),
+    place=Place("cpu", "float32", False, "contiguous", "a", "empty0", "shape"),
     outcome="failed",
     message="output: wrong",
     finding=FindingRecord(
         "fake-stride-mismatch", "return the real strides", ("a", "b"), (3, 1, "c")
     ),
     skip_code="some-reason",
+    why_noted="some words",
     unjudged=True,
     accepted_by_fake=True,
     needs_child=True,
     by_hand=True,
     repro="pytest test_it.py",
+    text="fake-stride-mismatch: output: wrong",
     duration=1.5,
 )
 BARE = ResultRecord("test_it.py::test_op", "ns::op", None, Place(), "skipped")
@@ -55,16 +57,17 @@ def test_the_test_of_the_wire_sets_every_field() -> None:
     assert same == ["op"]
 
 
-def test_the_report_has_the_fields_of_schema_1_in_order() -> None:
-    assert list(as_schema_1(FULL).items()) == [
-        ("nodeid", "test_it.py::test_op[cpu-float32-nograd-a~empty0-fake.forward]"),
+def test_the_report_has_the_fields_of_schema_2_in_order() -> None:
+    assert list(as_schema_2(FULL).items()) == [
+        ("nodeid", "test_it.py::test_op[cpu-float32-nograd-a-variants-fake.forward]"),
         ("op", "ns::op"),
         ("check", "fake.forward"),
         ("device", "cpu"),
         ("dtype", "float32"),
         ("requires_grad", False),
         ("layout", "contiguous"),
-        ("sample", "a~empty0"),
+        ("sample", "a"),
+        ("variant", "empty0"),
         ("outcome", "failed"),
         ("finding", "fake-stride-mismatch"),
         ("message", "some-reason: output: wrong"),
@@ -72,7 +75,7 @@ def test_the_report_has_the_fields_of_schema_1_in_order() -> None:
         ("repro", "pytest test_it.py"),
         ("duration", 1.5),
     ]
-    assert as_schema_1(BARE)["finding"] is None
+    assert as_schema_2(BARE)["finding"] is None
 
 
 def test_a_finding_carries_what_the_catalogue_says_of_it() -> None:

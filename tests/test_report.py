@@ -1,4 +1,4 @@
-"""The JSON report: schema 1, every outcome, the same with and without xdist."""
+"""The JSON report: schema 2, every outcome, the same with and without xdist."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ KEYS = [
     "requires_grad",
     "layout",
     "sample",
+    "variant",
     "outcome",
     "finding",
     "message",
@@ -90,12 +91,12 @@ def comparable(suite: Suite, name: str) -> list[dict[str, Any]]:
     return [{**one, "duration": None} for one in suite.results(name)]
 
 
-def test_schema_1(suite: Suite) -> None:
+def test_schema_2(suite: Suite) -> None:
     suite.test(SUITE)
     suite.run("--customop-report=report.json", "--customop-seed=3", checks=None)
     report = json.loads((suite.path / "report.json").read_text())
     assert list(report) == ["schema", "environment", "results"]
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     environment = report["environment"]
     assert environment["torch"] == torch.__version__
     assert environment["pytest"] == pytest.__version__
@@ -122,6 +123,7 @@ def test_every_outcome(suite: Suite) -> None:
         "requires_grad": False,
         "layout": "contiguous",
         "sample": "a",
+        "variant": None,
         "outcome": "failed",
         "finding": "own-finding",
         "message": "output is wrong",

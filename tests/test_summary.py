@@ -72,11 +72,11 @@ def test_variants_are_counted_by_what_is_known_of_them_and_not_by_messages(
     words = "rejected: --customop-isolate runs them; its fake kernel accepts it"
     rejected = {"outcome": "skipped", "skip_code": "rejected"}
     records = [
-        record("t[a]", sample="0~a", variant="a", message=words),
-        record("t[b]", sample="0~b", variant="b", **rejected),
-        record("t[c]", sample="0~c", variant="c", accepted_by_fake=True, **rejected),
-        record("t[d]", sample="0~d", variant="d", outcome="skipped", needs_child=True),
-        record("t[e]", sample="0~e", variant="e", outcome="failed", finding="some-code"),
+        record("t[a]", variant="a", message=words),
+        record("t[b]", variant="b", **rejected),
+        record("t[c]", variant="c", accepted_by_fake=True, **rejected),
+        record("t[d]", variant="d", outcome="skipped", needs_child=True),
+        record("t[e]", variant="e", outcome="failed", finding="some-code"),
         record("t[f]", sample="own~id", message=words),
     ]
     snapshot(summary_lines(records, [OmittedVariants("ns::op", "test_it.py", 5)]))

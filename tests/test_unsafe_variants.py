@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from kit import Suite
@@ -45,13 +46,17 @@ def test_grows(): ...
 """
 
 
+def _test(result: dict[str, Any]) -> str:
+    name: str = result["nodeid"].partition("::")[2]
+    return name.partition("[")[0]
+
+
 def outcomes(suite: Suite) -> dict[str, str]:
     """The findings, or outcomes, by test and step."""
     return {
-        f"{one['nodeid'].partition('::')[2].partition('[')[0]} {one['sample']}": one["finding"]
-        or one["outcome"]
+        f"{_test(one)} {one['sample']}~{one['variant']}": one["finding"] or one["outcome"]
         for one in suite.results()
-        if one["outcome"] != "passed"
+        if one["outcome"] != "passed" and one["variant"] is not None
     }
 
 
@@ -67,8 +72,8 @@ def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite) -> None:
         "test_crashes 0~dim.negated": "crash",
         "test_loops 0~empty0": "hang",
     }
-    messages = {one["sample"]: one["message"] for one in suite.results() if one["finding"]}
-    assert "SIGSEGV" in messages["0~dim.negated"]
+    messages = {one["variant"]: one["message"] for one in suite.results() if one["finding"]}
+    assert "SIGSEGV" in messages["dim.negated"]
     result.stdout.fnmatch_lines(
         [
             "       a variant of the sample: dim=-1, the same dim counted the other way",
@@ -76,6 +81,44 @@ def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite) -> None:
             "    crash  fake.forward: 0~dim.negated",
         ]
     )
+
+
+TWICE = """
+import ctypes
+import torch
+from pytest_customop import customop_cases, tensor
+
+@torch.library.custom_op("NS::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    if x.numel() == 0 or x.shape[0] % 2 == 1:
+        ctypes.string_at(0)
+    return x.clone()
+
+twice.register_fake(lambda x: torch.empty_like(x))
+
+@customop_cases("NS::twice", [(tensor(4, 6),)], variants="shape")
+def test(): ...
+"""
+
+
+def test_after_a_crash_the_next_variant_runs_and_the_call_is_not_tried_again(suite: Suite) -> None:
+    suite.test(TWICE, ops="")
+    suite.run_apart(
+        "--customop-variants=quick",
+        "--customop-isolate",
+        "--customop-report=report.json",
+        checks="fake.forward,values.mutation",
+    )
+    by_check: dict[str, dict[str, str]] = {}
+    for one in suite.results():
+        if one["variant"] is not None:
+            found = by_check.setdefault(one["check"], {})
+            found[one["variant"]] = one["finding"] or one["outcome"]
+    first, second = by_check["fake.forward"], by_check["values.mutation"]
+    assert first["empty0"] == first["one0"] == first["odd"] == "crash"
+    assert {first[step] for step in first if first[step] != "crash"} == {"passed"}
+    assert second["empty0"] == second["one0"] == second["odd"] == "skipped"
+    assert "crash" not in second.values()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is watched on Linux only")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from typing import Any
 
@@ -59,22 +60,81 @@ def run(suite: Suite, source: str, *args: str, amount: str = "quick", apart: boo
 
 def near(suite: Suite) -> dict[str, dict[str, Any]]:
     """The results of the variants, by step."""
-    found = [one for one in suite.results() if "~" in one["sample"]]
-    return {one["sample"].partition("~")[2]: one for one in found}
+    return {one["variant"]: one for one in suite.results() if one["variant"] is not None}
 
 
 SQUARE = '@customop_cases("NS::square", [(tensor(4, 4),)]{more})\ndef test(): ...\n'
 ROWS = '@customop_cases("NS::rows", [(tensor(4, 6), 1)]{more})\ndef test(): ...\n'
 
 
-def test_a_variant_is_an_item_of_its_own(suite: Suite) -> None:
+def test_the_variants_of_a_case_are_one_item_a_check(suite: Suite) -> None:
     result = run(suite, ROWS.format(more=""), "-v")
+    result.assert_outcomes(passed=1, failed=1)
     found = near(suite)
     assert found["dim.negated"]["outcome"] == "failed"
     assert found["dim.negated"]["finding"] == "fake-shape-mismatch"
     assert found["odd"]["outcome"] == "passed"
     result.stdout.fnmatch_lines(
-        ["*test_it.py::test[[]cpu-float32-nograd-0~dim.negated-fake.forward[]] FAILED*"]
+        ["*test_it.py::test[[]cpu-float32-nograd-0-variants-fake.forward[]] FAILED*"]
+    )
+
+
+def test_keywords_select_the_variants(suite: Suite) -> None:
+    run(suite, ROWS.format(more=""), "-k", "variants")
+    assert None not in {one["variant"] for one in suite.results()}
+    run(suite, ROWS.format(more=""), "-k", "not variants")
+    assert {one["variant"] for one in suite.results()} == {None}
+
+
+@pytest.mark.parametrize("amount", ["quick", "off"])
+def test_steps_narrow_the_variants(suite: Suite, amount: str) -> None:
+    run(suite, ROWS.format(more=""), "--customop-variant=dim.negated,nan", amount=amount)
+    assert {*near(suite)} == {"dim.negated", "nan"}
+
+
+def test_the_command_of_a_failure_runs_its_variant_alone(suite: Suite) -> None:
+    run(suite, ROWS.format(more=""))
+    command = near(suite)["dim.negated"]["repro"]
+    _, nodeid, *flags = shlex.split(command)
+    result = suite.run(nodeid, *flags, "--customop-report=again.json", checks=None)
+    result.assert_outcomes(failed=1)
+    assert [one["variant"] for one in suite.results("again.json")] == ["dim.negated"]
+
+
+def test_a_wrong_step_is_a_usage_error(suite: Suite) -> None:
+    result = run(suite, ROWS.format(more=""), "--customop-variant=dim.negatd")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(
+        [
+            "*--customop-variant=dim.negatd: unknown variant 'dim.negatd'; did you mean 'dim.negated'*"
+        ]
+    )
+
+
+def test_different_defects_are_reported_as_such(suite: Suite) -> None:
+    source = """
+@torch.library.custom_op("NS::narrow", mutates_args=())
+def narrow(x: torch.Tensor, keep: int) -> torch.Tensor:
+    return x[:, :keep].clone()
+
+@narrow.register_fake
+def _(x, keep):
+    return x.new_empty(x.shape[0], keep)
+
+@customop_cases("NS::narrow", [(tensor(5, 4), 2)])
+def test(): ...
+"""
+    result = run(suite, "import torch\n" + source)
+    codes = {one["finding"] for one in near(suite).values() if one["outcome"] == "failed"}
+    assert codes == {"fake-shape-mismatch", "fake-stride-mismatch"}
+    result.stdout.fnmatch_lines(
+        [
+            "fake-shape-mismatch, fake-stride-mismatch: * defects",
+            "fake-shape-mismatch: *",
+            "rerun *--customop-variant=*",
+            "fake-stride-mismatch: *",
+            "rerun *--customop-variant=transposed*",
+        ]
     )
 
 
@@ -84,14 +144,9 @@ def test_a_failure_says_what_was_changed_and_how_to_run_it_again(suite: Suite) -
         [
             "case   cpu-float32-nograd-0~dim.negated",
             "       a variant of the sample: dim=-1, the same dim counted the other way",
-            "rerun  pytest *0~dim.negated-fake.forward[]]*",
+            "rerun  pytest *0-variants-fake.forward[]]*--customop-variant=dim.negated",
         ]
     )
-
-
-def test_the_amount_is_in_the_command_where_it_matters(suite: Suite) -> None:
-    result = run(suite, ROWS.format(more=""), amount="full")
-    result.stdout.fnmatch_lines(["rerun  pytest *0~dim.negated*--customop-variants=full"])
 
 
 def test_the_summary_keeps_variants_apart(suite: Suite) -> None:
@@ -127,7 +182,7 @@ def test_what_the_op_rejects_is_no_failure(suite: Suite) -> None:
 
 def test_a_defect_of_the_sample_is_reported_there_only(suite: Suite) -> None:
     run(suite, '@customop_cases("NS::wrong", [(tensor(4, 6),)])\ndef test(): ...\n')
-    own = [one for one in suite.results() if "~" not in one["sample"]]
+    own = [one for one in suite.results() if one["variant"] is None]
     assert [one["outcome"] for one in own] == ["failed"]
     outcomes = {one["outcome"] for one in near(suite).values()}
     assert outcomes == {"skipped"}
@@ -216,10 +271,9 @@ def test_each_sample_has_its_own(suite: Suite) -> None:
     run(suite, "from pytest_customop import Sample\n" + source)
     variants = defaultdict(set)
     for one in suite.results():
-        name, _, step = one["sample"].partition("~")
-        variants[name].add(step)
-    assert {"", "odd", "empty0"} <= variants["even"]
-    assert {"", "odd", "empty0"} <= variants["1"]
+        variants[one["sample"]].add(one["variant"])
+    assert {None, "odd", "empty0"} <= variants["even"]
+    assert {None, "odd", "empty0"} <= variants["1"]
 
 
 def test_a_cell_that_the_mark_leaves_out_has_none(suite: Suite) -> None:

@@ -26,6 +26,7 @@ from .tensors import (
 )
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
+_KEPT_BYTES = 2**18  # of inputs and outputs, that a variant keeps from one check to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +134,15 @@ class Case:
         """Free all tensors that are kept. What is used again is computed again."""
         for kept in ("_drawn", "eager", "eager_gradients"):
             self.__dict__.pop(kept, None)
+
+    def release_if_large(self) -> None:
+        """Free the tensors that are kept if keeping them takes more memory than computing them saves."""
+        eager = vars(self).get("eager")
+        kept = [tensor for _, tensor in eager.outputs] if eager is not None else []
+        if "_drawn" in vars(self):
+            kept += [tensor for _, tensor in self._drawn.tensors()]
+        if sum(tensor.numel() * tensor.itemsize for tensor in kept) > _KEPT_BYTES:
+            self.release()
 
     def inputs(self) -> Arguments:
         """Fresh arguments: the same values each time, in storage of their own."""

@@ -7,6 +7,7 @@ without it too.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,10 @@ def is_log_handler(handler: logging.Handler) -> bool:
 def runs_tests(file: str) -> bool:
     """Whether a file is part of pytest or pluggy: of the code that calls tests, by its path."""
     return not {"_pytest", "pluggy"}.isdisjoint(Path(file).parts)
+
+
+def restart_timer(item: Any) -> None:
+    """Have pytest-timeout count the time of an item that runs from now."""
+    settings = importlib.import_module("pytest_timeout")._get_item_settings(item)
+    item.ihook.pytest_timeout_cancel_timer(item=item)
+    item.ihook.pytest_timeout_set_timer(item=item, settings=settings)

@@ -66,8 +66,9 @@ class Variant:
         reads_beyond: whether a kernel that does not check its arguments could read outside of them.
         likely: whether the quick set may contain it.
         beyond: why it leaves what the sample shows; None for one that stays within.
-        aspect: what differs from the sample: the kind, or the names of the changed arguments of a
-            variant of the kind `arguments`. Findings that differ in it have different causes.
+        aspect: what differs from the sample: the kind, `dims` if the number of dims does, or the names of
+            the changed arguments of a variant of the kind `arguments`. Findings that differ in it have
+            different causes.
     """
 
     kind: str

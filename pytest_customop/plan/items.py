@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.arguments import Placement
 from ..cases.case import Case, seed_of
 from ..checks import BODY, Check
-from ..core.wording import dtype_name
+from ..core.wording import counted, dtype_name
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, skip_reason, validate_drawable
-from .place import Place
+from .place import ALL_VARIANTS, Place
 
 # The parts of an id; items are sorted by it.
 Key = tuple[str, ...]
+VARIANTS = "variants"  # stands in the id of an item that runs the variants of a case
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedVariant:
+    """One variant of an item's case.
+
+    Args:
+        case: the variant.
+        skip: why it does not run; None where it does.
+        needs_child: whether it would run with `--customop-isolate`: a variant that could make a
+            kernel read out of bounds runs in a child process only.
+    """
+
+    case: Case
+    skip: str | None = None
+    needs_child: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedItem:
-    """One pytest item to be: a check or the test's body on a case, or a reason why nothing runs.
+    """One pytest item to be: a check on a case or on all its variants, the test's body on a case, or a
+    reason why nothing runs.
 
     Two are equal only if they are the same object: pytest compares parameters, and tensors inside
     cannot be compared so.
@@ -29,12 +49,11 @@ class PlannedItem:
     Args:
         id: unique within its test.
         op: `namespace::name`.
-        case: None where the device is absent, or nothing applies.
+        case: None where the device is absent, or nothing applies. Of variants, the case of the sample.
         check: None for the body, and where nothing runs.
         skip: why nothing runs; None where something does.
         missing_device: the device that is absent.
-        needs_child: whether it would run with `--customop-isolate`: a variant that could make a
-            kernel read out of bounds runs in a child process only.
+        variants: those that the check runs on; empty for an item of the case itself.
     """
 
     id: str
@@ -43,17 +62,12 @@ class PlannedItem:
     check: Check | None = None
     skip: str | None = None
     missing_device: str | None = None
-    needs_child: bool = False
+    variants: tuple[PlannedVariant, ...] = ()
 
     @property
     def is_body(self) -> bool:
         """Whether this is the test's own body on a case."""
         return self.check is None and self.skip is None
-
-    @property
-    def is_variant(self) -> bool:
-        """Whether the case is a variant of a sample."""
-        return self.case is not None and self.case.base_case is not None
 
     @property
     def check_name(self) -> str:
@@ -63,7 +77,16 @@ class PlannedItem:
     @property
     def place(self) -> Place:
         """Where the item's case stands; of a device that is absent, the device alone."""
-        return place_of(self.case) if self.case else Place(device=self.missing_device)
+        if self.case is None:
+            return Place(device=self.missing_device)
+        place = place_of(self.case)
+        return replace(place, variant=ALL_VARIANTS) if self.variants else place
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The case and its variants."""
+        of_case = () if self.case is None else (self.case,)
+        return (*of_case, *(one.case for one in self.variants))
 
 
 def place_of(case: Case) -> Place:
@@ -74,7 +97,7 @@ def place_of(case: Case) -> Place:
         dtype=dtype_name(placement.dtype),
         requires_grad=placement.requires_grad,
         layout=placement.layout,
-        sample=case.sample_id,
+        sample=(case.base_case or case).sample_id,
         variant=case.variant,
         aspect=case.aspect or None,
     )
@@ -101,18 +124,31 @@ class CaseCell:
         one = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
         return (*self.key, name), one
 
-    def skipped(self, reason: str, *, needs_child: bool = False) -> tuple[Key, PlannedItem]:
+    def skipped(self, reason: str) -> tuple[Key, PlannedItem]:
         """The one skipped item that stands for all checks of the case, with its key."""
-        item = PlannedItem(
-            self.case.id, self.case.op.name, self.case, skip=reason, needs_child=needs_child
-        )
-        return self.key, item
+        return self.key, PlannedItem(self.case.id, self.case.op.name, self.case, skip=reason)
 
-    def with_variant(self, variant: Variant, settings: Settings) -> CaseCell:
+    def variants_item(
+        self, check: Check | None, variants: Sequence[PlannedVariant]
+    ) -> tuple[Key, PlannedItem]:
+        """The item of a check on variants of the case, with its key; None: of those that do not run."""
+        key = (*self.key, VARIANTS, *([check.name] if check else []))
+        skip = None if check else _reasons(variants)
+        item = PlannedItem(
+            join_key(key),
+            self.case.op.name,
+            self.case,
+            check,
+            skip=skip,
+            variants=tuple(variants),
+        )
+        return key, item
+
+    def with_variant(self, variant: Variant, settings: Settings) -> Case:
         """The same case on a variant of its sample."""
         name = variant.sample.id or ""
         key = (*self.key[:-1], name)
-        case = replace(
+        return replace(
             self.case,
             sample=variant.sample,
             id=join_key(key),
@@ -124,7 +160,12 @@ class CaseCell:
             aspect=variant.aspect,
             beyond=variant.beyond,
         )
-        return CaseCell(key, self.cell, case)
+
+
+def _reasons(variants: Sequence[PlannedVariant]) -> str:
+    """Why variants do not run, each reason once."""
+    counts = Counter(one.skip for one in variants)
+    return "; ".join(f"{counted(count, 'variant')}: {reason}" for reason, count in counts.items())
 
 
 def join_key(key: Key) -> str:

@@ -47,11 +47,13 @@ class OmittedVariants:
         op: `namespace::name`.
         where: file, line and name of what is marked.
         left: how many.
+        steps: the names of all steps that were derived, where the session names some.
     """
 
     op: str
     where: str
     left: int
+    steps: Sequence[str] = ()
 
 
 # Called with what was left out of a mark.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ALL_VARIANTS = "*"  # the variant of a record that is about all variants of a case
+
 
 @dataclass(frozen=True)
 class Place:
@@ -14,7 +16,7 @@ class Place:
         dtype: by name, `float32`.
         requires_grad: whether the case has gradients.
         layout: the memory layout of its tensors.
-        sample: the id of its sample. That of a variant has the step in it: `wide~empty0`.
+        sample: the id of its sample; of a variant, of the sample that it is derived from.
         variant: the step of a variant, `empty0`; None for a sample of the author's.
         aspect: what a variant changes (see `Variant`); None for a sample of the author's.
     """
@@ -26,3 +28,8 @@ class Place:
     sample: str | None = None
     variant: str | None = None
     aspect: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The id of the sample, with the step of a variant: `wide~empty0`."""
+        return "~".join(filter(None, (self.sample, self.variant)))

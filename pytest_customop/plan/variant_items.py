@@ -1,7 +1,8 @@
 """The items of the variants of a mark's samples: which variants, on which cases, with which checks.
 
-Variants are derived from one case of each sample, that of the first dtype and layout, with gradients
-and without. A check that needs no gradients runs on the variant without them only.
+The variants of a case are one item a check. They are derived from one case of each sample, that of the
+first dtype and layout, with gradients and without. A check that needs no gradients runs on the variants
+without them only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..declare.declaration import Declaration
 from ..declare.variant import ISOLATE_HINT, Variant
 from ..settings import Settings
 from .cells import predicate_reason, skip_reason
-from .items import CaseCell, Key, PlannedItem
+from .items import CaseCell, Key, PlannedItem, PlannedVariant
 from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import call_signature, ranked_variants
 from .variants.safety import crash_risk
@@ -38,7 +39,7 @@ def variant_items(
         on_omitted: called with the number of variants that are left out.
     """
     useful = [check for check in checks if _runs_on_variants(check, settings)]
-    if settings.variants.amount == "off" or not declaration.variants or not useful:
+    if _amount(settings) == "off" or not declaration.variants or not useful:
         return
     planner = _Planner(declaration, settings, useful)
     seen = {call_signature(one.case.sample) for one in cases}
@@ -49,8 +50,13 @@ def variant_items(
 
 
 def _runs_on_variants(check: Check, settings: Settings) -> bool:
-    affordable = check.cheap or settings.variants.amount == "full"
+    affordable = check.cheap or _amount(settings) == "full"
     return affordable and bool(check.variants) and not check.errors
+
+
+def _amount(settings: Settings) -> str | int:
+    """How many variants are tried; where the session names steps, all of these."""
+    return settings.variants.amount if settings.variant_steps is None else "full"
 
 
 def _base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
@@ -79,11 +85,13 @@ class _Planner:
         self._checks = checks
         self._risks: dict[str, str | None] = {}  # by device
         self._omitted: set[str] = set()  # sample ids
+        self._steps: set[str] = set()  # of all that were derived
 
     def omitted(self) -> OmittedVariants:
         """The number of variants that the session's amount has left out so far."""
         where = self._declaration.where
-        return OmittedVariants(self._declaration.op.name, where, len(self._omitted))
+        steps = () if self._settings.variant_steps is None else tuple(sorted(self._steps))
+        return OmittedVariants(self._declaration.op.name, where, len(self._omitted), steps)
 
     def items_of_sample(
         self, bases: Sequence[CaseCell], seen: set[Any]
@@ -101,11 +109,7 @@ class _Planner:
             sample = base.case.sample
             if id(sample) not in known:
                 known[id(sample)] = self._take(list(self._derive(base, set(seen))))
-            checks = [one for one in self._checks if one.can_run(base.case)]
-            for variant in known[id(sample)]:
-                wanted = [one for one in checks if _wants(one, base, variant, len(bases) > 1)]
-                if wanted:
-                    yield from self._items(base, variant, wanted)
+            yield from self._items(base, known[id(sample)], len(bases) > 1)
 
     def _derive(self, base: CaseCell, seen: set[Any]) -> Iterator[Variant]:
         of_mark = self._declaration.variants
@@ -122,8 +126,11 @@ class _Planner:
         )
 
     def _take(self, every: list[Variant]) -> list[Variant]:
-        """The variants that fit the session's amount; the others are counted."""
-        amount = self._settings.variants.amount
+        """The variants that the session asks for; the others are counted."""
+        amount, steps = _amount(self._settings), self._settings.variant_steps
+        self._steps |= {one.step for one in every}
+        if steps is not None:
+            return [one for one in every if one.step in steps]
         if isinstance(amount, int):
             taken = every[:amount]
         else:
@@ -133,24 +140,44 @@ class _Planner:
         return taken
 
     def _items(
-        self, base: CaseCell, variant: Variant, checks: Sequence[Check]
+        self, base: CaseCell, variants: Sequence[Variant], both: bool
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        """The checks on one variant, or one skip with the reason."""
-        if self._is_skipped_by_mark(base, variant):
-            return
-        cell = base.with_variant(variant, self._settings)
+        """One item a check, which runs it on the variants, and one for those that do not run.
+
+        Args:
+            both: whether the sample has a case with gradients and one without.
+        """
+        checks = [one for one in self._checks if one.can_run(base.case)]
+        by_check: dict[Check, list[PlannedVariant]] = {check: [] for check in checks}
+        not_run: list[PlannedVariant] = []
+        for variant in variants:
+            wanted = [one for one in checks if _wants(one, base, variant, both)]
+            if not wanted or self._is_skipped_by_mark(base, variant):
+                continue
+            planned = self._planned(base, variant)
+            if planned.skip is not None:
+                not_run.append(planned)
+                continue
+            for check in wanted:
+                by_check[check].append(planned)
+        for check, found in by_check.items():
+            if found:
+                yield base.variants_item(check, found)
+        if not_run:
+            yield base.variants_item(None, not_run)
+
+    def _planned(self, base: CaseCell, variant: Variant) -> PlannedVariant:
+        """The variant on a case, with the reason where it does not run."""
+        case = base.with_variant(variant, self._settings)
         variants = self._declaration.variants
         predicate = variants if callable(variants) else None
         reason = predicate_reason(self._declaration, "variants", predicate, variant)
         if reason:
-            yield cell.skipped(reason)
-            return
+            return PlannedVariant(case, reason)
         risk = self._risk(base.cell.device) if variant.reads_beyond else None
         if risk and not self._settings.isolate:
-            yield cell.skipped(f"{risk}: {ISOLATE_HINT}", needs_child=True)
-            return
-        for check in checks:
-            yield cell.item(check)
+            return PlannedVariant(case, f"{risk}: {ISOLATE_HINT}", needs_child=True)
+        return PlannedVariant(case)
 
     def _is_skipped_by_mark(self, base: CaseCell, variant: Variant) -> bool:
         """Whether the mark's `skip_if` leaves out the variant's cell."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ..report.causes import also_line, causes, one_line
+from ..report.causes import causes
+from ..report.item_text import composed_text
 from ..run.record import ResultRecord
 from .session.rerun import id_from_start
 
@@ -61,26 +62,17 @@ def dedupe_failures(
         config: says how the terminal prints.
     """
     roots = causes(records)
-    positions = {
-        record.nodeid: at
-        for at, record in enumerate(records)
-        if record.outcome in ("failed", "error")
-        and record.check not in (None, "body")
-        and not record.by_hand
-    }
-    consequences: dict[int, list[ResultRecord]] = defaultdict(list)
-    for at, root in roots.items():
-        consequences[root].append(records[at])
+    positions: dict[str, list[int]] = defaultdict(list)
+    for at, record in enumerate(records):
+        if record.text and not record.by_hand:
+            positions[record.nodeid].append(at)
+    ids = {nodeid: id_from_start(config, nodeid) for nodeid in positions}
     for report in reports:
-        at = positions.get(report.nodeid, -1)
-        if at < 0 or report.when != "call":
+        if report.when != "call":
             continue
-        text = str(report.longrepr).rstrip()
-        if at in roots:
-            root_record = records[roots[at]]
-            text = one_line(records[at], root_record, id_from_start(config, root_record.nodeid))
-        elif at in consequences:
-            text += f"\n{also_line(records[at], consequences[at])}"
+        text = composed_text(records, positions.get(report.nodeid, ()), roots, ids)
+        if text is None:
+            continue
         path, line, _ = report.location
         location = f"{id_from_start(config, path)}:{(line or 0) + 1}"
         report.longrepr = FailureText(text, location, brief=config.option.tbstyle == "line")  # type: ignore[assignment]

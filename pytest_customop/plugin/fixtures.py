@@ -58,12 +58,12 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     from ..run.standalone import run_declaration
     from .case_handle import ConformanceError
     from .runtime import session_of
-    from .session.rerun import script_of
-    from .session.state import RESULTS
+    from .session.records import record_of
+    from .session.state import RECORDS
 
     item = request.node
     session = session_of(item.config)
-    results = item.stash.setdefault(RESULTS, [])
+    records = item.stash.setdefault(RECORDS, [])
 
     @raised_at_call
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -72,10 +72,10 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
         declaration = declare_call(given, "customop_check")
         with worker_devices(session.settings.devices or (), session.worker):
             found = run_declaration(declaration, session.settings, item.ihook)
-        results.extend(found)
         bad = [one for one in found if one.outcome in ("failed", "error")]
-        for number, one in enumerate(bad):
-            script_of(item, one, number)
+        for one in found:
+            number = bad.index(one) if one in bad else 0
+            records.append(record_of(item, one, number=number, by_hand=True))
         if bad:
             raise ConformanceError(bad)
 

@@ -134,6 +134,16 @@ ALL_OPTIONS = (
         parse=_in_settings("read_variants"),
     ),
     Option(
+        "variant",
+        "run these variants of the samples alone, comma-separated, by the name of the step",
+        kind="words",
+        metavar="STEPS",
+        example="empty0,transposed",
+        more="All checks that run on variants run on these, whatever `--customop-variants` says. A failure "
+        "on a variant prints the command with its step.",
+        field="variant_steps",
+    ),
+    Option(
         "backend",
         "the `torch.compile` backend of `compile.*`",
         metavar="NAME",

@@ -12,7 +12,7 @@ import pytest
 
 from .fixture_names import CELL
 from .session.carried import attach
-from .session.state import PLANNED, RESULTS, SESSION, Session
+from .session.state import PLANNED, RECORDS, SESSION, Session
 
 if TYPE_CHECKING:
     from ..plan.items import PlannedItem
@@ -77,7 +77,7 @@ class Runtime:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         _deselect_empty(config, items)
-        wrong = self._session.wrong_checks()
+        wrong = self._session.wrong_names()
         if not wrong:
             others = _keep_shard(self._session, items)
             if others:
@@ -100,17 +100,11 @@ class Runtime:
             return None
         if planned.check is None or planned.case is None:
             pytest.fail(f"{planned.skip} (--customop-require-devices)", pytrace=False)
-        from .child.pytest_timeout import run_in_time
-        from .session.rerun import failure_text
+        from .run_item import run_item
         from .session.xdist import share_of_threads
 
         with share_of_threads(pyfuncitem.config):
-            result = run_in_time(planned, self._session)
-        pyfuncitem.stash[RESULTS] = [result]
-        if result.outcome in ("skipped", "noted"):
-            pytest.skip(result.reason)
-        if result.outcome != "passed":
-            pytest.fail(failure_text(pyfuncitem, result), pytrace=False)
+            run_item(pyfuncitem, planned, self._session)
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -119,7 +113,7 @@ class Runtime:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         planned = item.stash.get(PLANNED, None)
-        if planned is None and RESULTS not in item.stash:
+        if planned is None and RECORDS not in item.stash:
             return report
         from .session.records import records_of
 
@@ -136,8 +130,10 @@ class Runtime:
         if planned is None or planned.case is None:
             return
         following = nextitem.stash.get(PLANNED, None) if nextitem is not None else None
-        if following is None or following.case is not planned.case:
-            planned.case.release()
+        kept = following.cases if following is not None else ()
+        for case in planned.cases:
+            if case not in kept:
+                case.release()
 
     # Reporting
 
@@ -222,7 +218,7 @@ def _keep_shard(session: Session, items: list[pytest.Item]) -> list[pytest.Item]
 
 def _fail_if_not_run(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> None:
     """Turn the report of a check item that passed into a failure if the check did not run."""
-    if planned.check is not None and report.passed and RESULTS not in item.stash:
+    if planned.check is not None and report.passed and RECORDS not in item.stash:
         report.outcome = "failed"
         report.longrepr = (
             f"{planned.check.name} did not run: another plugin took this item's call. "

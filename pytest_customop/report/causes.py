@@ -48,7 +48,7 @@ def _follows(finding: FindingRecord, earlier: FindingRecord) -> bool:
 def _repeated(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
     """What is equal for findings of a test that repeat each other on several cases."""
     message = None if record.is_variant else record.message
-    return record.test, record.op, record.check, finding.code, record.is_variant, message
+    return record.test, record.op, record.check, finding.code, record.place.aspect, message
 
 
 def one_line(record: ResultRecord, root: ResultRecord, root_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The JSON report, schema 1."""
+"""The JSON report, schema 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import __version__
 from ..core.files import write_whole
 from ..run.record import ResultRecord
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def torch_versions() -> dict[str, str | None]:
@@ -45,7 +45,7 @@ def environment(
     }
 
 
-def as_schema_1(record: ResultRecord) -> dict[str, Any]:
+def as_schema_2(record: ResultRecord) -> dict[str, Any]:
     """A result as the report has it."""
     place, finding = record.place, record.finding
     return {
@@ -57,6 +57,7 @@ def as_schema_1(record: ResultRecord) -> dict[str, Any]:
         "requires_grad": place.requires_grad,
         "layout": place.layout,
         "sample": place.sample,
+        "variant": place.variant,
         "outcome": record.outcome,
         "finding": finding.code if finding else None,
         "message": record.reason,
@@ -72,7 +73,7 @@ def write(path: Path, environment: Mapping[str, Any], records: Iterable[ResultRe
     Raises:
         OSError: if it cannot be written; what stood there before still does.
     """
-    results = [as_schema_1(one) for one in records]
+    results = [as_schema_2(one) for one in records]
     results.sort(key=lambda one: (one["nodeid"], one["op"] or "", one["check"] or ""))
     content = {"schema": SCHEMA, "environment": dict(environment), "results": results}
     write_whole(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -63,7 +63,7 @@ def _findings(records: Iterable[ResultRecord]) -> list[str]:
     for one in records:
         if one.outcome in ("failed", "error", "xpassed"):
             code = one.finding.code if one.finding else one.outcome
-            samples[code, one.check or "-"][one.place.sample or "-"] = None
+            samples[code, one.check or "-"][one.place.name or "-"] = None
     return [
         f"    {code}  {check}: {', '.join(ids)}" for (code, check), ids in sorted(samples.items())
     ]

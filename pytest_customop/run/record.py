@@ -47,11 +47,13 @@ class ResultRecord:
         finding: of a failed check.
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
             `beyond-sample`, `refused-on-purpose` or `within-rounding`.
+        why_noted: of a note, why it is no failure, in words.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         needs_child: whether a variant was not run because it needs `--customop-isolate`.
         by_hand: whether the fixture `customop_check` ran the check.
-        repro: the command that runs the item again.
+        repro: the command that runs the item again, with this variant alone.
+        text: the whole text of a failure or a note, as the terminal prints it; no report holds it.
         duration: seconds.
     """
 
@@ -63,11 +65,13 @@ class ResultRecord:
     message: str = ""
     finding: FindingRecord | None = None
     skip_code: str | None = None
+    why_noted: str = ""
     unjudged: bool = False
     accepted_by_fake: bool = False
     needs_child: bool = False
     by_hand: bool = False
     repro: str | None = None
+    text: str = ""
     duration: float = 0.0
 
     @property
@@ -87,7 +91,10 @@ class ResultRecord:
 
     @property
     def reason(self) -> str:
-        """The message; that of a skip begins with its code."""
+        """The message; that of a skip begins with its code, that of a note with why it is one."""
+        if self.outcome == "noted":
+            code = self.finding.code if self.finding else ""
+            return f"{self.skip_code} ({self.why_noted}): {code}: {self.message}"
         return f"{self.skip_code}: {self.message}" if self.skip_code else self.message
 
 

@@ -69,8 +69,6 @@ class CheckResult:
     @property
     def reason(self) -> str:
         """Why a check was skipped, or why its finding is a note, and the finding: one line."""
-        if self.outcome == "noted":
-            return f"{self.skip_code} ({self.why_noted}): {self.finding}: {self.message}"
         return self.record().reason
 
     def record(self, nodeid: str = "") -> ResultRecord:
@@ -84,6 +82,7 @@ class CheckResult:
             message=self.message,
             finding=self.found,
             skip_code=self.skip_code,
+            why_noted=self.why_noted,
             unjudged=self.unjudged,
             accepted_by_fake=self.accepted_by_fake,
             duration=self.duration,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..core.hooks import call_hook
 from ..declare.declaration import Declaration, declare_call
 from ..declare.inputs import ErrorSample, GradOptions
 from ..declare.mistakes import MarkError, raised_at_call
-from ..plan.items import PlannedItem
+from ..plan.items import PlannedItem, place_of
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
 from ..settings import Settings, Variants, read_variants, validate_backend
@@ -170,16 +170,27 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     planned = [one for one in every if not one.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
     results: list[CheckResult] = []
-    last: Case | None = None
+    last: tuple[Case, ...] = ()
     for one in planned:
-        if last is not None and one.case is not last:
-            last.release()
-        last = one.case
+        for case in last:
+            if case not in one.cases:
+                case.release()
+        last = one.cases
         if one.skip is not None:
-            results.append(_not_run(one))
-        elif one.check is not None and one.case is not None:
-            results.append(run_check(one.check, one.case))
+            results += _not_run(one)
+        elif one.check is not None:
+            results += _run(one, one.check)
     return results
+
+
+def _run(planned: PlannedItem, check: Check) -> Iterator[CheckResult]:
+    """The result on the item's case, or on each of its variants."""
+    if not planned.variants:
+        yield from (run_check(check, case) for case in planned.cases)
+        return
+    for one in planned.variants:
+        yield run_check(check, one.case)
+        one.case.release_if_large()
 
 
 def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult]:
@@ -196,5 +207,11 @@ def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult
     return shortened
 
 
-def _not_run(one: PlannedItem) -> CheckResult:
-    return CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=one.place)
+def _not_run(one: PlannedItem) -> Iterator[CheckResult]:
+    """The skipped results of an item that does not run, one a variant where it has some."""
+    skipped = CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=one.place)
+    if not one.variants:
+        yield skipped
+    for each in one.variants:
+        case = each.case
+        yield replace(skipped, case=case.id, message=each.skip or "", place=place_of(case))

@@ -68,12 +68,19 @@ def ranked_variants(
                 step.reads_beyond,
                 likely,
                 step.beyond,
-                _aspect(step, kind),
+                _aspect(view, step, kind),
             )
 
 
-def _aspect(step: Step, kind: str) -> str:
-    return ",".join([*step.changes, *step.dropped]) if kind == "arguments" else kind
+def _aspect(view: SampleView, step: Step, kind: str) -> str:
+    """What a step changes: the named arguments, the number of dims, or what its kind says."""
+    if kind == "arguments":
+        return ",".join([*step.changes, *step.dropped])
+    dims = {each.path: len(each.shape) for each in view.tensors}
+    changed = [(path, to) for path, to in step.changes.items() if isinstance(to, TensorSpec)]
+    if any(len(to.shape) != dims.get(path, len(to.shape)) for path, to in changed):
+        return "dims"
+    return kind
 
 
 @cache

@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import pytest
 
+from ...plan.place import Place
+from ...run.record import ResultRecord, from_wire
 from ..read_options import where_given
+from ..session.records import record_of
 from ..session.state import PLANNED, Session
 from . import protocol
 from .exit_causes import ProcessExit
@@ -24,8 +28,12 @@ from .xdist_emulation import measures_coverage
 
 if TYPE_CHECKING:
     from ...cases.case import Case
+    from ...checks import Check
     from ...plan.items import PlannedItem
     from ...run.results import CheckResult
+
+# The phases in which it is a variant, and not the item as a whole, that ends the child.
+_IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
 
 
 def isolate(config: pytest.Config, session: Session) -> None:
@@ -53,6 +61,7 @@ class Isolation:
         self._child = ReusableChild(config, session.settings)
         # Cases whose plain call ends the process: every further check of them would end it too.
         self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
+        self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
@@ -74,23 +83,67 @@ class Isolation:
         planned = item.stash[PLANNED]
         assert planned.case is not None
         log = ItemLog(item)
-        known = self._fatal_cases.get(planned.case) if planned.check is not None else None
-        failure = known or self._run_in_child(item, nextitem, log)
+        failure: ProcessExit | NotCollected | None = None
+        if planned.variants:
+            failure = self._run_variants(item, planned, nextitem, log)
+        elif planned.check is not None:
+            failure = self._fatal_cases.get(planned.case)
+        if not planned.variants and failure is None:
+            failure = self._run_in_child(item, nextitem, log, [])
         if isinstance(failure, ProcessExit):
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_cases[planned.case] = failure
-            log.fail_with(_result_of(planned, failure))
+            result = _result_of(planned.check, planned.case, failure)
+            log.fail_with(replace(result, place=planned.place))
         elif failure is not None:
             log.fail(str(failure))
         log.tear_down(nextitem)
 
-    def _run_in_child(
-        self, item: pytest.Item, nextitem: pytest.Item | None, log: ItemLog
+    def _run_variants(
+        self,
+        item: pytest.Item,
+        planned: PlannedItem,
+        nextitem: pytest.Item | None,
+        log: ItemLog,
     ) -> ProcessExit | NotCollected | None:
-        """Have an item run; returns why it did not come to its end, None if it did."""
+        """Have an item of variants run. After one that ends the child, another child goes on.
+
+        Returns why the item as a whole did not come to its end; None if it did.
+        """
+        assert planned.check is not None
+        finished = [
+            record_of(item, _as_reported(planned.check, one.case, known))
+            for one in planned.variants
+            if (known := self._fatal_variants.get(_call_of(one.case))) is not None
+        ]
+        while True:
+            failure = self._run_in_child(item, nextitem, log, finished)
+            done = {one.place.variant for one in finished}
+            left = [one.case for one in planned.variants if one.case.variant not in done]
+            if not isinstance(failure, ProcessExit) or failure.phase not in _IN_A_CALL or not left:
+                return failure
+            if failure.phase in (protocol.DRAW, protocol.EAGER):
+                self._fatal_variants[_call_of(left[0])] = failure
+            finished.append(record_of(item, _result_of(planned.check, left[0], failure)))
+
+    def _run_in_child(
+        self,
+        item: pytest.Item,
+        nextitem: pytest.Item | None,
+        log: ItemLog,
+        finished: list[ResultRecord],
+    ) -> ProcessExit | NotCollected | None:
+        """Have an item run; returns why it did not come to its end, None if it did.
+
+        Args:
+            finished: the records of variants that do not run again; those that end are added.
+        """
         try:
-            for message in self._child.run(item, nextitem):
-                self._handle(message, log)
+            for message in self._child.run(item, nextitem, tuple(finished)):
+                if isinstance(message, protocol.VariantEnded):
+                    finished.append(from_wire(message.record))
+                else:
+                    self._handle(message, log)
         except (ProcessExit, NotCollected) as failure:
             return failure
         return None
@@ -139,7 +192,29 @@ class Isolation:
         self._child.end()
 
 
-def _result_of(planned: PlannedItem, ended: ProcessExit) -> CheckResult:
+def _result_of(check: Check | None, case: Case, ended: ProcessExit) -> CheckResult:
     from .crash_results import result_of
 
-    return result_of(planned, ended)
+    return result_of(check, case, ended)
+
+
+def _as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
+    """The skip of a check on a variant whose plain call has ended a child before."""
+    message = f"a plain call {ended.how}, as reported by the first check of this variant"
+    result = _result_of(check, case, ended)
+    return replace(
+        result,
+        outcome="skipped",
+        skip_code="as-reported",
+        found=None,
+        message=message,
+        evidence="",
+        reproduce=None,
+    )
+
+
+def _call_of(case: Case) -> tuple[str, Place]:
+    """What is equal for variants whose plain calls do the same, with gradients and without."""
+    from ...plan.items import place_of
+
+    return case.op.name, replace(place_of(case), requires_grad=None)

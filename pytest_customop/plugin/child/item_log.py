@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..session.carried import attach, attached
-from ..session.rerun import failure_text
-from ..session.state import RESULTS
+from ..session.records import record_of
+from ..session.state import RECORDS
 
 if TYPE_CHECKING:
     from ...run.results import CheckResult
@@ -23,16 +23,18 @@ class ItemLog:
         self._next = "setup"  # which report is to come; empty after the teardown
 
     def log(self, report: pytest.TestReport) -> None:
-        """Log a report of the child."""
+        """Log a report of the child. The setup is logged once, however many children run the item."""
+        if report.when == "setup" and self._next != "setup":
+            return
         entered = report.when == "setup" and report.passed
         self._next = "call" if entered else "teardown" if report.when != "teardown" else ""
         self._item.ihook.pytest_runtest_logreport(report=report)
 
     def fail_with(self, result: CheckResult) -> None:
         """Log the end of the child as the failure of the item, or as a note."""
-        self._item.stash[RESULTS] = [result]
-        text = result.reason if result.outcome == "noted" else failure_text(self._item, result)
-        self.fail(text, result)
+        record = record_of(self._item, result)
+        self._item.stash[RECORDS] = [record]
+        self.fail(result.reason if result.outcome == "noted" else record.text, result)
 
     def fail(self, text: str, result: CheckResult | None = None) -> None:
         """Log a failure in the phase that the child had reached."""

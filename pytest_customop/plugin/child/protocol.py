@@ -38,13 +38,18 @@ class Collect:
 
 @dataclass(frozen=True)
 class Run:
-    """Ask for one item of a file that was collected. The last answer is `Done` or `Ended`."""
+    """Ask for one item of a file that was collected. The last answer is `Done` or `Ended`.
+
+    Args:
+        finished: the records of the item's variants that do not run again, as `record.to_wire` makes them.
+    """
 
     path: str
     names: Names
     nodeid: str
     next_path: str | None = None
     next_names: Names = ()
+    finished: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,13 @@ class Report:
     """A report of pytest, made serializable."""
 
     data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class VariantEnded:
+    """The record of one variant of the item that runs, as `record.to_wire` makes it."""
+
+    record: dict[str, Any]
 
 
 @dataclass(frozen=True)

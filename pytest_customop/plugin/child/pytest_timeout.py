@@ -15,7 +15,7 @@ from ..session.state import Session
 
 if TYPE_CHECKING:
     from ...cases.case import Case
-    from ...plan.items import PlannedItem
+    from ...checks import Check
     from ...run.results import CheckResult
     from .exit_causes import ProcessExit
 
@@ -45,19 +45,21 @@ def add_time_limit(item: pytest.Item, session: Session) -> None:
         item.add_marker(pytest.mark.timeout(session.settings.timeout))
 
 
-def run_in_time(planned: PlannedItem, session: Session) -> CheckResult:
+def run_in_time(item: pytest.Item, check: Check, case: Case, session: Session) -> CheckResult:
     """The result of a check. Where pytest-timeout ends the check, that is the finding `hang`.
 
+    Each variant of an item has the whole time.
+
     Args:
-        planned: the check and the case.
+        item: which runs the check.
+        check, case: which check runs on what.
         session: its `on_phase` is called before each phase.
     """
+    from ...compat.pytest_private import restart_timer
     from ...run.engine import run_check
     from .crash_results import result_of
     from .protocol import DRAW, EAGER, SETUP
 
-    assert planned.check is not None
-    assert planned.case is not None
     phase = SETUP  # the limit may be passed before the first phase
 
     def enter(name: str) -> None:
@@ -65,18 +67,20 @@ def run_in_time(planned: PlannedItem, session: Session) -> CheckResult:
         phase = name
         session.on_phase(name)
 
-    ended = _timed_out.get(planned.case)
+    ended = _timed_out.get(case)
     if ended is None:
+        if _is_used(session) and case.variant is not None:
+            restart_timer(item)
         try:
-            return run_check(planned.check, planned.case, enter)
+            return run_check(check, case, enter)
         except pytest.fail.Exception as failure:
             ended = _as_exit(failure)
             if ended is None:
                 raise
         ended.phase = phase
         if phase in (DRAW, EAGER):
-            _timed_out[planned.case] = ended
-    return result_of(planned, ended)
+            _timed_out[case] = ended
+    return result_of(check, case, ended)
 
 
 def _as_exit(failure: BaseException) -> ProcessExit | None:

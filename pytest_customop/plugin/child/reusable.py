@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from ...run.record import ResultRecord, to_wire
 from ...settings import Settings
 from . import limits, protocol
 from .exit_causes import ProcessExit
@@ -33,8 +34,16 @@ class ReusableChild:
         self._fatal_files: dict[str, ProcessExit] = {}  # whose import has ended a child
         self._start_failure: ProcessExit | None = None  # why no child starts
 
-    def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+    def run(
+        self,
+        item: pytest.Item,
+        nextitem: pytest.Item | None,
+        finished: Iterable[ResultRecord] = (),
+    ) -> Iterator[Any]:
         """Have the child run an item; yields its messages, up to `Done` or `Ended`.
+
+        Args:
+            finished: of the item's variants that do not run again.
 
         Raises:
             ProcessExit: if the child ends before the item does. The next item gets another child.
@@ -50,7 +59,8 @@ class ReusableChild:
             child.memory = limits.memory(child.pid, self._settings.memory, workers)
         phase, start = protocol.SETUP, time.perf_counter()
         try:
-            child.send(Run(path, names_of(item), item.nodeid, *following))
+            done = tuple(to_wire(one) for one in finished)
+            child.send(Run(path, names_of(item), item.nodeid, *following, done))
             while True:
                 message = child.receive(limits.seconds(self._settings.timeout))
                 phase = message.name if isinstance(message, Phase) else phase
@@ -61,17 +71,19 @@ class ReusableChild:
             ended.seconds = time.perf_counter() - start
             raise self._drop_child(ended, phase) from None
 
-    def _following(self, item: pytest.Item, nextitem: pytest.Item | None) -> tuple[Any, ...]:
+    def _following(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> tuple[str | None, tuple[str, ...]]:
         """File and names of the next item: the fixtures that it shares with this one stay set up."""
         if nextitem is None or (nextitem.path != item.path and not is_isolated(nextitem)):
-            return ()
+            return None, ()
         try:
             self._child_for(str(item.path))
             _, collected = self._child_for(str(nextitem.path))
         except ProcessExit:
-            return ()  # a new child will run the current item
+            return None, ()  # a new child will run the current item
         names = names_of(nextitem)
-        return (str(nextitem.path), names) if names in collected.names else ()
+        return (str(nextitem.path), names) if names in collected.names else (None, ())
 
     def _child_for(self, path: str) -> tuple[Child, Collected]:
         """A child that has collected this file."""

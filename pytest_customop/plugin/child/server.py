@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from ..session.state import SESSION
+from ...run.record import ResultRecord, from_wire, to_wire
+from ..session.state import FINISHED, SESSION
 from . import protocol
 from .items import is_isolated, names_of
 from .protocol import CHILD, Collect, Collected, Names, Run
@@ -102,6 +103,7 @@ class ChildServer:
         if config.pluginmanager.has_plugin("terminalreporter"):
             config.get_terminal_writer().write = lambda *_, **__: None  # type: ignore[method-assign]
         config.stash[SESSION].on_phase = self._enter
+        config.stash[SESSION].on_record = self._send_variant
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Write an internal error where the session finds it; it ends this process."""
@@ -164,6 +166,7 @@ class ChildServer:
         item = self._items[asked.path][asked.names]
         # It may depend on the command line, and xdist may have changed it.
         pytest_private.set_nodeid(item, asked.nodeid)
+        item.stash[FINISHED] = [from_wire(one) for one in asked.finished]
         following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
         self._enter(protocol.SETUP)
         try:
@@ -178,6 +181,9 @@ class ChildServer:
 
     def _enter(self, phase: str) -> None:
         self._send(protocol.Phase(phase))
+
+    def _send_variant(self, record: ResultRecord) -> None:
+        self._send(protocol.VariantEnded(to_wire(record)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:

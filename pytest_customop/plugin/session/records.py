@@ -9,11 +9,11 @@ import pytest
 
 from ...run.record import Outcome, ResultRecord
 from .carried import error_of
-from .rerun import rerun_command
-from .state import PLANNED, RESULTS
+from .rerun import rerun_command, script_of
+from .state import PLANNED, RECORDS
 
 if TYPE_CHECKING:
-    from ...plan.items import PlannedItem
+    from ...plan.items import PlannedItem, PlannedVariant
     from ...run.results import CheckResult
 
 # The outcomes of pytest that stand for these outcomes of a check, under an `xfail` mark.
@@ -24,6 +24,22 @@ _UNDER_XFAIL: dict[Outcome, Outcome] = {
 }
 
 
+def record_of(
+    item: pytest.Item, result: CheckResult, *, number: int = 0, by_hand: bool = False
+) -> ResultRecord:
+    """The record of a check that an item has run, with its text.
+
+    Args:
+        number: tells the scripts of one item apart, where it runs checks by hand.
+        by_hand: whether the fixture `customop_check` ran the check.
+    """
+    rerun = rerun_command(item, result.place.variant)
+    bad = result.outcome in ("failed", "error")
+    script = script_of(item, result, number) if bad else None
+    text = result.text(rerun, script) if bad or result.outcome == "noted" else ""
+    return replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
+
+
 def records_of(item: pytest.Item, report: pytest.TestReport) -> list[ResultRecord]:
     """The records that a report of an item carries.
 
@@ -31,21 +47,35 @@ def records_of(item: pytest.Item, report: pytest.TestReport) -> list[ResultRecor
     call: the results. After a teardown that failed: the item, as an error.
     """
     planned = item.stash.get(PLANNED, None)
-    results = item.stash.get(RESULTS, [])
     if report.when == "teardown":
         return [_of_item(item, planned, report)] if planned is not None and report.failed else []
-    found = [_of_check(one, item, report) for one in results] if report.when == "call" else []
-    if planned is not None and found and found[0].check == planned.check_name:
+    kept = item.stash.get(RECORDS, []) if report.when == "call" else []
+    found = [_with_outcome(one, report) for one in kept]
+    if planned is None or (found and not found[0].by_hand):
         return found
-    by_hand = [replace(one, by_hand=True) for one in found]  # a body may run checks by hand too
-    if planned is None:
-        return by_hand
+    if report.when == "setup" and report.skipped and planned.variants:
+        return [_not_run(item, planned, one, report) for one in planned.variants]
     record = _of_item(item, planned, report)
     if report.when == "setup" and report.passed:
         record = replace(record, outcome="pending")
     elif report.when == "call" and record.outcome == "failed" and not planned.is_body:
         record = replace(record, outcome="error")  # nothing was checked: no finding, and no pass
-    return [record, *by_hand]
+    return [record, *found]
+
+
+def _not_run(
+    item: pytest.Item, planned: PlannedItem, variant: PlannedVariant, report: pytest.TestReport
+) -> ResultRecord:
+    """The record of a variant of an item that is skipped as a whole."""
+    from ...plan.items import place_of
+
+    record = _of_item(item, planned, report)
+    return replace(
+        record,
+        place=place_of(variant.case),
+        message=variant.skip or record.message,
+        needs_child=variant.needs_child,
+    )
 
 
 def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> ResultRecord:
@@ -64,18 +94,16 @@ def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport)
         outcome=outcome,
         message=message,
         unjudged=outcome == "skipped",
-        needs_child=planned.needs_child,
         repro=rerun_command(item),
         duration=report.duration,
     )
 
 
-def _of_check(result: CheckResult, item: pytest.Item, report: pytest.TestReport) -> ResultRecord:
+def _with_outcome(record: ResultRecord, report: pytest.TestReport) -> ResultRecord:
     """The record of a check; an `xfail` mark of the test changes its outcome."""
-    record = replace(result.record(item.nodeid), repro=rerun_command(item))
     outcome = _outcome(report)
     return (
-        replace(record, outcome=outcome) if outcome == _UNDER_XFAIL.get(result.outcome) else record
+        replace(record, outcome=outcome) if outcome == _UNDER_XFAIL.get(record.outcome) else record
     )
 
 

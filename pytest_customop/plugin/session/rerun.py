@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from ...run.results import CheckResult
 
 
-def failure_text(item: pytest.Item, result: CheckResult) -> str:
-    """The whole text of a failed check, with its script or the path that it was written to."""
-    return result.text(rerun_command(item), script_of(item, result))
-
-
 def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script | Path | None:
     """The script of a failed check. It is written, and the path returned, if the session asks for it.
 
@@ -35,26 +30,33 @@ def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script
     folder = session.settings.repro_dir
     if script is None or folder is None:
         return script
-    name = re.sub(r"[^\w.]+", "-", item.nodeid.replace(".py::", "-")).strip("-")
+    words = [item.nodeid.replace(".py::", "-"), result.place.variant or "", str(number or "")]
+    name = re.sub(r"[^\w.]+", "-", "-".join(filter(None, words))).strip("-")
     try:
-        path = script.write(folder / f"repro-{name}{f'-{number}' if number else ''}.py")
+        path = script.write(folder / f"repro-{name}.py")
     except OSError as error:  # the finding counts, with or without its script
         session.omissions.unwritten[str(folder)] = error.strerror or str(error)
         return script
     return Path(os.path.relpath(path, item.config.invocation_params.dir))
 
 
-def rerun_command(item: pytest.Item) -> str:
+def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
     """The command that runs one item again from the folder in which pytest was started.
 
     It is quoted for a POSIX shell.
+
+    Args:
+        variant: the step of the one variant to run.
     """
     settings = item.config.stash[SESSION].settings
     words = ["pytest", id_from_start(item.config, item.nodeid), *rerun_flags(settings)]
     planned = item.stash.get(PLANNED, None)
     if settings.checks and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
-    if settings.variants != Settings().variants and planned is not None and planned.is_variant:
+    if variant is not None:
+        words.append(f"--customop-variant={variant}")
+        words += ["--customop-variants=strict"] * settings.variants.strict
+    elif settings.variants != Settings().variants and planned is not None and planned.variants:
         words.append(f"--customop-variants={settings.variants}")
     return shlex.join(words)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ...core.suggest import unknown
 from ...plan.omissions import Omissions
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from ...checks import Registry
     from ...plan.items import PlannedItem
     from ...run.record import ResultRecord
-    from ...run.results import CheckResult
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[PlannedItem] = pytest.StashKey()
-RESULTS: pytest.StashKey[list[CheckResult]] = pytest.StashKey()
+# Of the checks that an item has run so far.
+RECORDS: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
+# Of the variants of an item that an earlier child process has run.
+FINISHED: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
-def _no_op(phase: str) -> None:
-    del phase
+def _no_op(what: object) -> None:
+    del what
 
 
 class Session:
@@ -36,24 +39,27 @@ class Session:
     Attributes:
         settings: what was asked for.
         notes: what was left out, and which files could not be written.
-        records: the results by node id, op, check, and how often the item had run the check before.
+        records: the results by node id, op, check, variant, and how often the item had run the check on
+            it before.
         unknown_checks: why each check name of the session is unknown; empty for one that is known.
         workers: how many workers xdist's controller has started.
         worker_errors: wrong check names that the workers have found.
         worker_versions: of torch and CUDA in the workers; empty where there are none.
         on_phase: called with the name of each phase of an item before the phase begins.
+        on_record: called with the record of each variant of an item when the variant has ended.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.settings = read_settings(config)
         self.omissions = Omissions()
-        self.records: dict[tuple[str, str, str, int], ResultRecord] = {}
+        self.records: dict[tuple[str, str, str, str, int], ResultRecord] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0
         self.worker_errors: set[str] = set()
         self.worker_versions: dict[str, str | None] = {}
         self.on_phase: Callable[[str], None] = _no_op
+        self.on_record: Callable[[ResultRecord], None] = _no_op
         self._begun: dict[str, list[ResultRecord]] = {}
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
@@ -115,9 +121,18 @@ class Session:
                 where = where_given(self.config, "checks")
                 self.unknown_checks.setdefault(name, f"{where}: {wrong}")
 
-    def wrong_checks(self) -> list[str]:
-        """What is wrong with the session's check names, after the collection."""
-        return [wrong for wrong in self.unknown_checks.values() if wrong]
+    def wrong_names(self) -> list[str]:
+        """What is wrong with the session's names of checks and variants, after the collection."""
+        wrong = [wrong for wrong in self.unknown_checks.values() if wrong]
+        return [*wrong, *self._unknown_steps()]
+
+    def _unknown_steps(self) -> list[str]:
+        derived = {step for one in self.omissions.variants.values() for step in one.steps}
+        unknown_steps = set(self.settings.variant_steps or ()) - derived
+        if not unknown_steps or not self.omissions.variants:
+            return []
+        where = where_given(self.config, "variant")
+        return [f"{where}: {unknown('variant', step, derived)}" for step in sorted(unknown_steps)]
 
     def exit_status(self, status: int) -> int:
         """The status that the session ends with, of the one that pytest found."""
@@ -158,8 +173,11 @@ class Session:
 
     def _has_failed(self, report: pytest.TestReport, one: ResultRecord) -> bool:
         """Whether there is a finding already, which a failing teardown must not hide."""
-        known = self.records.get((report.nodeid, one.op, one.check or "", 0))
-        return known is not None and known.outcome in ("failed", "error")
+        return any(
+            known.outcome in ("failed", "error")
+            for key, known in self.records.items()
+            if key[:3] == (report.nodeid, one.op, one.check or "")
+        )
 
     def _record_crash(self, report: pytest.TestReport) -> None:
         """Record a report without a phase: a worker died while it ran this item."""
@@ -167,11 +185,11 @@ class Session:
             self._keep(report.nodeid, [_as_error(one, report)])
 
     def _keep(self, nodeid: str, records: Iterable[ResultRecord]) -> None:
-        runs: Counter[tuple[str, str]] = Counter()
+        runs: Counter[tuple[str, str, str]] = Counter()
         for one in records:
-            op, check = one.op, one.check or ""
-            self.records[nodeid, op, check, runs[op, check]] = one
-            runs[op, check] += 1  # a test may run a check by hand several times
+            op, check, variant = key = (one.op, one.check or "", one.place.variant or "")
+            self.records[nodeid, op, check, variant, runs[key]] = one
+            runs[key] += 1  # a test may run a check by hand several times
 
     def record_unfinished(self) -> None:
         """Turn items that began and never ended into errors; at the end of the session."""

@@ -31,7 +31,7 @@ def to_controller(session: Session) -> None:
 
     output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
     output[_KEY] = {
-        "errors": session.wrong_checks(),
+        "errors": session.wrong_names(),
         "versions": torch_versions(),
         "notes": session.omissions.to_dict(),
     }

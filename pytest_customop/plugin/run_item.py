@@ -1,0 +1,54 @@
+"""Run the check of a planned item, on its case or on each of its variants, and end the item by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..report.item_text import failure_text, skip_reason
+from .child.pytest_timeout import run_in_time
+from .session.records import record_of
+from .session.state import FINISHED, RECORDS, Session
+
+if TYPE_CHECKING:
+    from ..cases.case import Case
+    from ..plan.items import PlannedItem
+
+
+def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
+    """Run the check, and keep the records in the item's stash.
+
+    Variants that an earlier child process has run do not run again.
+
+    Raises:
+        pytest.fail.Exception: if there is a finding, or if the check broke.
+        pytest.skip.Exception: if there are notes, or if nothing was checked.
+    """
+    assert planned.check is not None
+    records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
+    done = {one.place.variant for one in records}
+    for case in _cases(planned):
+        if planned.variants and case.variant in done:
+            continue
+        result = run_in_time(item, planned.check, case, session)
+        records.append(record_of(item, result))
+        if planned.variants:
+            session.on_record(records[-1])
+            case.release_if_large()
+    text = failure_text(records)
+    if text is not None:
+        pytest.fail(text, pytrace=False)
+    reason = skip_reason(records)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def _cases(planned: PlannedItem) -> Iterator[Case]:
+    """The cases that the item runs the check on."""
+    assert planned.case is not None
+    if planned.variants:
+        yield from (one.case for one in planned.variants)
+    else:
+        yield planned.case

@@ -1,0 +1,97 @@
+"""The text with which an item ends: its distinct findings in full, or why nothing was checked.
+
+An item of variants has one record a variant. Variants that show the same defect are one text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from ..core.wording import counted
+from ..run.record import ResultRecord
+from .causes import also_line, causes, one_line
+
+_BAD = ("failed", "error")
+
+
+def failure_text(records: Sequence[ResultRecord]) -> str | None:
+    """The text of an item that failed; None for one that did not.
+
+    Args:
+        records: of the item.
+    """
+    return composed_text(records, range(len(records)), causes(records), {})
+
+
+def composed_text(
+    records: Sequence[ResultRecord],
+    positions: Sequence[int],
+    roots: Mapping[int, int],
+    ids: Mapping[str, str],
+) -> str | None:
+    """The text of an item, in which a finding that is reported elsewhere is one line.
+
+    Args:
+        records: of the session, or of the item.
+        positions: those of the item among them.
+        roots: the position of the root cause of each record that has one, as from `causes`.
+        ids: the node ids as the terminal shows them, of the items that a line may name.
+
+    Returns:
+        The text; None if no record of the item failed.
+    """
+    bad = [at for at in positions if records[at].outcome in _BAD]
+    bad.sort(key=lambda at: _rank(records[at]))
+    consequences: dict[int, list[int]] = defaultdict(list)
+    for at, root in roots.items():
+        consequences[root].append(at)
+    full, brief = [], []
+    for at in bad:
+        record = records[at]
+        if at not in roots:
+            others = [records[other] for other in consequences[at]]
+            text = record.text or f"{record.outcome}: {record.message}"
+            full.append("\n".join([text, *([also_line(record, others)] if others else [])]))
+            continue
+        cause = records[roots[at]]
+        if cause.nodeid != record.nodeid:
+            brief.append(one_line(record, cause, ids.get(cause.nodeid, cause.nodeid)))
+    texts = [*full, *dict.fromkeys(brief)]
+    if not texts:
+        return None
+    if len(full) > 1:
+        codes = dict.fromkeys(text.partition(":")[0] for text in full)
+        texts.insert(0, f"{', '.join(codes)}: {len(full)} defects")
+    return "\n\n".join(texts)
+
+
+def skip_reason(records: Sequence[ResultRecord]) -> str | None:
+    """Why an item that did not fail is a skip: its notes, or what kept every check from running.
+
+    None for an item that passed.
+    """
+    noted = [one for one in records if one.outcome == "noted"]
+    if noted:
+        codes = dict.fromkeys(f"{one.skip_code}: {_code(one)}" for one in noted)
+        text = ", ".join(codes)
+        return noted[0].reason if len(records) == 1 else f"{text} ({_many(noted)})"
+    if any(one.outcome == "passed" for one in records):
+        return None
+    if len(records) == 1:
+        return records[0].reason
+    counts = Counter(one.skip_code or one.message for one in records)
+    listed = ", ".join(f"{count} {code}" for code, count in counts.most_common())
+    return f"{counted(len(records), 'variant')}: {listed}"
+
+
+def _rank(record: ResultRecord) -> tuple[int | str, ...]:
+    return record.finding.rank if record.finding else ()
+
+
+def _code(record: ResultRecord) -> str:
+    return record.finding.code if record.finding else record.outcome
+
+
+def _many(records: Sequence[ResultRecord]) -> str:
+    return ", ".join(dict.fromkeys(one.place.variant or "" for one in records))
