@@ -15,6 +15,7 @@ from ..core.tracebacks import error_line, message_line, reraise_bug, traceback_t
 from ..findings import CheckFailed, fail, skip
 from .arguments import Arguments
 from .case import Case, Run
+from .deliberate import note_if_deliberate
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +141,10 @@ def kernel_failure(op: str, error: Exception, caller: str | None = None) -> Chec
     by = f", called by {caller}" if caller else ""
     if missing:
         return fail("fake-missing", f"{op}{by}{',' * bool(by)} has no fake kernel")
+    note = note_if_deliberate(op, error)
     error = fake_cause(error)
     text = f"{op}{by}: on fake tensors it raises {error_line(error)}"
-    return fail("fake-raises", text, traceback_text(error))
+    return fail("fake-raises", text, traceback_text(error), note=note)
 
 
 def _numbers(arguments: Arguments) -> Iterator[tuple[tuple[str, str, int], Any]]:

@@ -15,6 +15,8 @@ from ..declare.inputs import Sample
 from ..findings import skip
 from .case import Case
 
+# Why a case leaves what the sample shows.
+UNTIED = "sizes that are equal in the sample differ"
 # Sizes only grow: an op that does not check its arguments would read past the end of smaller ones.
 _STEPS: tuple[Callable[[int], int], ...] = (
     lambda size: size + 1,
@@ -66,13 +68,21 @@ def resized_at(
         integers: old -> new value of int arguments.
 
     Returns:
-        None if a tensor cannot be drawn at another size, or would be too large.
+        The case, whose `beyond` says where sizes that were equal differ. None if a tensor cannot be drawn
+        at another size, or would be too large.
     """
     by_key = {(place.argument, place.dim): size for place, size in changes.items()}
     if _elements(case, by_key) > max(4 * _elements(case, {}), 2**22):
         return None
     changed = case.resized(lambda name, dim, size: by_key.get((name, dim), size))
-    return _with_integers(changed, integers) if changed is not None and integers else changed
+    if changed is None:
+        return None
+    became: dict[int, set[int]] = {}
+    for key, size in _shapes(case).items():
+        became.setdefault(size, set()).add(by_key.get(key, size))
+    if case.beyond is None and any(len(sizes) > 1 for sizes in became.values()):
+        changed = replace(changed, beyond=UNTIED)
+    return _with_integers(changed, integers) if integers else changed
 
 
 def second_case(case: Case) -> Case:

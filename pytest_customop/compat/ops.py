@@ -137,11 +137,21 @@ def traced_functions(overload: OpOverload) -> list[Any]:
     return [_unwrapped(one) for one in (_fake_kernel(overload), *formula)]
 
 
+def fake_kernel_of(name: str) -> Any:
+    """The author's fake kernel of `ns::name` or `ns::name.overload`; None where torch knows none."""
+    fake = _fake_kernel_named(name.partition(".")[0])
+    return None if fake is None else _unwrapped(fake)
+
+
 def _fake_kernel(overload: OpOverload) -> Any:
-    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    return _fake_kernel_named(overload._schema.name)
+
+
+def _fake_kernel_named(name: str) -> Any:
+    definition = torch._library.custom_ops.OPDEFS.get(name)
     if definition is not None:
         return definition._abstract_fn
-    entry: Any = torch._library.simple_registry.singleton.find(overload._schema.name)
+    entry: Any = torch._library.simple_registry.singleton.find(name)
     holder = getattr(entry, "fake_impl", None) or getattr(entry, "abstract_impl", None)
     return getattr(getattr(holder, "kernel", None), "func", None)
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import opcode
 import os
 import signal
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType, TracebackType
 
 from .paths import PACKAGE_PREFIX
 from .wording import first_line
 
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
 _PACKAGE = __name__.partition(".")[0] + "."
+# What `raise` and a failed `assert` end with, in every version of Python.
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 @functools.cache
@@ -84,6 +88,40 @@ def raised_by_author(error: BaseException) -> bool:
     while frames and frames[-1].name.startswith("_check"):
         frames.pop()
     return bool(frames) and not _hidden(frames[-1].filename)
+
+
+def raised_on_purpose(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` in the author's code raised, or a call of `torch._check*` in it.
+
+    What torch, Python or an expression raises, such as the IndexError of `x.shape[5]`, is not raised on
+    purpose. The causes of the exception are not looked at.
+    """
+    entries = [*_entries(error)]
+    checked = False
+    while entries and _is_torch_check(entries[-1].tb_frame):
+        entries.pop()
+        checked = True
+    if not entries or _hidden(entries[-1].tb_frame.f_code.co_filename):
+        return False
+    code, position = entries[-1].tb_frame.f_code.co_code, entries[-1].tb_lasti
+    return checked or (0 <= position < len(code) and code[position] == _RAISE)
+
+
+def frames_of(error: BaseException) -> list[FrameType]:
+    """The frames that an exception has passed, outermost first."""
+    return [entry.tb_frame for entry in _entries(error)]
+
+
+def _entries(error: BaseException) -> Iterator[TracebackType]:
+    entry = error.__traceback__
+    while entry is not None:
+        yield entry
+        entry = entry.tb_next
+
+
+def _is_torch_check(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_name.startswith("_check") and code.co_filename.startswith(_torch())
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

@@ -25,13 +25,18 @@ class Note(NamedTuple):
 
 
 def note_for(case: Case, finding: Finding) -> Note | None:
-    """Why a finding on a case is a note; None for a failure, as every finding on a strict case is."""
+    """Why a finding on a case is a note; None for a failure, as every finding on a strict case is.
+
+    A check that changes the arguments by itself, as `fake.symbolic` changes sizes, says so in
+    `finding.case`: a case that it shows its finding on is judged as a variant.
+    """
     if case.strict:
         return None
     if finding.note == WITHIN_ROUNDING:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
-    if case.base_case is None:
-        return None
-    if finding.note == REFUSED_ON_PURPOSE:
+    shown_on = finding.case or case
+    is_changed = shown_on is not case or case.base_case is not None
+    if finding.note == REFUSED_ON_PURPOSE and is_changed:
         return Note(REFUSED_ON_PURPOSE, "the fake kernel raises on purpose")
-    return Note(BEYOND_SAMPLE, case.beyond) if case.beyond else None
+    beyond = shown_on.beyond or case.beyond
+    return Note(BEYOND_SAMPLE, beyond) if beyond else None

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
+from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run
 from ...cases.tensors import is_plain, kind_of
@@ -228,7 +229,7 @@ def _fake_kernel(
     name, raised = found
     code = "compile-graph-break" if _needs_data(raised) else "compile-error"
     text = f"{where}the fake kernel of {name}{sizes} raises {error_line(raised)}"
-    return fail(code, text, traceback_text(raised))
+    return fail(code, text, traceback_text(raised), note=note_if_deliberate(name, raised))
 
 
 def _symbolic_error(case: Case) -> Exception | None:
@@ -262,7 +263,8 @@ def _graph_break(error: Exception, op: str, kinds: set[str], where: str) -> Chec
         reason = f"{reason}: {explained.group(1).strip()}"
     line = _user_line(error)
     message = f"{where}{op} cannot be traced without a graph break: {reason}"
-    return fail("compile-graph-break", f"{message}{f' ({line})' if line else ''}", text)
+    text_with_line = f"{message}{f' ({line})' if line else ''}"
+    return fail("compile-graph-break", text_with_line, text, note=note_if_deliberate(op, error))
 
 
 def _other_error(error: Exception, op: str, texts: str, where: str) -> CheckFailed:
@@ -276,7 +278,11 @@ def _other_error(error: Exception, op: str, texts: str, where: str) -> CheckFail
     if "alias annotations" in texts:
         fix = "torch.compile takes no op that returns a view of its argument: return a copy."
     return fail(
-        "compile-error", f"{where}compiled, {op} raises {kind}: {first}", _evidence(error), fix
+        "compile-error",
+        f"{where}compiled, {op} raises {kind}: {first}",
+        _evidence(error),
+        fix,
+        note=note_if_deliberate(op, error),
     )
 
 

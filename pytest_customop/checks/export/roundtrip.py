@@ -10,6 +10,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_contract import data_dependent
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, raised_by_author, reraise_bug, root_cause, traceback_text
@@ -94,6 +95,7 @@ def _make_or_fail(case: Case, description: str, make: Callable[[], _T]) -> _T:
                 f"{case.op.name} in {description} raises {error_line(root)}, and works in eager mode",
                 traceback_text(root),
                 repro=_SCRIPT,
+                note=note_if_deliberate(case.op.name, error),
             ) from None
         raise skip("checker-limit", f"{description} raises {error_line(root)}") from None
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...cases.case import Case
+from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped
@@ -22,13 +23,14 @@ class Disagreement:
 
     Args:
         key: which output and which field; independent of the sizes.
-        code, text, evidence: for the finding.
+        code, text, evidence, note: for the finding.
     """
 
     key: tuple[str, str]
     code: str
     text: str
     evidence: str
+    note: str | None = None
 
 
 class RealAndFake:
@@ -72,16 +74,17 @@ class RealAndFake:
             try:
                 found += mismatches(who, call.compare(f"the backward of {name}"))
             except CheckFailed as failure:
-                text = failure.finding.message
-                found.append(Disagreement((who, ""), RAISES, text, failure.finding.evidence))
+                one = failure.finding
+                found.append(Disagreement((who, ""), RAISES, one.message, one.evidence, one.note))
             except CheckSkipped:
                 continue
         return found
 
 
-def raised(who: str, error: Exception) -> Disagreement:
+def raised(op: str, error: Exception) -> Disagreement:
     """The disagreement of a fake kernel that raises."""
-    return Disagreement((who, ""), RAISES, error_line(error), traceback_text(error))
+    note = note_if_deliberate(op, error)
+    return Disagreement((op, ""), RAISES, error_line(error), traceback_text(error), note)
 
 
 def mismatches(who: str, outputs: Sequence[OutputComparison]) -> Iterator[Disagreement]:

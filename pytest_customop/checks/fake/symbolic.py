@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, Run
+from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import skip_if_unfakeable
 from ...cases.resize import (
     Place,
@@ -101,7 +102,10 @@ def _raise_trace_errors(case: Case, traced: Traced) -> None:
             tensors = [tensor for _, tensor in case.eager.arguments.tensors()]
             every = ((at, dim) for at, tensor in enumerate(tensors) for dim in range(tensor.dim()))
             lines = scripts.trace_script(every, insist=False)
-            raise fail("fake-not-symbolic", text, traceback_text(error), fix, repro=lines)
+            note = note_if_deliberate(case.op.name, error)
+            raise fail(
+                "fake-not-symbolic", text, traceback_text(error), fix, repro=lines, note=note
+            )
 
 
 def _compare_traced(
@@ -214,6 +218,7 @@ def _disagreement(
         "Let the fake kernel take every size that the real kernel takes, or let the real kernel "
         "reject the same sizes with the same error.",
         case=changed,
+        note=disagreement.note,
     )
 
 
@@ -233,7 +238,13 @@ def _compare_second(
         if disagreement.code == RAISES:
             text = f"the fake kernel raises {text}, where the real one works: {disagreement.text}"
             name = pair.case.op.name
-            raise fail(RAISES, f"{name}: {text}", disagreement.evidence, case=other.case)
+            raise fail(
+                RAISES,
+                f"{name}: {text}",
+                disagreement.evidence,
+                case=other.case,
+                note=disagreement.note,
+            )
         raise fail(
             _code(disagreement),
             f"{disagreement.text}, {text}",

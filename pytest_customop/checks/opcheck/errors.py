@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, gradients
+from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import fake_run, kernel_failure
 from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
 from ...compat.fakes import missing_fake_kernel
@@ -305,7 +306,8 @@ def _fake_kernel(
     if fake.error is None:
         return None
     text = f"{op}: with symbolic sizes it raises {error_line(fake.error)}"
-    return fail("fake-not-symbolic", text, traceback_text(fake.error))
+    note = note_if_deliberate(op, fake.error)
+    return fail("fake-not-symbolic", text, traceback_text(fake.error), note=note)
 
 
 def _backward(case: Case) -> CheckFailed | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from ...cases.resize import UNTIED
 from .arguments import names_dims
 from .sample_view import SampleView
 
@@ -27,7 +28,7 @@ def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
         for size, changed in zip(each.shape, new[each.path], strict=True):
             became[size].add(changed)
     if any(len(found) > 1 for found in became.values()):
-        return "sizes that are equal in the sample differ"
+        return UNTIED
     changes = {size: one for size, (one,) in became.items() if one != size}
     if changes.keys() & set(_numbers(view)):
         return "a size that an argument gives as a number differs from it"

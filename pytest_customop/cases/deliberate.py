@@ -1,0 +1,64 @@
+"""Whether a fake kernel raises because its author wants it to."""
+
+from __future__ import annotations
+
+import functools
+import os
+from types import CodeType, FrameType
+from typing import Any
+
+from ..compat.fakes import fake_cause
+from ..compat.ops import fake_kernel_of
+from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose
+from ..findings import REFUSED_ON_PURPOSE
+
+
+def note_if_deliberate(op: str, error: BaseException) -> str | None:
+    """The note of a finding about a fake kernel that raises; None where it raises by mistake.
+
+    It raises on purpose by a `raise`, an `assert` or a call of `torch._check*` in its own code, or in code
+    of its package that it calls. Compiled code then fails in its author's words.
+
+    Args:
+        op: the name of the op whose fake kernel ran: `ns::name`.
+        error: what a call of the op on fake tensors raised, or a compiler that made one.
+    """
+    if isinstance(error, Exception):
+        error = fake_cause(error)
+    code = _code_of(fake_kernel_of(op))
+    deliberate = any(
+        raised_on_purpose(one) and (code is None or _raised_within(code, frames_of(one)))
+        for one in chain(error)
+    )
+    return REFUSED_ON_PURPOSE if deliberate else None
+
+
+def _code_of(kernel: Any) -> CodeType | None:
+    """The code of a fake kernel; None where it is unknown, as of kernels for meta tensors."""
+    while isinstance(kernel, functools.partial):
+        kernel = kernel.func
+    for one in (kernel, getattr(type(kernel), "__call__", None)):  # noqa: B004 -- its code
+        code = getattr(one, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
+
+
+def _raised_within(code: CodeType, frames: list[FrameType]) -> bool:
+    """Whether a fake kernel was running, and code of its own package, or beside it, raised.
+
+    Args:
+        code: of the fake kernel.
+        frames: outermost first.
+    """
+    running = [frame for frame in frames if frame.f_code is code]
+    if not running:
+        return False
+    last = [frame for frame in frames if is_of_author(frame.f_code.co_filename)][-1]
+    folder = os.path.dirname(code.co_filename) + os.sep
+    is_near = last.f_code.co_filename.startswith(folder)
+    return is_near or _package(last) == _package(running[0])
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
