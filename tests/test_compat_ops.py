@@ -7,20 +7,29 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from pytest_customop.compat.compiler import compile_session
 from pytest_customop.compat.ops import (
+    alias_error_text,
+    compiled_code_shares_no_storage,
     defining_module,
     device_types,
+    formula_in_python,
     has_autocast_rule,
     has_autograd_formula,
+    has_side_effect,
     has_vmap_rule,
     is_alias_error,
+    is_composite,
     is_custom_op_def,
+    is_generated,
+    is_without_formula,
     kernel_in_python,
     overload_name,
     overload_of,
     packet_name,
     python_kernels,
     registered_names,
+    rejects_backward,
     schema_of,
 )
 
@@ -87,6 +96,7 @@ def test_is_alias_error() -> None:
     with pytest.raises(RuntimeError) as caught:
         itself(torch.ones(2))
     assert is_alias_error(caught.value)
+    assert alias_error_text(caught.value).startswith("The output of this custom operator (1) must")
     assert not is_alias_error(RuntimeError("shapes differ"))
 
 
@@ -162,3 +172,100 @@ def test_defining_module() -> None:
 
 def test_device_types() -> None:
     assert {"cpu", "cuda", "xpu", "mps", "meta"} <= {*device_types()}
+
+
+def test_a_formula_in_python() -> None:
+    for name, kernel in (("below", double), ("through", torch.library.fallthrough_kernel)):
+        LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+        LIBRARY.impl(name, kernel, "Autograd")
+    made = op_named("python_formula")
+    assert not formula_in_python(made)
+    torch.library.register_autograd(made, lambda ctx, grad: grad)
+    assert formula_in_python(made)
+    assert formula_in_python(overload("below"))
+    assert not formula_in_python(overload("through"))
+    assert not formula_in_python(overload("cpu"))
+    assert not formula_in_python(torch.ops.aten.relu.default)
+
+
+def test_the_nodes_of_ops_without_a_formula() -> None:
+    x = torch.ones(3, requires_grad=True)
+    LIBRARY.define("undifferentiated(Tensor x) -> Tensor")
+    LIBRARY.impl("undifferentiated", torch.no_grad()(double), "CPU")
+    warns = torch.ops.t_compat_ops.undifferentiated(x)
+    raises = torch.heaviside(x, torch.ones(()))
+    for output in (warns, raises):
+        assert output.requires_grad
+        assert is_without_formula(output)
+    assert rejects_backward(raises)
+    assert not rejects_backward(warns)
+    generated = torch.ops.t_compat_ops.custom(x)
+    assert is_generated(generated)
+    for other in (generated, x * 2, x, torch.ones(3)):
+        assert not is_without_formula(other)
+        assert not rejects_backward(other)
+        assert is_generated(other) is (other is generated)
+
+
+def test_is_composite() -> None:
+    LIBRARY.define("composite(Tensor x) -> Tensor")
+    LIBRARY.impl("composite", double, "CompositeImplicitAutograd")
+    assert is_composite(overload("composite"))
+    assert not is_composite(overload("cpu"))
+
+
+def returning_nothing(name: str, arguments: str = "Tensor x") -> OpOverload:
+    LIBRARY.define(f"{name}({arguments}) -> ()")
+    LIBRARY.impl(name, lambda x: None, "CPU")
+    torch.library.register_fake(f"t_compat_ops::{name}", lambda x: None, lib=LIBRARY)
+    return overload(name)
+
+
+def keeps_calls(op: OpOverload) -> bool:
+    """Whether a graph keeps a call whose result is not used."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(lambda x: (op(x), x + 1)[1])(torch.ones(3)).graph
+    graph.eliminate_dead_code()
+    return any(node.target is op for node in graph.nodes)
+
+
+def test_side_effects() -> None:
+    silent = returning_nothing("silent")
+    assert not has_side_effect(silent)
+    assert not keeps_calls(silent)
+    declared = returning_nothing("declared")
+    torch.fx.node.has_side_effect(declared)
+    assert has_side_effect(declared)
+    assert keeps_calls(declared)
+    writes = returning_nothing("writes", "Tensor(a!) x")
+    assert has_side_effect(writes)
+    assert keeps_calls(writes)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.library, "_register_effectful_op"), reason="from torch 2.10 on"
+)
+def test_an_effect_is_a_side_effect() -> None:
+    from torch._library.effects import EffectType
+
+    effectful = returning_nothing("effectful")
+    torch.library._register_effectful_op(effectful, EffectType.ORDERED, lib=LIBRARY)
+    assert has_side_effect(effectful)
+
+
+@pytest.mark.skipif(not compiled_code_shares_no_storage(), reason="from torch 2.13 on")
+def test_compiled_code_looks_at_the_storages_of_outputs() -> None:
+    def halves(x: Tensor) -> list[Tensor]:
+        return list(torch.cat([x, x]).chunk(2))
+
+    LIBRARY.define("halves(Tensor x) -> Tensor[]")
+    LIBRARY.impl("halves", halves, "CPU")
+    torch.library.register_fake("t_compat_ops::halves", halves, lib=LIBRARY)
+
+    def call(x: Tensor) -> Any:
+        return torch.ops.t_compat_ops.halves(x)
+
+    with compile_session(), pytest.warns(UserWarning, match="may not alias any inputs"):
+        torch.compile(call, backend="aot_eager", fullgraph=True)(torch.ones(3))
+    torch._dynamo.reset()

@@ -60,6 +60,24 @@ def test_dynamo_measures_guards_by_the_patched_name(monkeypatch: pytest.MonkeyPa
     torch._dynamo.reset()
 
 
+class _Largest(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        largest = x.amax()
+        ctx.mark_non_differentiable(largest)
+        return largest
+
+
+def test_formulas_mark_outputs_by_the_patched_name() -> None:
+    original = torch.autograd.function.FunctionCtx.mark_non_differentiable
+    x = torch.ones(3, requires_grad=True)
+    with patches.marked_non_differentiable() as marked:
+        output = _Largest.apply(x)
+    assert [one.item() for one in marked] == [1.0]
+    assert not output.requires_grad
+    assert torch.autograd.function.FunctionCtx.mark_non_differentiable is original
+
+
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="nothing is replaced")
 def test_inductor_looks_for_vector_instructions_by_the_patched_name(
     monkeypatch: pytest.MonkeyPatch,
@@ -192,6 +210,7 @@ def _assignments() -> Iterator[str]:
                 if isinstance(target, ast.Attribute) and target.attr in (
                     "__init__",
                     "profile_guard_manager",
+                    "mark_non_differentiable",
                 ):
                     yield f"{path.relative_to(PACKAGE_ROOT)}:{node.lineno}"
 

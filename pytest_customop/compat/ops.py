@@ -10,13 +10,19 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch.library._impls`: the names of kernels that were registered from Python.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
   values of `torch.ops` and what they are called. Public only as text, by `str`.
-- `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_key_for_device` and
-  `_jit_get_all_schemas`: the dispatcher's tables. Public: none.
-- two texts of messages, in `device_types` and `is_alias_error`.
+- `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_kernel_for_dispatch_key_is_fallthrough`,
+  `_dispatch_key_for_device` and `_jit_get_all_schemas`: the dispatcher's tables. Public: none.
+- `torch.fx.node._side_effectful_functions`: what `torch.fx.node.has_side_effect` was called for.
+- `torch._higher_order_ops.effects._get_effect`: what `torch.library._register_effectful_op` was called for;
+  in 2.4 `SIDE_EFFECTS`. Public: none.
+- `torch._functorch.config.check_custom_op_aliasing`: seen in 2.13 and 2.15, not in 2.4. Public: none.
+- the names of torch's autograd nodes that stand for a formula that is missing, in `is_without_formula`.
+- texts of messages, in `device_types`, `is_alias_error` and `alias_error_text`.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -56,6 +62,10 @@ def registered_names() -> dict[str, None]:
     return dict.fromkeys(schema.name for schema in schemas)
 
 
+# The keys at which a formula is registered. The first is an alias of those of all devices.
+_AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA")
+
+
 def has_autograd_formula(overload: OpOverload) -> bool:
     """Whether gradients can flow through the op.
 
@@ -65,9 +75,93 @@ def has_autograd_formula(overload: OpOverload) -> bool:
     definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     if definition is not None:
         return definition._backward_fn is not None
-    keys = ("Autograd", "AutogradCPU", "AutogradCUDA", "CompositeImplicitAutograd")
+    keys = (*_AUTOGRAD_KEYS, "CompositeImplicitAutograd")
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return any(has_kernel(overload_name(overload), key) for key in keys)
+
+
+def formula_in_python(overload: OpOverload) -> bool:
+    """Whether Python code registered a formula, or another kernel at an Autograd key.
+
+    A kernel that falls through to the next key does not count.
+    """
+    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    if definition is not None:
+        return definition._backward_fn is not None
+    name = overload_name(overload)
+    registered = torch.library._impls
+    return any(
+        f"{name.replace('::', '/')}/{key}" in registered and not _falls_through(name, key)
+        for key in _AUTOGRAD_KEYS
+    )
+
+
+def _falls_through(name: str, key: str) -> bool:
+    is_fallthrough = getattr(torch._C, "_dispatch_kernel_for_dispatch_key_is_fallthrough", None)
+    return is_fallthrough is not None and bool(is_fallthrough(name, key))
+
+
+def is_composite(overload: OpOverload) -> bool:
+    """Whether the op is made of other ops, which autograd and compilers see instead of it."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has_kernel(overload_name(overload), "CompositeImplicitAutograd"))
+
+
+def is_without_formula(output: torch.Tensor) -> bool:
+    """Whether the output of an op has an autograd node that stands for a formula that is missing.
+
+    The node is that of `torch::autograd::autogradNotImplementedFallback()`, or the one that torch gives to
+    ops without any kernel at an Autograd key. The former raises in backward, the latter warns.
+    """
+    return _node(output) in ("NotImplemented", "WarnNotImplemented")
+
+
+def rejects_backward(output: torch.Tensor) -> bool:
+    """Whether the output is one of an op that rejects to be differentiated.
+
+    Such an op has the kernel `torch::autograd::autogradNotImplementedFallback()` at an Autograd key.
+    """
+    return _node(output) == "NotImplemented"
+
+
+def is_generated(output: torch.Tensor) -> bool:
+    """Whether the autograd node of the output is the one that torch makes for ops defined in Python.
+
+    An op of `torch.library.custom_op` has it without a formula too. Then it raises in backward.
+    """
+    return _node(output).startswith("GeneratedBackwardFor")
+
+
+def _node(output: torch.Tensor) -> str:
+    """The name of a tensor's autograd node, without namespaces."""
+    return output.grad_fn.name().rpartition("::")[2] if output.grad_fn is not None else ""
+
+
+def has_side_effect(overload: OpOverload) -> bool:
+    """Whether compilers know that a call does more than to return something.
+
+    They know it of an op that writes to an argument or takes a script object, and of one that is
+    registered so by `torch.fx.node.has_side_effect` or `torch.library._register_effectful_op`.
+    """
+    schema = overload._schema
+    if schema.is_mutable or overload in torch.fx.node._side_effectful_functions:
+        return True
+    if any(isinstance(argument.type, torch.ClassType) for argument in schema.arguments):
+        return True
+    from torch._higher_order_ops import effects
+
+    if hasattr(effects, "_get_effect"):
+        return effects._get_effect(overload) is not None
+    return overload in getattr(effects, "SIDE_EFFECTS", {})
+
+
+def compiled_code_shares_no_storage() -> bool:
+    """Whether compiled code warns, or raises, where outputs of an op share one storage.
+
+    torch 2.13 and later do so at the first call of a graph. They raise where the variable CI is set.
+    """
+    config = importlib.import_module("torch._functorch.config")
+    return hasattr(config, "check_custom_op_aliasing")
 
 
 def defining_module(name: str) -> str | None:
@@ -172,6 +266,15 @@ def _unwrapped(function: Any) -> Any:
     return function
 
 
+_ALIAS_TEXT = "The output of this custom operator (1) must not"
+
+
 def is_alias_error(error: BaseException) -> bool:
-    """Whether a CustomOpDef raised because an output shares memory with an input."""
+    """Whether a CustomOpDef raised because an output shares memory with an input or another output."""
     return "may not alias any inputs" in str(error)
+
+
+def alias_error_text(error: BaseException) -> str:
+    """The message of such an error, without what stands before the reason."""
+    text = str(error)
+    return text[max(text.find(_ALIAS_TEXT), 0) :]

@@ -10,6 +10,8 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
   Nothing public lists the sets that exist.
 - `torch._dynamo.guards.profile_guard_manager`: measures the time that new guards take, for the logs of
   dynamo. Seen in 2.13 and 2.15; 2.4 has none. Nothing public turns it off.
+- `torch.autograd.function.FunctionCtx.mark_non_differentiable`: public, but for the formula that calls it.
+  Nothing public tells an output that was marked from one that was detached.
 - `torch._inductor.cpu_vec_isa.valid_vec_isa_list`, in 2.4 in `torch._inductor.codecache`: the sets of
   vector instructions for generated C++. `torch._inductor.config.cpp.vec_isa_ok = False` empties it too,
   but what it then finds stays for all later compilations of the process. Seen in 2.15.
@@ -107,6 +109,15 @@ def _unmeasured(original: Any, value: None, *args: Any, **kwargs: Any) -> float:
     return 0.0
 
 
+def _contexts() -> Any:
+    return importlib.import_module("torch.autograd.function").FunctionCtx
+
+
+def _marked(original: Any, outputs: list[Any], context: Any, *marked: Any) -> None:
+    outputs.extend(marked)
+    original(context, *marked)
+
+
 def _instruction_sets() -> Any:
     try:
         return importlib.import_module("torch._inductor.cpu_vec_isa")
@@ -120,6 +131,7 @@ def _none_usable(original: Any, value: None) -> list[Any]:
 
 _new_environments = _Patch(_shape_environments, "__init__", _noted)
 _guard_times = _Patch(_guards, "profile_guard_manager", _unmeasured)
+_non_differentiable = _Patch(_contexts, "mark_non_differentiable", _marked)
 _vector_instructions = _Patch(_instruction_sets, "valid_vec_isa_list", _none_usable)
 
 
@@ -139,6 +151,17 @@ def guards_unmeasured() -> Iterator[None]:
     """
     with _guard_times.block(None):
         yield
+
+
+@contextmanager
+def marked_non_differentiable() -> Iterator[list[Any]]:
+    """A list to which every output is added that a Python formula of this thread marks in the block.
+
+    It is marked by `ctx.mark_non_differentiable`.
+    """
+    outputs: list[Any] = []
+    with _non_differentiable.block(outputs):
+        yield outputs
 
 
 def vector_instructions() -> list[str]:

@@ -12,7 +12,9 @@ import torch
 from ..compat.ops import (
     OpOverload,
     OpOverloadPacket,
+    formula_in_python,
     has_autograd_formula,
+    is_composite,
     is_custom_op_def,
     overload_name,
     overload_of,
@@ -71,6 +73,16 @@ class Op:
     def has_autograd(self) -> bool:
         """Whether an autograd formula is registered."""
         return has_autograd_formula(self.overload)
+
+    @functools.cached_property
+    def has_formula_in_python(self) -> bool:
+        """Whether Python code registered a formula, or another kernel at an Autograd key."""
+        return formula_in_python(self.overload)
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether the op is made of other ops, which autograd and compilers see instead of it."""
+        return is_composite(self.overload)
 
     def tagged(self, tag: str) -> bool:
         """Whether the op carries `torch.Tag.<tag>`; False where this torch has no such tag."""
