@@ -111,12 +111,18 @@ def _both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return one, one[0]
 
 
+def _halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    one, two = torch.stack([x, x]).unbind()
+    return one, two
+
+
 define_raw("writes", lambda x: x.mul_(2).clone())
 define_raw("writes_self", lambda self: self.mul_(2).clone(), schema="(Tensor self) -> Tensor")
 define_raw("writes_openly", lambda x: x.mul_(2).clone(), schema="(Tensor(a!) x) -> Tensor")
 define_raw("views", lambda x: x.view(-1), lambda x: x.new_empty(x.numel()))
 define_raw("returns_it", lambda x: x, lambda x: x)
 define_raw("shares", _both, lambda x: (torch.empty_like(x), x.new_empty(x.shape[1:])), PAIR)
+define_raw("halves", _halves, lambda x: (torch.empty_like(x), torch.empty_like(x)), PAIR)
 define_raw("in_kernel", _Doubling.apply)
 define_raw("bare", lambda x: x * 2, None)
 define("no_fake", lambda x: x * 2, None)
@@ -136,7 +142,8 @@ BROKEN = [
     ("writes_self", SCHEMA, "undeclared-mutation", "argument self is written to"),
     ("views", SCHEMA, "undeclared-alias", "shares memory with argument x"),
     ("returns_it", SCHEMA, "undeclared-alias", "argument x"),
-    ("shares", SCHEMA, "undeclared-alias", "outputs 0 and 1 share memory"),
+    ("shares", SCHEMA, "outputs-share-memory", "outputs 0 and 1 share memory"),
+    ("halves", SCHEMA, "outputs-share-storage", "outputs 0 and 1 share memory"),
     ("views", FAKE, "fake-alias-mismatch", "outputs_alias_inputs is False with the fake kernel"),
     ("bare", FAKE, "fake-missing", "t_opcheck::bare has no fake kernel"),
     ("bare", AOT, "fake-missing", "t_opcheck::bare has no fake kernel"),

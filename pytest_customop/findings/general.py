@@ -1,4 +1,4 @@
-"""Findings that any check may report: the op raises, crashes or does not end."""
+"""Findings that any check may report: the op raises, returns what torch rejects, crashes, or hangs."""
 
 from __future__ import annotations
 
@@ -30,6 +30,32 @@ def test_my_op(): ...
 def test_my_op(): ...
 """,
         docs=(doc_links.CUSTOM_OP,),
+    ),
+    "output-alias-rejected": Explanation(
+        meaning=(
+            "torch rejects what the op returns: an output is an argument of the op, or shares "
+            "memory with an argument or with another output."
+        ),
+        why=(
+            "The schema promises fresh outputs. torch.library.custom_op looks at every call, and "
+            "raises after the kernel has run."
+        ),
+        fix=(
+            "Return a copy where the kernel has nothing to do: return x.clone(). Allocate each output "
+            "by itself; of parts of one buffer, return [part.clone() for part in parts]. An op that is "
+            "meant to change its argument declares that, and returns nothing: mutates_args={'x'}."
+        ),
+        before="""
+@torch.library.custom_op("mylib::dense", mutates_args=())
+def dense(x: Tensor) -> Tensor:
+    return x.contiguous()             # x itself, if it is contiguous already
+""",
+        after="""
+@torch.library.custom_op("mylib::dense", mutates_args=())
+def dense(x: Tensor) -> Tensor:
+    return x.clone(memory_format=torch.contiguous_format)
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_VIEWS),
     ),
     "crash": Explanation(
         meaning=(

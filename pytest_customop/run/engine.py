@@ -18,6 +18,7 @@ from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
 from ..plan.items import place_of
+from .alias_rejection import alias_rejection
 from .finding_records import finding_record
 from .judgement import note_for
 from .repro import CALL, Script, reproduced_by
@@ -215,8 +216,10 @@ def _eager_failure(
     if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
         reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
-    message = f"{case.op.name} raises {error_line(error)}"
-    found = Finding("eager-raises", message, traceback_text(error))
+    found = alias_rejection(case, error)
+    if found is None:
+        message = f"{case.op.name} raises {error_line(error)}"
+        found = Finding("eager-raises", message, traceback_text(error))
     return _found(passed, found, check, case, reproduced_by(found, CALL, case))
 
 

@@ -10,6 +10,7 @@ from ..cases.fake_run import fake_run, shapes_of
 from ..core.tracebacks import error_line, reraise_bug, traceback_text
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
+from .alias_rejection import alias_rejection
 from .repro import CALL
 from .watchdog import LimitExceeded, within_limits
 
@@ -37,8 +38,8 @@ class _Rejection:
 
 
 @dataclass(frozen=True)
-class _Overrun:
-    """A limit that the op exceeds: the code of the finding, and its texts."""
+class _Failure:
+    """A limit that the op exceeds, or a result that torch rejects: the code and texts of the finding."""
 
     code: str
     text: str
@@ -46,7 +47,7 @@ class _Overrun:
 
 
 # What became of each variant's call: None if the op accepts it.
-_answers: WeakKeyDictionary[Case, _Rejection | _Overrun | None] = WeakKeyDictionary()
+_answers: WeakKeyDictionary[Case, _Rejection | _Failure | None] = WeakKeyDictionary()
 
 
 def skip_if_rejected(case: Case) -> None:
@@ -54,18 +55,19 @@ def skip_if_rejected(case: Case) -> None:
 
     Raises:
         VariantRejected: if the op or its backward raises: the op decides which arguments are valid.
-        CheckFailed: `hang` or `crash`, if the call exceeds a limit of time or memory.
+        CheckFailed: `hang` or `crash`, if the call exceeds a limit of time or memory;
+            `output-alias-rejected`, if torch rejects what the op returns.
     """
     if case not in _answers:
         _answers[case] = _classify(case)
     answer = _answers[case]
-    if isinstance(answer, _Overrun):
+    if isinstance(answer, _Failure):
         raise fail(answer.code, answer.text, answer.evidence, repro=CALL)
     if isinstance(answer, _Rejection):
         raise VariantRejected(answer.text, accepted_by_fake=answer.accepted_by_fake)
 
 
-def _classify(case: Case) -> _Rejection | _Overrun | None:
+def _classify(case: Case) -> _Rejection | _Failure | None:
     try:
         with within_limits():
             error = case.eager.error
@@ -73,7 +75,10 @@ def _classify(case: Case) -> _Rejection | _Overrun | None:
                 return _classify_backward(case)
     except LimitExceeded as overrun:
         text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
-        return _Overrun(overrun.code, text, traceback_text(overrun))
+        return _Failure(overrun.code, text, traceback_text(overrun))
+    found = alias_rejection(case, error)
+    if found is not None:
+        return _Failure(found.code, f"{found.message} ({case.variant_description})", found.evidence)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
-from .registry import library, specimen
+from .registry import library, since, specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
 MATRIX = tensor(4, 3)
@@ -91,16 +91,50 @@ def list_of_two_tensors():
     return _twice("list_of_two_tensors", torch.clone)
 
 
-@aot((MATRIX,))
-def list_of_halves_of_a_buffer():
-    """Correct: returns tensors that lie side by side in one buffer and share no element."""
+def _halves(name, finish, schema="(Tensor x) -> Tensor[]", outputs=list):
+    """Two outputs that are computed side by side in one buffer; `finish` makes an output of its half."""
 
     def halves(x):
         place = x.new_empty(2 * x.numel())
         torch.cat([x.flatten(), x.flatten() * 2], out=place)
-        return [part.view(x.shape) for part in place.chunk(2)]
+        return outputs(finish(part.view(x.shape)) for part in place.chunk(2))
 
     def fake(x):
-        return [part.view(x.shape) for part in x.new_empty(2 * x.numel()).chunk(2)]
+        parts = x.new_empty(2 * x.numel()).chunk(2)
+        return outputs(finish(part.view(x.shape)) for part in parts)
 
-    return library_op("list_of_halves_of_a_buffer", "(Tensor x) -> Tensor[]", halves, fake)
+    return library_op(name, schema, halves, fake)
+
+
+SIDE_BY_SIDE = {"values.aliasing": since("2.13", "outputs-share-storage")}
+
+
+@aot((MATRIX,), expected=SIDE_BY_SIDE)
+def list_of_halves_of_a_buffer():
+    """Both kernels return tensors that lie side by side in one buffer, and share no element."""
+    return _halves("list_of_halves_of_a_buffer", lambda half: half)
+
+
+@aot((MATRIX,), expected={**SIDE_BY_SIDE, "opcheck.test_schema": "outputs-share-storage"})
+def halves_of_a_buffer():
+    """The same with two outputs, at which torch's own checker looks too."""
+    pair = "(Tensor x) -> (Tensor, Tensor)"
+    return _halves("halves_of_a_buffer", lambda half: half, pair, tuple)
+
+
+@aot((MATRIX,), twin_of=("list_of_halves_of_a_buffer", "halves_of_a_buffer"))
+def list_of_copies_of_halves():
+    """Both kernels return copies of the halves of a buffer."""
+    return _halves("list_of_copies_of_halves", torch.clone)
+
+
+@aot(
+    (MATRIX,),
+    skips=dict.fromkeys(("opcheck.test_schema", "opcheck.test_faketensor"), "checker-limit"),
+)
+def declared_views_of_one_argument():
+    """Correct: returns parts of its argument, as the schema declares."""
+    lib = library()
+    lib.define("declared_views_of_one_argument(Tensor(a) x) -> Tensor(a)[]")
+    lib.impl("declared_views_of_one_argument", lambda x: x.chunk(2), "CompositeImplicitAutograd")
+    return torch.ops.zoo.declared_views_of_one_argument.default

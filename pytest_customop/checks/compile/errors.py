@@ -17,6 +17,7 @@ from ...cases.fake_run import fake_run
 from ...cases.tensors import is_plain, kind_of
 from ...compat.compiler import compile_session, compile_whole, counting_backend
 from ...compat.fakes import missing_fake_kernel
+from ...compat.ops import alias_error_text, is_alias_error
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import (
     chain,
@@ -123,6 +124,7 @@ def read_exception(
     kinds = _kinds(error)
     return (
         named_cause(error, contract, where)
+        or _alias_rejected(error, op, where)
         or _untagged(texts, case, where)
         or _unsupported_tensor(case)
         or _fake_kernel(case, kinds, contract, where)
@@ -164,6 +166,15 @@ def _missing_fake_kernel(
         if missing and not missing.startswith("pytest_customop::"):
             return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
     return None
+
+
+def _alias_rejected(error: Exception, op: str, where: str) -> CheckFailed | None:
+    """The finding for outputs that torch rejects because they share memory."""
+    found = next((one for one in chain(error) if is_alias_error(one)), None)
+    if found is None:
+        return None
+    text = f"{where}compiled, {op} returns what torch rejects: an output that shares memory"
+    return fail("output-alias-rejected", text, f"torch's message: {alias_error_text(found)}")
 
 
 def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:

@@ -77,7 +77,6 @@ def _(x):
     return x.new_empty(x.shape[0])
 """,
         docs=(doc_links.REGISTER_FAKE,),
-        follows=("fake-size-ignores-data",),
     ),
     "fake-dtype-mismatch": Explanation(
         meaning="The fake kernel returns another dtype than the real one.",
@@ -207,6 +206,6 @@ def _(x):
     return x.new_empty(x.shape)
 """,
         docs=(doc_links.REGISTER_FAKE, doc_links.CUSTOM_OP),
-        follows=("undeclared-alias",),
+        follows=("undeclared-alias", "outputs-share-memory", "outputs-share-storage"),
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import traceback
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from ...cases.case import Case, gradients
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import fake_run, kernel_failure
-from ...cases.tensors import Copier, difference, is_plain, kind_of, readable
+from ...cases.tensors import Copier, difference, is_plain, kind_of, output_leaves, readable
 from ...compat.fakes import missing_fake_kernel
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import chain, error_line, reraise_bug, traceback_text
@@ -20,7 +21,10 @@ from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
 from ..compile.harness import opaque_ops
+from ..values.memory.storage import share_memory
 
+# torch compares storages.
+_SHARING = re.compile(r"Outputs (\d+) and (\d+) alias unexpectedly")
 # (utility, or "" for any; pattern of torch's message; code of the finding; its message)
 _MESSAGES: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -43,15 +47,16 @@ _MESSAGES: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "test_schema",
-        r"Outputs (\d+) and (\d+) alias unexpectedly",
-        "undeclared-alias",
+        _SHARING.pattern,
+        "outputs-share-memory",
         "outputs {0} and {1} share memory, and the schema does not say so",
     ),
     (
         "",
         r"may not alias any inputs",
-        "undeclared-alias",
-        "an output is an argument, or shares memory with an argument or another output",
+        "output-alias-rejected",
+        "torch rejects what the op returns: an output is an argument, or shares memory with an argument "
+        "or with another output",
     ),
     (
         "",
@@ -157,6 +162,8 @@ def _known_message(case: Case, name: str, texts: str) -> CheckFailed | None:
         found = re.search(pattern, texts) if utility in ("", name) else None
         if found is None or (code == "untagged-returned-argument" and not case.op.mutated):
             continue
+        if pattern == _SHARING.pattern and not _overlap(case, *map(int, found.groups())):
+            code = "outputs-share-storage"
         output, called = _WHERE.search(texts), _CALLED.search(texts)
         text = message.format(*(_argument(case, word) for word in found.groups()))
         text = f"output {output.group(1)}: {text}" if output else text
@@ -167,6 +174,13 @@ def _known_message(case: Case, name: str, texts: str) -> CheckFailed | None:
             code, text, f"torch's message: {texts[start : end if end > 0 else None].strip()}"
         )
     return None
+
+
+def _overlap(case: Case, one: int, other: int) -> bool:
+    """Whether two outputs that share a storage have an element in common."""
+    every = [output_leaves(case.eager.result[index]) for index in (one, other)]
+    tensors = [[leaf for _, leaf in each if isinstance(leaf, torch.Tensor)] for each in every]
+    return any(share_memory(first, second) for first, second in itertools.product(*tensors))
 
 
 def _argument(case: Case, word: str) -> str:

@@ -10,12 +10,13 @@ import torch
 
 from ...cases.case import Case, Run
 from ...cases.tensors import base_name, leaves
-from ...compat.ops import is_alias_error, kernel_in_python
+from ...compat.ops import compiled_code_shares_no_storage, is_alias_error, kernel_in_python
+from ...compat.tensors import storage_id
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import Caller, expression
 from .memory.placement import movable, placements
-from .memory.storage import share_memory
+from .memory.storage import has_elements, share_memory
 from .memory.trial import Trial, trial_of
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -26,6 +27,7 @@ def check_aliasing(case: Case) -> None:
     calls = Caller(case)
     if not case.eager.outputs:
         raise skip("nothing-to-check", "the op returns no tensor", unjudged=False)
+    one_storage: CheckFailed | None = None  # reported where no trial shows an overlap
     for trial in _trials(case):
         run = calls(trial.arguments)
         if run.error is not None:
@@ -45,6 +47,12 @@ def check_aliasing(case: Case) -> None:
                 f"{case.op.name}{trial.description}: {text}",
                 repro=_script(trial),
             )
+        text = _in_one_storage(run) or ""
+        if text and one_storage is None:
+            message = f"{case.op.name}{trial.description}: {text}"
+            one_storage = fail("outputs-share-storage", message, repro=_storage_script(trial))
+    if one_storage is not None and compiled_code_shares_no_storage() and not case.op.is_composite:
+        raise one_storage
 
 
 def _shared(case: Case, trial: Trial, text: str) -> CheckFailed:
@@ -54,6 +62,10 @@ def _shared(case: Case, trial: Trial, text: str) -> CheckFailed:
 
 def _script(trial: Trial) -> str:
     return _ALIASING.format(lay_out=trial.lay_out, lines=trial.script)
+
+
+def _storage_script(trial: Trial) -> str:
+    return _STORAGE.format(lay_out=trial.lay_out, lines=trial.script)
 
 
 def _trials(case: Case) -> Iterator[Trial]:
@@ -109,6 +121,29 @@ def _with_each_other(run: Run) -> str | None:
     return None
 
 
+def _in_one_storage(run: Run) -> str | None:
+    """Which outputs lie in one storage without an element in common; None if there are none.
+
+    torch lets an op return views where its schema declares them for any output.
+    """
+    found: dict[int, list[str]] = {}
+    for name, output, declared in _outputs(run):
+        storage = storage_id(output) if has_elements(output) else None
+        if declared is not None:
+            return None
+        if storage is not None:
+            found.setdefault(storage, []).append(name)
+    sharing = next((names for names in found.values() if len(names) > 1), None)
+    if sharing is None:
+        return None
+    listed = (
+        f"{', '.join(sharing[:3])} and {len(sharing) - 3} more"
+        if len(sharing) > 4
+        else (f"{', '.join(sharing[:-1])} and {sharing[-1]}")
+    )
+    return f"{listed} are views of one storage, without an element in common"
+
+
 def _outputs(run: Run) -> Iterator[tuple[str, torch.Tensor, Any]]:
     """(name, tensor, alias information of the schema) of every tensor returned."""
     returns = run.arguments.op.schema.returns
@@ -152,6 +187,18 @@ for index, output in enumerate(outputs):
     for other in (*given, *outputs[:index]):
         (low, high), (start, end) = span(output), span(other)
         assert high <= start or end <= low, "an output shares memory"
+"""
+
+_STORAGE = """
+from torch.utils._pytree import tree_leaves
+{lay_out}
+
+args, kwargs = inputs()
+args = list(args)
+{lines}
+outputs = [each for each in tree_leaves(op(*args, **kwargs)) if isinstance(each, torch.Tensor)]
+storages = [each.untyped_storage().data_ptr() for each in outputs if each.numel()]
+assert len(set(storages)) == len(storages), "two outputs are views of one storage"
 """
 
 FINDINGS = {
@@ -200,6 +247,36 @@ return [y, y.clone()]
             doc_links.PYTHON_CUSTOM_OPS,
         ),
     ),
+    "outputs-share-storage": Explanation(
+        meaning=(
+            "Two outputs, or two elements of a returned list, are views of one buffer, without an "
+            "element in common."
+        ),
+        why=(
+            "A schema without aliases promises that every output has a storage of its own. torch "
+            "2.13 and later look at the storages at the first call of compiled code. They warn "
+            "that this will become an error, and raise where the environment variable CI is set. "
+            "torch.library.custom_op raises in eager mode, too."
+        ),
+        fix=(
+            "Allocate each output by itself, or return copies: "
+            "[part.clone() for part in buffer.chunk(2)]."
+        ),
+        before="""
+buffer = torch.empty(2, *x.shape)
+kernel(x, buffer)
+return [buffer[0], buffer[1]]
+""",
+        after="""
+outputs = [torch.empty_like(x), torch.empty_like(x)]
+kernel(x, outputs)
+return outputs
+""",
+        docs=(
+            doc_links.LIBRARY,
+            doc_links.PYTHON_CUSTOM_OPS,
+        ),
+    ),
 }
 
 CHECK = Check(
@@ -212,7 +289,8 @@ CHECK = Check(
     catches=(
         "An output, or an element of a returned list, that shares memory with an argument or "
         "another output without a declaration in the schema: in several layouts and dtypes, "
-        "because `.contiguous()` and `.to()` copy in some and not in others."
+        "because `.contiguous()` and `.to()` copy in some and not in others. Outputs that are "
+        "views of one buffer without an overlap, from torch 2.13 on."
     ),
     cannot_see="Native kernels are not tried in narrower dtypes than the sample's.",
     cost="many calls",

@@ -12,7 +12,7 @@ from ....cases.tensors import base_name, is_plain, storage_bytes, summary
 
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two dense tensors have a byte in common."""
-    if one.device != other.device or not (_has_bytes(one) and _has_bytes(other)):
+    if one.device != other.device or not (has_elements(one) and has_elements(other)):
         return False
     (low, high), (start, end) = _span(one), _span(other)
     if high <= start or end <= low:
@@ -20,7 +20,8 @@ def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     return not _interleaved(one, other)
 
 
-def _has_bytes(tensor: torch.Tensor) -> bool:
+def has_elements(tensor: torch.Tensor) -> bool:
+    """Whether it is a dense tensor with elements in memory."""
     return is_plain(tensor) and tensor.numel() > 0 and not tensor.is_meta
 
 
