@@ -15,7 +15,7 @@ def test_it_has_the_findings_of_every_family_and_the_general_ones() -> None:
 
 
 def test_a_finding_may_follow_from_a_whole_family() -> None:
-    follows = catalogue()["compile-error"].follows
+    follows = catalogue()["compile-graph-break"].follows
     by_name = {family.name: set(family.findings) for family in families()}
     assert (
         set(follows) == by_name["opcheck"] | by_name["values"] | by_name["state"] | by_name["fake"]

@@ -1,4 +1,4 @@
-"""A C++ op and a `torch.library.Library` op, through the whole matrix."""
+"""C++ ops and a `torch.library.Library` op, through the whole matrix."""
 
 import collections
 from pathlib import Path
@@ -104,3 +104,35 @@ def test_a_broken_cpp_op_is_reported(op: str, check: str, finding: str) -> None:
         variants=False,
     )
     assert [(one.check, one.finding) for one in results] == [(check, finding)]
+
+
+@pytest.mark.usefixtures("native")
+def test_a_cpp_op_that_is_registered_without_a_formula_has_none() -> None:
+    results = check_op("zoo_native::square_without_formula", [(tensor(4, 3),)])
+    assert [str(one) for one in results if one.outcome not in ("passed", "skipped")] == []
+    own = [one for one in results if one.place.requires_grad and one.place.variant is None]
+    registration = "opcheck.test_autograd_registration"
+    assert {one.outcome for one in own if one.check == registration} == {"passed"}
+    assert {one.skip_code for one in own if one.check != registration} == {"no-formula"}
+    assert not any(one.unjudged for one in own)
+
+
+@pytest.mark.usefixtures("native")
+def test_gradients_that_are_asked_of_a_cpp_op_without_a_formula_are_missed() -> None:
+    results = check_op(
+        "zoo_native::square_without_formula",
+        [(tensor(4, 3),)],
+        requires_grad=True,
+        checks=["backward", "gradcheck"],
+        variants=False,
+    )
+    found = [(one.check, one.finding) for one in results if one.outcome != "skipped"]
+    assert found == [("backward.connected", "gradients-disconnected")]
+
+
+@pytest.mark.usefixtures("native")
+def test_a_cpp_formula_that_raises_is_reported() -> None:
+    results = check_op(
+        "zoo_native::square_raising", [(tensor(4, 3),)], checks="gradcheck.backward", variants=False
+    )
+    assert [one.finding for one in results] == ["backward-raises"]

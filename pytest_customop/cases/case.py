@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..compat.ops import rejects_backward
 from ..core import rng
 from ..core.tracebacks import ends_test, is_own_bug
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
@@ -114,6 +115,11 @@ class Case:
         return self.placement.requires_grad
 
     @property
+    def asks_gradients(self) -> bool:
+        """Whether this is a case with gradients because the mark's `requires_grad` asks for them."""
+        return self.requires_grad and not self.placement.keep_requires_grad
+
+    @property
     def error_sample(self) -> ErrorSample | None:
         """The sample, if it is one that the op must reject; else None."""
         return self.sample if isinstance(self.sample, ErrorSample) else None
@@ -170,6 +176,15 @@ class Case:
     def has_run(self) -> bool:
         """Whether the result of `eager` is kept."""
         return "eager" in vars(self)
+
+    @property
+    def rejects_backward(self) -> bool:
+        """Whether the op is registered as one that has no formula: its backward raises that.
+
+        In C++ that is the kernel `torch::autograd::autogradNotImplementedFallback()`.
+        """
+        outputs = self.eager.differentiable_outputs
+        return bool(outputs) and all(rejects_backward(output) for _, output in outputs)
 
     def grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         """A normally distributed grad_output for each output, with the output's strides."""

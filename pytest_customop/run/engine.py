@@ -123,6 +123,8 @@ def _run(
                 skip_if_rejected(case)
             elif case.eager.error is not None:
                 return _eager_failure(check, case, case.eager.error, passed)
+            else:
+                _skip_without_formula(check, case)
             if not kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
@@ -136,6 +138,22 @@ def _run(
         lines = check.repro if found.repro is None else found.repro
         return _found(passed, found, check, case, reproduced_by(found, lines, found.case or case))
     return passed
+
+
+def _skip_without_formula(check: Check, case: Case) -> None:
+    """Skip where gradients are to be checked of an op that is registered as one that has no formula.
+
+    Nothing at collection says so. As for other ops without a formula, few checks run with gradients
+    unless the mark asks for them.
+    """
+    if not (case.requires_grad and case.op.has_autograd) or check.runs_without_autograd:
+        return
+    if (check.needs_autograd or not case.asks_gradients) and case.rejects_backward:
+        reason = (
+            "the op says that it has no autograd formula: its backward is the one of "
+            "torch::autograd::autogradNotImplementedFallback(), which raises"
+        )
+        raise skip("no-formula", reason, unjudged=False)
 
 
 class _Answer(NamedTuple):

@@ -1,4 +1,4 @@
-"""The C++ ops of `dot_rows.cpp`, built and given their fake kernels and formulas."""
+"""The C++ ops of this folder, built and given their fake kernels and formulas."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-SOURCE = Path(__file__).with_name("dot_rows.cpp")
+SOURCES = sorted(Path(__file__).parent.glob("*.cpp"))
 
 
 def why_not() -> str:
@@ -20,11 +20,13 @@ def why_not() -> str:
 def build(folder: Path) -> None:
     """Compile the ops into the folder, load them, and register what Python has to."""
     cpp_extension.load(
-        "zoo_native", [str(SOURCE)], build_directory=str(folder), is_python_module=False
+        "zoo_native", list(map(str, SOURCES)), build_directory=str(folder), is_python_module=False
     )
     _register("dot_rows")
     _register("dot_rows_in_place")
     _register("dot_rows_wide_fake", dtype=torch.float64)
+    for name in ("square_without_formula", "square_raising"):
+        torch.library.register_fake(f"zoo_native::{name}", lambda x: x.new_empty(x.shape))
 
 
 def _register(name: str, **options: Any) -> None:

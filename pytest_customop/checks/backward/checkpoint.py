@@ -180,7 +180,6 @@ mask = torch.rand(x.shape, generator=GENERATOR) > p
 mask = torch.rand(x.shape) > p
 """,
         docs=(doc_links.CHECKPOINT,),
-        follows=("undeclared-mutation",),
     ),
 }
 

@@ -20,5 +20,6 @@ def backward(ctx, grad):
     return grad * y, grad * x
 """,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.EXTENDING),
+        follows=("gradients-disconnected",),
     ),
 }

@@ -52,7 +52,7 @@ def _(x):
     return torch.empty_like(x), torch.empty_like(x)
 """,
         docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
-        follows=_RELIED_ON,
+        follows=(*_RELIED_ON, "gradients-disconnected"),
     ),
     "compile-stride-assert": Explanation(
         meaning=(

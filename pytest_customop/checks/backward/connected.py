@@ -1,0 +1,171 @@
+"""`backward.connected`: where gradients are asked for, an output has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...cases.case import Case
+from ...cases.tensors import is_differentiable
+from ...compat.ops import is_generated, is_without_formula
+from ...compat.patches import marked_non_differentiable
+from ...compat.tensors import observe_calls, storage_id
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+
+Named = list[tuple[str, torch.Tensor]]
+
+
+def check_connected(case: Case) -> None:
+    """Look for an output through which gradients flow back.
+
+    Gradients are asked for by the mark's `requires_grad`, or by a formula or another kernel that is
+    registered at an Autograd key from Python.
+    """
+    outputs = [(name, one) for name, one in case.eager.outputs if is_differentiable(one.dtype)]
+    if not outputs:
+        raise skip("nothing-to-check", "no output can require gradients", unjudged=False)
+    if not case.eager.arguments.differentiable():
+        raise skip("nothing-to-check", "no argument requires gradients", unjudged=False)
+    if any(_is_connected(case, output) for _, output in outputs):
+        return
+    if case.asks_gradients:
+        what = "no output requires them"
+        if not case.op.has_autograd or case.rejects_backward:
+            what = "no autograd formula is registered"
+        _report(case, outputs, f"the mark asks for gradients, and {what}")
+    elif _promises_gradients(case) and not _is_on_purpose(case):
+        _report(
+            case,
+            outputs,
+            "a kernel is registered at an Autograd key, and no output requires gradients",
+        )
+    else:
+        reason = "no output requires gradients, and the mark does not ask for them"
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+
+def _is_connected(case: Case, output: torch.Tensor) -> bool:
+    """Whether a backward from the output calls a formula, the op's own or one inside of its kernel."""
+    if not output.requires_grad or is_without_formula(output):
+        return False
+    return case.op.has_autograd or not is_generated(output)
+
+
+def _promises_gradients(case: Case) -> bool:
+    """Whether Python code at an Autograd key is meant to give gradients on this case.
+
+    It is not clear for an op with a flag, which may turn gradients off, nor where some floating-point
+    argument requires none.
+    """
+    if not case.op.has_formula_in_python:
+        return False
+    flags = [argument for argument in case.op.arguments if _is_flag(str(argument.type))]
+    tensors = [one for _, one in case.eager.arguments.tensors() if is_differentiable(one.dtype)]
+    return not flags and all(one.requires_grad for one in tensors)
+
+
+def _is_flag(kind: str) -> bool:
+    return kind in ("bool", "str", "Optional[bool]", "Optional[str]")
+
+
+def _is_on_purpose(case: Case) -> bool:
+    """Whether the op returns what it detached, or marks outputs as not differentiable."""
+    detached: set[int | None] = set()
+
+    def observe(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = overload(*args, **kwargs)
+        if overload is torch.ops.aten.detach.default:
+            detached.add(storage_id(result))
+        return result
+
+    arguments = case.inputs()
+    with marked_non_differentiable() as marked, observe_calls(observe):
+        run = case.run(arguments)
+    given = {storage_id(one) for _, one in arguments.tensors()}
+    returned = {storage_id(one) for _, one in run.outputs if is_differentiable(one.dtype)}
+    return bool(marked) or (bool(returned) and returned <= detached - given - {None})
+
+
+def _report(case: Case, outputs: Named, why: str) -> None:
+    lines = [
+        f"argument {name} requires gradients" for name, _ in case.eager.arguments.differentiable()
+    ]
+    lines += [f"{name}: {_state(output)}" for name, output in outputs]
+    raise fail("gradients-disconnected", f"{case.op.name}: {why}", "\n".join(lines))
+
+
+def _state(output: torch.Tensor) -> str:
+    if not output.requires_grad:
+        return "requires_grad is False"
+    return "requires_grad is True, and its grad_fn has no formula"
+
+
+def _returns_fresh_outputs(op: Op) -> bool:
+    return bool(op.schema.returns) and not op.mutated and not op.is_composite
+
+
+_SCRIPT = """
+from torch.utils._pytree import tree_leaves
+
+given = inputs()
+outputs = [each for each in tree_leaves(op(*given[0], **given[1])) if isinstance(each, torch.Tensor)]
+outputs = [each for each in outputs if each.requires_grad]
+assert outputs, "no output requires gradients"
+leaves = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor) and each.requires_grad]
+torch.autograd.grad(outputs, leaves, [torch.ones_like(each) for each in outputs])
+"""
+
+FINDINGS = {
+    "gradients-disconnected": Explanation(
+        meaning=(
+            "Gradients are asked for, by the mark's requires_grad= or by a kernel at an Autograd "
+            "key, and no output of the op is connected to its inputs: there is no formula, or no "
+            "output requires gradients."
+        ),
+        why=(
+            "What stands before the op in a model gets no gradient from it. Where the loss has "
+            "other terms, training goes on without an error, and without those gradients."
+        ),
+        fix=(
+            "Register a formula: torch.library.register_autograd(...). If the op is not meant to "
+            "have one, leave requires_grad= out of the mark, and register no kernel at an Autograd "
+            "key, or torch.library.fallthrough_kernel there; an output that is not differentiable "
+            "on purpose is declared by ctx.mark_non_differentiable(output)."
+        ),
+        before="""
+lib.impl("sine", sine, "CPU")
+lib.impl("sine", torch.no_grad()(sine), "Autograd")
+""",
+        after="""
+lib.impl("sine", sine, "CPU")
+torch.library.register_autograd(
+    "mylib::sine", sine_backward, setup_context=sine_setup, lib=lib
+)
+""",
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.AUTOGRAD_NOTES),
+    ),
+}
+
+CHECK = Check(
+    name="backward.connected",
+    summary="where gradients are asked for, an output is connected to the inputs",
+    run=check_connected,
+    gradients=True,
+    needs=_returns_fresh_outputs,
+    variants=(),
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "A mark with `requires_grad=True` for an op without a formula, and an op with a Python "
+        "kernel at an Autograd key none of whose outputs requires gradients."
+    ),
+    cannot_see=(
+        "C++ kernels at an Autograd key whose outputs require no gradients, unless the mark asks "
+        "for gradients: they may be meant so. The same holds for ops with a flag. Ops that write to "
+        "their arguments, and ops that are made of other ops."
+    ),
+    cost="calls",
+)
