@@ -1,0 +1,81 @@
+"""`compile.side_effects`: compilers keep the calls of an op that returns nothing."""
+
+from __future__ import annotations
+
+from ...cases.case import Case
+from ...compat.ops import has_side_effect
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail
+from ..check import Check
+
+
+def check_side_effects(case: Case) -> None:
+    """Look for a declaration of what the op does."""
+    if has_side_effect(case.op.overload) or case.op.is_composite:
+        return
+    raise fail(
+        "call-removed",
+        f"{case.op.name} returns nothing, and neither its schema nor a registration says that it has a "
+        "side effect: compilers remove the call",
+        f"the schema: {case.op.schema}",
+    )
+
+
+def _does_nothing_by_its_schema(op: Op) -> bool:
+    return not op.schema.returns and not op.mutated
+
+
+_SCRIPT = """
+from torch.fx.experimental.proxy_tensor import make_fx
+
+args, kwargs = inputs()
+graph = make_fx(lambda: (op(*args, **kwargs), torch.zeros(1))[1])().graph
+graph.eliminate_dead_code()
+assert op in [node.target for node in graph.nodes], "the call is removed from the graph"
+"""
+
+FINDINGS = {
+    "call-removed": Explanation(
+        meaning=(
+            "The op returns nothing and declares no mutation, so that by its schema a call does nothing."
+        ),
+        why=(
+            "torch.compile and torch.export remove calls whose results are not used. What the op "
+            "does in eager mode (a message, a file, a counter) does not happen in compiled code."
+        ),
+        fix=(
+            "Declare the argument that the op writes to (mutates_args, or Tensor(a!) in the schema). "
+            "If it writes to none, declare the side effect: "
+            "torch.fx.node.has_side_effect(torch.ops.mylib.log.default). Or return a tensor "
+            "that the caller uses."
+        ),
+        before="""
+@torch.library.custom_op("mylib::count", mutates_args=())
+def count(x: Tensor, counter: Tensor) -> None:
+    counter.add_(x.numel())
+""",
+        after="""
+@torch.library.custom_op("mylib::count", mutates_args={"counter"})
+def count(x: Tensor, counter: Tensor) -> None:
+    counter.add_(x.numel())
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.COMPILE),
+    ),
+}
+
+CHECK = Check(
+    name="compile.side_effects",
+    summary="calls of an op that returns nothing are not removed: it declares what it does",
+    run=check_side_effects,
+    needs=_does_nothing_by_its_schema,
+    variants=(),
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "An op that returns nothing and declares no mutation. It runs for such ops only, and reads "
+        "the schema. An op is silent that is registered as one with a side effect, by "
+        "`torch.fx.node.has_side_effect` or torch's own list."
+    ),
+    cannot_see="Side effects of ops that return something: their calls are removed where it is not used.",
+    cost="nothing",
+)
