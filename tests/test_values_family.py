@@ -14,11 +14,15 @@ from torch import Tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.tensors import same_bits
+from pytest_customop.compat.ops import compiled_code_shares_no_storage
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.findings import CheckSkipped, Finding
 
 CHECKS = verdicts.family("values")
+NEEDS_STORAGES = pytest.mark.skipif(
+    not compiled_code_shares_no_storage(), reason="torch looks at storages from 2.13 on"
+)
 MATRIX = tensor(4, 3)
 _numbers = itertools.count()
 _library = torch.library.Library("t_values", "DEF")
@@ -228,6 +232,52 @@ def test_the_message_names_output_argument_and_dtype() -> None:
     found = finding("aliasing", case(kernel, MATRIX, MATRIX))
     assert found.code == "undeclared-alias"
     assert "in float64: output 1 is argument x" in found.message
+
+
+def _parts(count: int, finish: Callable[[Tensor], Any] = lambda part: part) -> Callable[..., Any]:
+    return lambda x: [finish(part) for part in torch.stack([x] * count).unbind()]
+
+
+@NEEDS_STORAGES
+def test_outputs_in_one_storage_are_named() -> None:
+    found = finding("aliasing", case(define(_parts(2), "(Tensor x) -> Tensor[]"), MATRIX))
+    assert found.code == "outputs-share-storage"
+    assert found.message.endswith(
+        "output[0] and output[1] are views of one storage, without an element in common"
+    )
+    found = finding("aliasing", case(define(_parts(9), "(Tensor x) -> Tensor[]"), MATRIX))
+    assert "output[0], output[1], output[2] and 6 more are views" in found.message
+
+
+@NEEDS_STORAGES
+def test_an_overlap_in_another_layout_comes_before_a_common_storage() -> None:
+    def kernel(x):
+        parts = torch.stack([x, x])
+        return [parts[0], parts[1] if x.is_contiguous() else parts[0]]
+
+    found = finding("aliasing", case(define(kernel, "(Tensor x) -> Tensor[]"), MATRIX))
+    assert found.code == "outputs-share-memory"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "schema"),
+    [
+        (_parts(2, torch.clone), "(Tensor x) -> Tensor[]"),
+        (_parts(2, lambda part: part[:0]), "(Tensor x) -> Tensor[]"),
+        (lambda x: [x.new_empty(0), x.new_empty(0)], "(Tensor x) -> Tensor[]"),
+        (lambda x: list(x.unbind()), "(Tensor(a) x) -> Tensor(a)[]"),
+        (lambda x: torch.stack([x, x])[1], "(Tensor x) -> Tensor"),
+    ],
+    ids=["copies", "no elements", "no memory", "declared", "a single view"],
+)
+def test_outputs_that_are_no_parts_of_one_storage(kernel: Any, schema: str) -> None:
+    assert verdict("aliasing", case(define(kernel, schema), MATRIX)) is None
+
+
+def test_a_composite_op_may_return_parts_of_one_storage() -> None:
+    _library.define("composite(Tensor x) -> Tensor[]")
+    _library.impl("composite", _parts(2), "CompositeImplicitAutograd")
+    assert verdict("aliasing", case("t_values::composite", MATRIX)) is None
 
 
 def test_numpy_memory_is_memory() -> None:
@@ -497,3 +547,67 @@ def test_a_wrapped_kernel_is_looked_through() -> None:
 
     one = case(_scaled(wrapped, "(Tensor x, float by=0.5) -> Tensor"), MATRIX)
     assert "the default 0.25" in finding("defaults", one).message
+
+
+@pytest.mark.parametrize(
+    ("fake", "lost"),
+    [
+        (lambda x: torch.empty_like(x), "by, dims, mode"),
+        (lambda x, by=0.5: torch.empty_like(x), "dims, mode"),
+        (lambda x, by=0.5, dims=(0, 1), *, mode=None: torch.empty_like(x), "mode"),
+    ],
+)
+def test_a_fake_kernel_that_does_not_take_every_argument(
+    fake: Callable[..., Any], lost: str
+) -> None:
+    op = _scaled(lambda x, by=0.5, dims=(0, 1), mode=None: x * by, SCALE, fake)
+    found = finding("defaults", case(op, MATRIX))
+    assert found.code == "signature-differs"
+    assert f"the fake kernel does not take {lost}, which the schema has" in found.message
+    assert "float by=0.5" in found.evidence
+
+
+def test_a_kernel_that_does_not_take_a_keyword() -> None:
+    schema = "(Tensor x, *, float by=0.5) -> Tensor"
+    op = _scaled(lambda x, by=0.5: x * by, schema, lambda x, **options: torch.empty_like(x))
+    assert verdict("defaults", case(op, MATRIX)) is None
+    found = finding("defaults", case(_scaled(lambda x: x * 0.5, schema), MATRIX))
+    assert found.code == "signature-differs"
+    assert ": the kernel does not take by, which the schema has" in found.message
+
+
+class _Fake:
+    """A callable object as a fake kernel."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.empty_like(x)
+
+    def method(self, x: Tensor, by: float = 0.5) -> Tensor:
+        return torch.empty_like(x)
+
+
+def _ignoring(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(x, *rest, **options):
+        return function(x)
+
+    return called
+
+
+@pytest.mark.parametrize(
+    "fake",
+    [
+        lambda x, *rest: torch.empty_like(x),
+        functools.partial(lambda y, x: torch.empty_like(x), None),
+        _Fake(),
+        _Fake().method,
+        _ignoring(lambda x: torch.empty_like(x)),
+        torch.no_grad()(lambda x, by=0.5: torch.empty_like(x)),
+        torch.empty_like,
+    ],
+    ids=["rest", "partial", "object", "method", "decorated", "no_grad", "builtin"],
+)
+def test_a_fake_kernel_that_does_not_show_what_it_takes(fake: Any) -> None:
+    schema = "(Tensor x, float by=0.5) -> Tensor"
+    op = _scaled(lambda x, by=0.5: x * by, schema, fake)
+    assert verdict("defaults", case(op, MATRIX)) is None

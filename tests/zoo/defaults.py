@@ -61,3 +61,75 @@ def library_fake_without_the_default():
 def kernels_with_the_default():
     """Both kernels have the schema's default."""
     return _scale("kernels_with_the_default", lambda x, factor=0.5: x * factor, _fake)
+
+
+LOST = {"values.defaults": "signature-differs"}
+
+
+def _scale_by_keyword(name, fake):
+    """A library op with a keyword-only argument, which the samples leave at its default."""
+    lib = library()
+    lib.define(f"{name}(Tensor x, *, float factor=0.5) -> Tensor")
+    lib.impl(name, torch.no_grad()(lambda x, *, factor=0.5: x * factor), "CPU")
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot((MATRIX,), expected=LOST)
+def fake_without_a_parameter():
+    """The fake kernel does not take the factor, which the sample leaves out."""
+    return _scale(
+        "fake_without_a_parameter", lambda x, factor=0.5: x * factor, lambda x: torch.empty_like(x)
+    )
+
+
+@aot((MATRIX,), expected=LOST)
+def library_fake_without_a_keyword():
+    """The same with a keyword, defined by a library."""
+    return _scale_by_keyword("library_fake_without_a_keyword", lambda x: torch.empty_like(x))
+
+
+@aot((MATRIX,), expected=LOST)
+def fake_that_takes_it_by_keyword_only():
+    """The fake kernel takes by keyword what torch gives by position."""
+
+    def fake(x, *, factor=0.5):
+        return torch.empty_like(x)
+
+    return _scale("fake_that_takes_it_by_keyword_only", lambda x, factor=0.5: x * factor, fake)
+
+
+@aot(
+    (MATRIX,),
+    twin_of=(
+        "fake_without_a_parameter",
+        "library_fake_without_a_keyword",
+        "fake_that_takes_it_by_keyword_only",
+    ),
+)
+def fake_with_every_keyword():
+    """The fake kernel takes what the schema has."""
+    return _scale_by_keyword("fake_with_every_keyword", _fake)
+
+
+def _first_only(function):
+    """Call a function with its first argument alone."""
+
+    @functools.wraps(function)
+    def called(x, *rest, **options):
+        return function(x)
+
+    return called
+
+
+@aot((MATRIX,))
+def decorated_fake():
+    """Correct: the decorated fake kernel takes what the function in it does not take."""
+    return _scale_by_keyword("decorated_fake", _first_only(lambda x: torch.empty_like(x)))
+
+
+@aot((MATRIX,))
+def fake_that_takes_anything():
+    """Correct: the fake kernel takes any keywords."""
+    fake = lambda x, **options: torch.empty_like(x)  # noqa: E731
+    return _scale_by_keyword("fake_that_takes_anything", fake)

@@ -55,6 +55,7 @@ def _(x, count):
     return x.new_empty(rows, x.shape[1])
 """,
         docs=(doc_links.REGISTER_FAKE, doc_links.FAKE_TENSOR),
+        follows=("signature-differs",),
     ),
     "fake-shape-mismatch": Explanation(
         meaning=(

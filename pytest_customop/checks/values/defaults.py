@@ -1,21 +1,23 @@
-"""`values.defaults`: the defaults of the kernels are those of the schema."""
+"""`values.defaults`: the kernels take every argument of the schema, with the schema's defaults."""
 
 from __future__ import annotations
 
 import inspect
+from types import FunctionType, MethodType
 from typing import Any
 
 from ...cases.case import Case
 from ...compat.ops import python_kernels
+from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 
 
 def check_defaults(case: Case) -> None:
-    """Compare the defaults in the signatures of Python kernels with those of the schema.
+    """Compare the signatures of Python kernels with the schema: parameters, and their defaults.
 
     torch leaves out arguments that equal the schema's default when it calls a Python kernel, so the
-    kernel's own default decides.
+    kernel's own default decides, and an argument that it does not take at all is not seen.
     """
     schema = {
         argument.name: argument.default_value
@@ -29,22 +31,59 @@ def check_defaults(case: Case) -> None:
         reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)
     for description, kernel in kernels:
+        lost = _lost(case.op, kernel)
+        if lost:
+            _report_lost(case, description, lost)
         for name, default in schema.items():
             found = _parameter(case, kernel, name)
             if found is not None and not _agree(found.default, default):
                 _report(case, description, found, default)
 
 
+def _lost(op: Op, kernel: Any) -> list[str]:
+    """The arguments of the schema that a kernel cannot take as torch gives them.
+
+    torch gives keyword-only arguments by keyword, and the others by position. The list is empty where
+    the function does not show what it takes: one that is decorated, partial, an object, or written in C.
+    """
+    plain = isinstance(kernel, (FunctionType, MethodType))
+    if not plain or hasattr(kernel, "__wrapped__") or hasattr(kernel, "__signature__"):
+        return []
+    parameters = inspect.signature(kernel).parameters.values()
+    kinds = {one.kind for one in parameters}
+    by_position = sum(one.kind in _PLACES for one in parameters)
+    by_keyword = {one.name for one in parameters if one.kind in _NAMED}
+    positional = [argument.name for argument in op.positional]
+    lost = [] if inspect.Parameter.VAR_POSITIONAL in kinds else positional[by_position:]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        keywords = [argument.name for argument in op.arguments if argument.kwarg_only]
+        lost += [name for name in keywords if name not in by_keyword]
+    return lost
+
+
+def _report_lost(case: Case, description: str, lost: list[str]) -> None:
+    raise fail(
+        "signature-differs",
+        f"{case.op.name}: {description} does not take {', '.join(lost)}, which the schema has: called "
+        f"with another value than the default, {description} raises a TypeError",
+        f"the schema: {case.op.schema}",
+        repro=_SIGNATURE.format(kernel=_kernel_lines(description)),
+    )
+
+
+def _kernel_lines(description: str) -> str:
+    return (_FAKE if description == "the fake kernel" else _REAL).strip()
+
+
 def _report(case: Case, description: str, found: inspect.Parameter, default: Any) -> None:
     missing = found.default is found.empty
     has = "no default" if missing else f"the default {found.default!r}"
-    kernel = _FAKE if description == "the fake kernel" else _REAL
     result = "raises" if missing else f"computes with {found.default!r}"
     raise fail(
         "default-differs",
         f"{case.op.name}: {description} has {has} for {found.name}, and the schema {default!r}: called "
         f"without it, or with {default!r}, {description} {result}",
-        repro=_SCRIPT.format(kernel=kernel.rstrip(), name=found.name, default=default),
+        repro=_SCRIPT.format(kernel=_kernel_lines(description), name=found.name, default=default),
     )
 
 
@@ -57,12 +96,14 @@ def _parameter(case: Case, kernel: Any, name: str) -> inspect.Parameter | None:
     if name in parameters:
         return parameters[name]
     named = [argument.name for argument in case.op.positional]
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [one for one in parameters.values() if one.kind in kinds]
+    places = [one for one in parameters.values() if one.kind in _PLACES]
     index = named.index(name) if name in named else len(places)
     return places[index] if index < len(places) else None
 
 
+# The kinds of parameters that take an argument by position, and those that take one by keyword.
+_PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
@@ -98,7 +139,42 @@ own = inspect.signature(kernel).parameters[{name!r}].default
 assert own == {default!r}, f"the kernel's own default is {{own}}"
 """
 
+_SIGNATURE = """
+import inspect
+{kernel}
+arguments = op._schema.arguments
+inspect.signature(kernel).bind(
+    *(each for each in arguments if not each.kwarg_only),
+    **{{each.name: each for each in arguments if each.kwarg_only}},
+)
+"""
+
 FINDINGS = {
+    "signature-differs": Explanation(
+        meaning=(
+            "A Python kernel, usually the fake kernel, has no parameter for an argument of the schema."
+        ),
+        why=(
+            "torch gives the kernel an argument only if its value is not the schema's default. So "
+            "all is well until somebody gives another value: then the kernel raises a TypeError, "
+            "and a fake kernel does so only when the op is compiled or exported."
+        ),
+        fix="Give the kernel every parameter of the schema, in its order, with the same defaults.",
+        before="""
+@torch.library.custom_op("mylib::mean", mutates_args=())
+def mean(x: Tensor, keepdim: bool = False) -> Tensor: ...
+
+@mean.register_fake
+def _(x):
+    return x.new_empty(x.shape[1:])
+""",
+        after="""
+@mean.register_fake
+def _(x, keepdim=False):
+    return x.new_empty((1, *x.shape[1:]) if keepdim else x.shape[1:])
+""",
+        docs=(doc_links.REGISTER_FAKE, doc_links.LIBRARY),
+    ),
     "default-differs": Explanation(
         meaning=(
             "A Python kernel, or the fake kernel, has another default for an argument than "
@@ -126,18 +202,20 @@ def scale_fake(x, factor=0.5):
 
 CHECK = Check(
     name="values.defaults",
-    summary="the kernels' own defaults are those of the schema",
+    summary="the kernels take every argument of the schema, with the schema's defaults",
     run=check_defaults,
     variants=(),
     findings=FINDINGS,
     catches=(
+        "An argument of the schema that a Python kernel or the fake kernel does not take. "
         "A default in the signature of a Python kernel or of the fake kernel that differs "
         "from the schema's. torch leaves out arguments that equal the schema's default when "
         "it calls a Python kernel, so the kernel's own default decides, or the call raises."
     ),
     cannot_see=(
         "Kernels registered by `Library.impl`: torch does not say which function that was, "
-        "so of such ops only the fake kernel is looked at."
+        "so of such ops only the fake kernel is looked at. Missing parameters of functions that are "
+        "decorated, partial or objects, whose own signature may say nothing."
     ),
     cost="nothing",
 )
