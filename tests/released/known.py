@@ -30,19 +30,29 @@ class Known:
         cases: the case in the test's id, with wildcards.
         codes: the finding expected of each check.
         reason: what is wrong.
+        variant: the variant of the case that shows it; None for the case itself.
     """
 
     test: str
     cases: str
     codes: Mapping[str, str]
     reason: str
+    variant: str | None = None
 
 
-def expected(nodeid: str, known: Iterable[Known]) -> tuple[str, str] | None:
-    """The code and the reason of the failure that is known of an item, if one is."""
+def expected(nodeid: str, variant: str | None, known: Iterable[Known]) -> tuple[str, str] | None:
+    """The code and the reason of the failure that is known of an item, if one is.
+
+    Args:
+        nodeid: of the item.
+        variant: the one of the item's variants that is asked for; None where it has none.
+        known: where to look; the first that fits decides.
+    """
     test, _, parameters = nodeid.rpartition("/")[2].partition("[")
     case, _, check = parameters.rstrip("]").rpartition("-")
     for one in known:
+        if one.variant != variant:
+            continue
         if fnmatch.fnmatchcase(test, one.test) and fnmatch.fnmatchcase(case, one.cases):
             code = one.codes.get(check)
             if code is not None:
