@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases.rounding import within_rounding
+from pytest_customop.cases.rounding import (
+    relative_spread,
+    within_another_order,
+    within_rounding,
+)
 
 TOLERANCE = (1.3e-6, 1e-5)
 
@@ -65,3 +69,51 @@ def test_complex_results_are_compared_too() -> None:
     exact = torch.tensor([3 + 4j], dtype=torch.complex128)
     assert within_rounding(torch.tensor([3.000001 + 4j]), expected, exact, TOLERANCE)
     assert not within_rounding(torch.tensor([3 + 5j]), expected, exact, TOLERANCE)
+
+
+# Another order of additions
+
+
+def sums(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sums of the columns, from the first row on, and from the last."""
+    forward, backward = x.new_zeros(x.shape[1:]), x.new_zeros(x.shape[1:])
+    for row in x:
+        forward += row
+    for row in x.flip(0):
+        backward += row
+    return forward, backward
+
+
+@pytest.mark.parametrize("rows", [3, 100, 3000])
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
+)
+@pytest.mark.parametrize("low", [-1.0, 0.0])
+def test_another_order_explains_what_it_changes(rows: int, dtype: torch.dtype, low: float) -> None:
+    if rows == 3000 and dtype.itemsize == 2:
+        return  # hundreds of ones are all that half precision can count
+    x = torch.testing.make_tensor(rows, 50, dtype=dtype, device="cpu", low=low, high=1)
+    one, other = sums(x)
+    assert not torch.equal(one, other) or rows == 3
+    assert within_another_order(one, other, [x])
+
+
+def test_another_order_does_not_lose_an_addend() -> None:
+    x = torch.testing.make_tensor(100, 50, dtype=torch.float32, device="cpu", low=0.5, high=1)
+    assert not within_another_order(x.sum(0), x[1:].sum(0), [x])
+
+
+def test_another_order_explains_no_other_kind_of_result() -> None:
+    x = torch.ones(3)
+    assert not within_another_order(x, x.double(), [x])
+    assert not within_another_order(x, torch.ones(4), [x])
+    assert not within_another_order(torch.tensor([1]), torch.tensor([2]), [x])
+    assert not within_another_order(torch.tensor([NAN]), torch.tensor([1.0]), [x])
+    assert not within_another_order(torch.tensor([INF]), torch.tensor([1.0]), [x])
+    assert within_another_order(torch.tensor([NAN, INF]), torch.tensor([NAN, INF]), [x])
+
+
+def test_the_spread_is_relative_to_the_largest_element() -> None:
+    one, other = torch.tensor([4.0, 1.0]), torch.tensor([4.0, 2.0])
+    assert relative_spread([(one, other)]) == 0.25
+    assert relative_spread([(one, one), (1, 2), (torch.ones(1), one)]) == 0.0

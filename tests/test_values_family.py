@@ -213,6 +213,72 @@ def test_an_output_kept_and_rewritten_later_is_found_by_its_values() -> None:
     assert found.code in ("output-memory-reused", "outputs-not-repeatable")
 
 
+def any_order(accepts: Tuple[torch.dtype, ...], inside: Optional[torch.dtype] = None) -> Any:
+    """Sums of columns that begin with another row at each call, computed in the dtype `inside`."""
+    turns = itertools.count()
+
+    def kernel(x):
+        if x.dtype not in accepts:
+            raise TypeError(f"no kernel for {x.dtype}")
+        rows = x.to(inside or x.dtype).roll(next(turns), 0)
+        total = torch.zeros_like(rows[0])
+        for row in rows:
+            total += row
+        return total.to(x.dtype)
+
+    return kernel
+
+
+TALL = tensor(60, 5)
+BITWISE = {"tags": (torch.Tag.nondeterministic_bitwise,)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accepts", "inside"),
+    [
+        (torch.float32, (torch.float32, torch.float64), None),
+        (torch.float32, (torch.float32,), None),
+        (torch.float32, (torch.float32, torch.float64), torch.float32),
+        (torch.bfloat16, (torch.bfloat16, torch.float64), None),
+        (torch.float16, (torch.float16,), None),
+        (torch.float64, (torch.float64,), torch.float32),
+    ],
+)
+def test_another_order_of_additions_is_noted(dtype: Any, accepts: Any, inside: Any) -> None:
+    kernel = any_order(accepts, inside)
+    found = finding("repeat", case(define(kernel), TALL, dtype=dtype))
+    assert (found.code, found.note) == ("outputs-not-repeatable", "within-rounding")
+    assert "torch.Tag.nondeterministic_bitwise" in str(found.fix)
+    tagged = case(define(any_order(accepts, inside), **BITWISE), TALL, dtype=dtype)
+    assert verdict("repeat", tagged) is None
+
+
+def test_noise_as_small_as_rounding_is_none_in_double_precision() -> None:
+    noise = itertools.cycle([4e-7, 0.0, -4e-7])
+    found = finding("repeat", case(define(lambda x: x * (1 + next(noise))), MATRIX))
+    assert found.note is None
+
+
+def test_whole_numbers_do_not_differ_by_rounding() -> None:
+    turns = itertools.count()
+    found = finding("repeat", case(define(lambda x: x.long() + next(turns)), MATRIX))
+    assert found.note is None
+
+
+def test_the_order_of_additions_is_no_uninitialized_memory() -> None:
+    for start in range(8):
+        turns = itertools.cycle([0, 0, 1, 0, 1, 0, 0, 1][start:] + [0, 0, 1][:start])
+
+        def kernel(x):
+            rows = x.roll(7 * next(turns), 0)  # noqa: B023 -- called in this turn of the loop
+            total = torch.zeros_like(rows[0])
+            for row in rows:
+                total += row
+            return total
+
+        assert verdict("uninitialized", case(define(kernel), TALL)) in (None, "nondeterministic")
+
+
 def test_other_values_that_the_op_rejects_are_left() -> None:
     def kernel(x):
         if x.min() < 0 or x.max() < 1:

@@ -1,10 +1,17 @@
-"""Compare two results with exact values, to find out whether they differ by rounding only."""
+"""Whether two results differ by rounding only: by exact values, or by what additions can explain."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import torch
 
-from .tensors import in_double, is_differentiable
+from .tensors import in_double, is_differentiable, largest_magnitude
+
+# Of a result that sums up many numbers in half precision nothing is left; that is no reason to allow
+# everything.
+_LARGEST_SHARE = 0.125
 
 
 def within_rounding(
@@ -33,3 +40,71 @@ def within_rounding(
     unit = rtol * float(truth.abs().max())
     error_of_expected = min(float((wanted - truth).abs().max()), 16 * unit)
     return float((got - truth).abs().max()) <= 4 * error_of_expected + 4 * unit + atol
+
+
+def allowed_by_order(
+    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+) -> float:
+    """How far two results may differ because an op adds up the same numbers in another order.
+
+    A sum of n numbers, added up in another order, differs by some sqrt(n) roundings of the largest
+    partial sum. An op does not say which numbers it adds. So n is the number of elements of its largest
+    argument, and the partial sums are taken to be as large as the largest element of the results and of
+    the arguments. The rounding is that of the coarsest dtype among them, or that of float32 where the
+    results have no more digits: 4 * eps * sqrt(n) * largest, and at most an eighth of the largest.
+
+    Args:
+        actual, expected: two results, of floating-point or complex dtype.
+        given: the arguments of the op.
+    """
+    floating = [one for one in given if is_differentiable(one.dtype)]
+    count = max((one.numel() for one in floating), default=1)
+    eps = max(torch.finfo(one.dtype).eps for one in (expected, *floating))
+    if _is_single(actual) and _is_single(expected):
+        eps = max(eps, torch.finfo(torch.float32).eps)
+    share = min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
+    return share * max(largest_magnitude(in_double(one)) for one in (actual, expected, *floating))
+
+
+def _is_single(tensor: torch.Tensor) -> bool:
+    """Whether float32 has every number of a result in double precision, and they are not all whole."""
+    if tensor.dtype not in (torch.float64, torch.complex128):
+        return False
+    value = in_double(tensor)
+    parts = torch.view_as_real(value) if value.is_complex() else value
+    rounded = parts.to(torch.float32).to(torch.float64)
+    return bool((rounded == parts).all()) and not bool((parts == parts.round()).all())
+
+
+def within_another_order(
+    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+) -> bool:
+    """Whether another order of additions explains how two results of equal calls differ.
+
+    Whole numbers are exact in any order. What is NaN or infinite in one result must be so in the other.
+    """
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return False
+    if not is_differentiable(expected.dtype):
+        return False
+    got, wanted = in_double(actual), in_double(expected)
+    allowed = allowed_by_order(actual, expected, given)
+    return bool(torch.isclose(got, wanted, rtol=0.0, atol=allowed, equal_nan=True).all())
+
+
+def relative_spread(pairs: Iterable[tuple[object, object]]) -> float:
+    """The largest difference between the tensors of each pair, relative to the largest element.
+
+    Args:
+        pairs: of results of two equal calls. What cannot be compared so is left out.
+    """
+    spread = 0.0
+    for actual, expected in pairs:
+        if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+            continue
+        if actual.shape != expected.shape or not is_differentiable(expected.dtype):
+            continue
+        got, wanted = in_double(actual), in_double(expected)
+        largest = largest_magnitude(wanted)
+        spread = max(spread, largest_magnitude(got - wanted) / largest if largest else 0.0)
+    return spread

@@ -32,6 +32,80 @@ def noise_in_the_last_bits():
     return op("noise_in_the_last_bits", lambda x: x * (1 + next(noise)))
 
 
+def _sums(name, tags=()):
+    """The sums of the columns, added up in an order that varies as that of parallel threads does."""
+    lib = library()
+    turns = itertools.count()
+
+    def kernel(x):
+        count = x.shape[0]
+        first = next(turns) % count if count else 0
+        total = x.new_zeros(x.shape[1:])
+        for row in range(count):
+            total += x[(first + row) % count]
+        return total
+
+    lib.define(f"{name}(Tensor x) -> Tensor", tags=tags)
+    lib.impl(name, torch.no_grad()(kernel), "CPU")
+    torch.library.register_fake(f"zoo::{name}", lambda x: x.new_empty(x.shape[1:]), lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+TALL = tensor(50, 3)
+COMPARED = (
+    "compile.autocast",
+    "compile.static",
+    "compile.dynamic",
+    "opcheck.test_aot_dispatch_dynamic",
+)
+
+
+@aot((TALL,), notes={"values.repeat": "outputs-not-repeatable"})
+def sums_in_any_order():
+    """Correct, and noted: adds up in an order that varies, without the tag for it."""
+    return _sums("sums_in_any_order")
+
+
+@aot((TALL,))
+def sums_in_any_order_and_says_so():
+    """Correct: adds up in an order that varies, and is tagged so."""
+    return _sums("sums_in_any_order_and_says_so", (torch.Tag.nondeterministic_bitwise,))
+
+
+@aot(
+    (TALL,),
+    expected={"values.repeat": "outputs-not-repeatable"},
+    skips=dict.fromkeys(COMPARED, "nondeterministic"),
+)
+def loses_an_addend():
+    """Loses one of the numbers that it adds up, now and then, as threads without atomics do."""
+    turns = itertools.count()
+
+    def kernel(x):
+        kept = x.clone()
+        kept[next(turns) % 3 : 1] = 0
+        return kept.sum(0)
+
+    @torch.library.custom_op("zoo::loses_an_addend", mutates_args=())
+    def sums(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    sums.register_fake(lambda x: x.new_empty(x.shape[1:]))
+    return sums
+
+
+@aot((TALL,), twin_of="loses_an_addend")
+def loses_no_addend():
+    """Adds up everything, in one order."""
+
+    @torch.library.custom_op("zoo::loses_no_addend", mutates_args=())
+    def sums(x: Tensor) -> Tensor:
+        return x.sum(0)
+
+    sums.register_fake(lambda x: x.new_empty(x.shape[1:]))
+    return sums
+
+
 @aot((MATRIX, 3), twin_of="noise_in_the_last_bits")
 def noise_from_a_seed():
     """Adds noise that starts from an argument."""

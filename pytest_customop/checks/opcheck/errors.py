@@ -201,11 +201,12 @@ def _different_values(
         )
     if case.op.nondeterministic:
         return skip("checker-limit", "torch compares the values of an op that is tagged random")
-    if not _repeats(case):
+    if not _repeats(case, gradients=what == "Gradients"):
         return skip(
             "nondeterministic",
-            "the op gives other values each time it runs: tag it with "
-            "torch.Tag.nondeterministic_seeded if it should",
+            "the op gives other values each time it runs, and torch compares them: tag it with "
+            "torch.Tag.nondeterministic_seeded if it should, or with nondeterministic_bitwise if the "
+            "order of additions varies",
         )
     details = [line.strip() for line in str(root).splitlines() if line.strip()]
     actual = "" if str(root).startswith(what) else ": " + " ".join(details)
@@ -233,13 +234,23 @@ def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
     return [gradient for gradient in found.values() if gradient is not None]
 
 
-def _repeats(case: Case) -> bool:
-    """Whether eager mode gives the same values a second time."""
-    again = case.run(case.inputs())
+_CALLS = 3  # values that differ by chance may be equal in two of them
+
+
+def _repeats(case: Case, *, gradients: bool) -> bool:
+    """Whether eager mode gives the same values, bit by bit, in further calls."""
+    first = _values(case, gradients=gradients)
     return all(
-        difference(actual, expected, *case.tolerance(actual.dtype)) is None
-        for (_, actual), (_, expected) in zip(again.outputs, case.eager.outputs, strict=False)
+        difference(actual, expected, 0.0, 0.0) is None
+        for _ in range(_CALLS)
+        for actual, expected in zip(_values(case, gradients=gradients), first, strict=False)
     )
+
+
+def _values(case: Case, *, gradients: bool) -> list[torch.Tensor]:
+    """The outputs, and the gradients of their sum if asked for."""
+    outputs = [tensor for _, tensor in case.run(case.inputs()).outputs]
+    return [*outputs, *_gradients_of_sums(case)] if gradients else outputs
 
 
 def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:

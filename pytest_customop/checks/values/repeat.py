@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
+
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
 from ...core.tracebacks import error_line
-from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ...findings import WITHIN_ROUNDING, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import (
     CALL,
@@ -16,6 +18,7 @@ from .memory.calls import (
     copied,
     first_difference,
     results,
+    rounding_explains,
     skip_if_no_results,
 )
 from .memory.perturb import OTHERS, Change, same_strides, write_all
@@ -32,11 +35,16 @@ def check_repeat(case: Case) -> None:
     _fail_if_memory_reused(case, first, [case.eager])
     _fail_if_memory_reused(case, second, [case.eager, first])
     allowed = case if case.op.nondeterministic else None
-    _fail_if_different(case, first_difference(results(second), kept, allowed))
+    wrong = first_difference(results(second), kept, allowed)
+    rounded = wrong is not None and rounding_explains(case, results(second), kept)
+    if wrong is not None and not rounded:
+        _fail(case, wrong)
     change = _change(calls)
     if change is not None:
         _fail_if_stale(calls, change, allowed)
         _fail_if_overwritten(case, first_difference(results(first), kept), change)
+    if wrong is not None and not case.op.nondeterministic:
+        raise _rounded(case, wrong)
 
 
 def _call(calls: Caller, arguments: Arguments) -> Run:
@@ -49,9 +57,8 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
     return run
 
 
-def _fail_if_different(case: Case, wrong: str | None) -> None:
-    if wrong is None:
-        return
+def _fail(case: Case, wrong: str) -> None:
+    """Fail for values that differ, or skip where the op declares that they may."""
     if case.op.nondeterministic:
         raise skip(
             "nondeterministic", f"the op is tagged so, and reseeded it gives other values: {wrong}"
@@ -60,6 +67,23 @@ def _fail_if_different(case: Case, wrong: str | None) -> None:
         "outputs-not-repeatable",
         f"{case.op.name}: a second call with equal inputs gives other values: {wrong}",
         repro=_REPEAT,
+    )
+
+
+_TAG = "nondeterministic_bitwise"
+
+
+def _rounded(case: Case, wrong: str) -> CheckFailed:
+    """The finding for values that differ as much as another order of additions explains."""
+    tag = f"torch.Tag.{_TAG if hasattr(torch.Tag, _TAG) else 'nondeterministic_seeded'}"
+    return fail(
+        "outputs-not-repeatable",
+        f"{case.op.name}: a second call with equal inputs differs by rounding, as where the order of "
+        f"additions varies: {wrong}",
+        fix=f"Define the op with tags=({tag},), so that torch and this check expect it; or add up in "
+        "a fixed order.",
+        repro=_REPEAT,
+        note=WITHIN_ROUNDING,
     )
 
 
@@ -113,6 +137,7 @@ def _fail_if_stale(calls: Caller, change: Change, allowed: Case | None) -> None:
     wrong = first_difference(results(updated), expected, allowed)
     if (
         wrong is None
+        or rounding_explains(case, results(updated), expected)
         or first_difference(results(calls(change.apply(case.inputs()))), expected) is not None
     ):
         return
@@ -168,8 +193,9 @@ FINDINGS = {
         ),
         fix=(
             "Compute from the arguments alone: no counter, clock or cache in the kernel. If "
-            "the order of additions varies (atomics), or random numbers are wanted, define "
-            "the op with tags=(torch.Tag.nondeterministic_seeded,)."
+            "random numbers are wanted, define the op with "
+            "tags=(torch.Tag.nondeterministic_seeded,); if the order of additions varies "
+            "(atomics), with tags=(torch.Tag.nondeterministic_bitwise,)."
         ),
         before="""
 _calls = 0
@@ -254,8 +280,10 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A second call with equal inputs that gives other values, bit by bit, with random "
-        "streams and generators starting from the same state. For an op tagged as "
-        "nondeterministic the tolerances apply, and a difference is a skip. An output that "
+        "streams and generators starting from the same state. A difference that another "
+        "order of additions explains is a note. For an op tagged as nondeterministic such "
+        "differences and those within the tolerances are left alone, and a larger one is a "
+        "skip. An output that "
         "is kept and lies in memory that a later call uses, or changes by a later call on "
         "other values. A cache by address: inputs that are changed in place must give what "
         "fresh inputs with these values give."

@@ -16,6 +16,7 @@ from .memory.calls import (
     Caller,
     first_difference,
     results,
+    rounding_explains,
     skip_if_no_results,
     skip_if_random,
 )
@@ -88,6 +89,8 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
     wrong = "the op raises" if other.error else first_difference(results(first), results(other))
     if wrong is None or not _confirmed(run, filling, first):
         return
+    if other.error is None and rounding_explains(case, results(first), results(other)):
+        return  # of an op that adds up in any order: see values.repeat
     raise fail(
         "uninitialized-output",
         f"{case.op.name}{trial.description}: the results depend on what fresh memory held: {wrong}",

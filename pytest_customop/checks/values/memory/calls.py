@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case, Run
+from ....cases.rounding import within_another_order
 from ....cases.tensors import difference, is_plain, output_leaves
 from ....core import rng
 from ....core.tracebacks import reraise_bug
-from ....findings import skip
+from ....findings import CheckSkipped, skip
 
 Leaves = list[tuple[str, Any]]
 
@@ -94,6 +96,47 @@ def first_difference(
         if wrong:
             return f"{name}: {wrong}"
     return None
+
+
+def rounding_explains(case: Case, actual: Leaves, expected: Leaves) -> bool:
+    """Whether another order of additions explains how the results of two equal calls differ.
+
+    What it explains is smaller by nine digits in double precision. So if the op computes in it, several
+    calls in double precision must not differ by more than it explains there.
+    """
+    given = [tensor for _, tensor in case.inputs().tensors()]
+    return _explained(actual, expected, given) and not _differs_in_double(case)
+
+
+_CALLS = 4  # results that differ by chance may be equal in two of them
+
+
+def _differs_in_double(case: Case) -> bool:
+    """Whether calls in double precision differ by more than rounding; False if there are none."""
+    try:
+        calls = Caller(case.widened())
+        runs = [calls(calls.case.inputs()) for _ in range(_CALLS)]
+        given = [tensor for _, tensor in calls.case.inputs().tensors()]
+    except (RuntimeError, CheckSkipped):  # no such dtype on the device
+        return False
+    if any(run.error is not None for run in runs):
+        return False
+    found = [copied(results(run)) for run in runs]
+    return not all(_explained(one, found[0], given) for one in found[1:])
+
+
+def _explained(actual: Leaves, expected: Leaves, given: Sequence[torch.Tensor]) -> bool:
+    if [name for name, _ in actual] != [name for name, _ in expected]:
+        return False
+    return all(
+        _difference(one, other, None) is None
+        or within_another_order(_as_tensor(one), _as_tensor(other), given)
+        for (_, one), (_, other) in zip(actual, expected, strict=True)
+    )
+
+
+def _as_tensor(leaf: Any) -> torch.Tensor:
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
 
 
 def _difference(actual: Any, expected: Any, tolerances: Case | None) -> str | None:
