@@ -220,6 +220,30 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
     return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
 
 
+def kernel_function(overload: OpOverload, device_type: str) -> Any:
+    """The author's Python function that computes a CustomOpDef on a device; None for other ops."""
+    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    kernels: Any = definition._backend_fns if definition is not None else {}
+    kernel = kernels.get(device_type) or kernels.get(None)
+    return _unwrapped(kernel) if kernel is not None else None
+
+
+# Kernels for all devices, and for some besides the CPU.
+_GENERIC = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
+_ACCELERATORS = ("CUDA", "XPU", "MPS", "HPU", "MTIA", "PrivateUse1")
+
+
+def has_kernel_elsewhere(overload: OpOverload, device_type: str) -> bool:
+    """Whether a kernel is registered for another type of device, or one for all devices."""
+    definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
+    if definition is not None:
+        return any(one != device_type for one in definition._backend_fns)
+    own = torch._C._dispatch_key_for_device(device_type)
+    keys = [*_GENERIC, *(key for key in ("CPU", *_ACCELERATORS) if key != own)]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return any(has_kernel(overload_name(overload), key) for key in keys)
+
+
 def traced_functions(overload: OpOverload) -> list[Any]:
     """The Python functions that stand in for an op while it is traced.
 

@@ -1,0 +1,134 @@
+"""Watch a kernel in Python: which outputs are on the device of its inputs because it puts them there.
+
+On a machine with a CPU only, an output on the device of the inputs and one that is always on the CPU look
+alike. So the calls of torch are followed from the inputs to the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ...cases.arguments import Arguments
+from ...cases.tensors import output_leaves
+from ...compat.ops import OpOverload, OpOverloadPacket
+
+# Calls that move to the CPU, or read the memory of a tensor that is on the CPU.
+_TO_CPU = ("cpu", "numpy", "__array__")
+_MOVING = ("cpu", "to", "type_as")
+# Calls that take tensors of the CPU beside those of another device.
+_MIXING = ("__getitem__", "__setitem__", "index_put", "index_put_", "copy_", "to", "type_as")
+
+
+@dataclass(frozen=True)
+class KernelDevices:
+    """Where a kernel puts its outputs.
+
+    Args:
+        following: the outputs that are on the device of the inputs wherever these are.
+        portable: False if the kernel takes a step that works on the CPU only.
+    """
+
+    following: frozenset[str]
+    portable: bool
+
+
+def watch_kernel(kernel: Any, arguments: Arguments) -> KernelDevices | None:
+    """Run a kernel in Python on its arguments, and follow the device of its inputs.
+
+    Args:
+        kernel: the author's function.
+        arguments: they may be written to.
+
+    Returns:
+        None if the kernel cannot be run alone.
+    """
+    watch = _Watch(arguments)
+    try:
+        with torch.no_grad(), watch:
+            result = kernel(*arguments.args, **arguments.kwargs)
+    except Exception:  # it needs what torch does around a kernel
+        return None
+    following = {name for name, leaf in output_leaves(result) if watch.follows(leaf)}
+    return KernelDevices(frozenset(following), watch.portable)
+
+
+class _Watch(TorchFunctionMode):
+    """Follows tensors, and devices that were read from tensors, through the calls of torch inside."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__()
+        self.portable = True
+        self._known: dict[int, bool] = {}
+        self._kept: list[Any] = []  # no other object gets the id of one of these
+        for value in (*arguments.args, *arguments.kwargs.values()):
+            for leaf in _leaves(value):
+                self._note(leaf, True)
+
+    def follows(self, value: Any) -> bool:
+        """Whether a tensor or a device is known to be that of the inputs."""
+        return self._known.get(id(value), False)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = list(_leaves((args, *(kwargs or {}).values())))
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        tensors = [one for one in given if isinstance(one, torch.Tensor)]
+        following = any(map(self.follows, tensors))
+        if following and self._is_bound_to_cpu(name, tensors):
+            self.portable = False
+        devices = [one for one in given if isinstance(one, torch.device)]
+        if devices:
+            follows = all(map(self.follows, devices))
+        else:
+            follows = following and self._keeps_device(func, name, given, tensors)
+        if name in _MOVING and any(result is one for one in tensors):
+            result = result.detach()  # it was there already; another object, on another path
+        for leaf in _leaves(result):
+            self._note(leaf, follows)
+        return result
+
+    def _is_bound_to_cpu(self, name: str, tensors: list[torch.Tensor]) -> bool:
+        """Whether a call with a tensor of the inputs' device works only where that is the CPU."""
+        if name in _TO_CPU[1:]:
+            return self.follows(tensors[0])
+        mixed = any(one.dim() and not self.follows(one) for one in tensors)
+        return mixed and name not in _MIXING
+
+    def _keeps_device(
+        self, func: Any, name: str, given: list[Any], tensors: list[torch.Tensor]
+    ) -> bool:
+        """Whether a call with a tensor of the inputs' device, and no device, returns such tensors."""
+        if name in _TO_CPU or any(isinstance(one, str) and _is_device(one) for one in given):
+            return False
+        is_op = isinstance(func, (OpOverload, OpOverloadPacket))
+        if is_op and not str(func).startswith(("aten.", "prims.")):
+            return False  # an author's op puts its outputs where it likes
+        if name in _MIXING:
+            return self.follows(tensors[-1 if name in ("to", "type_as") else 0])
+        return True
+
+    def _note(self, value: Any, follows: bool) -> None:
+        if isinstance(value, (torch.Tensor, torch.device)) and id(value) not in self._known:
+            self._known[id(value)] = follows
+            self._kept.append(value)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _leaves(element)
+    else:
+        yield value
+
+
+def _is_device(text: str) -> bool:
+    try:
+        torch.device(text)
+    except RuntimeError:
+        return False
+    return True
