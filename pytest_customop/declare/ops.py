@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,16 @@ class Op:
     def is_composite(self) -> bool:
         """Whether the op is made of other ops, which autograd and compilers see instead of it."""
         return is_composite(self.overload)
+
+    @property
+    def may_take_two_tensors(self) -> bool:
+        """Whether the schema has two tensors among its arguments, counting a list as two."""
+        return _tensors(self.arguments) > 1
+
+    @property
+    def may_return_two_tensors(self) -> bool:
+        """Whether the schema has two tensors among its returns, counting a list as two."""
+        return _tensors(self.schema.returns) > 1
 
     def tagged(self, tag: str) -> bool:
         """Whether the op carries `torch.Tag.<tag>`; False where this torch has no such tag."""
@@ -259,6 +269,12 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "Scalar": (int, float, complex),
     "Device": (str, torch.device, int),
 }
+
+
+def _tensors(values: Iterable[Any]) -> int:
+    """How many tensors arguments or returns of a schema have, counting a list as two."""
+    kinds = [str(value.type) for value in values]
+    return sum(1 + ("List[" in kind) for kind in kinds if "Tensor" in kind)
 
 
 def _kind_of(value: Any) -> str:

@@ -196,6 +196,7 @@ CHECK = Check(
     name="backward.checkpoint",
     summary="gradients are the same under activation checkpointing (torch.utils.checkpoint)",
     run=check_checkpoint,
+    needs=lambda op: not op.mutated,
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

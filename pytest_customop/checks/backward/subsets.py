@@ -156,6 +156,7 @@ CHECK = Check(
     name="backward.subsets",
     summary="gradients are the same whichever inputs require them (ctx.needs_input_grad)",
     run=check_subsets,
+    needs=lambda op: op.may_take_two_tensors,
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

@@ -127,6 +127,7 @@ CHECK = Check(
     name="backward.unused",
     summary="outputs that a loss does not use count as zero grad_outputs",
     run=check_unused,
+    needs=lambda op: op.may_return_two_tensors,
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

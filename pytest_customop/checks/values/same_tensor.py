@@ -115,6 +115,7 @@ CHECK = Check(
     name="values.same_tensor",
     summary="one tensor as two arguments gives what a tensor and its copy give",
     run=check_same_tensor,
+    needs=lambda op: op.may_take_two_tensors,
     findings=FINDINGS,
     catches="Other values for one tensor as two arguments than for a tensor and its copy.",
     cannot_see=(
