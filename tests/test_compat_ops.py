@@ -98,6 +98,12 @@ def test_is_alias_error() -> None:
     assert is_alias_error(caught.value)
     assert alias_error_text(caught.value).startswith("The output of this custom operator (1) must")
     assert not is_alias_error(RuntimeError("shapes differ"))
+    assert not is_alias_error(Unspeakable())
+
+
+class Unspeakable(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
 
 
 def op_named(name: str) -> OpOverload:

@@ -30,6 +30,8 @@ import torch
 from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 
+from ..core.tracebacks import message_of
+
 
 def is_custom_op_def(value: Any) -> bool:
     """Whether the value is what `torch.library.custom_op` returns."""
@@ -295,10 +297,10 @@ _ALIAS_TEXT = "The output of this custom operator (1) must not"
 
 def is_alias_error(error: BaseException) -> bool:
     """Whether a CustomOpDef raised because an output shares memory with an input or another output."""
-    return "may not alias any inputs" in str(error)
+    return "may not alias any inputs" in message_of(error)
 
 
 def alias_error_text(error: BaseException) -> str:
     """The message of such an error, without what stands before the reason."""
-    text = str(error)
+    text = message_of(error)
     return text[max(text.find(_ALIAS_TEXT), 0) :]
