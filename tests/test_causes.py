@@ -14,16 +14,18 @@ from test_failure_text import failure
 from pytest_customop.checks import builtin_checks, catalogue
 from pytest_customop.findings import Finding
 from pytest_customop.plan.place import Place
-from pytest_customop.report.causes import causes
+from pytest_customop.report.causes import also_line, causes
 from pytest_customop.run.finding_records import finding_record
 from pytest_customop.run.record import ResultRecord
 
 CHECKS = {check.name: check for check in builtin_checks()}
 
+_OF_PLACE = ("dtype", "sample", "variant", "aspect")
+
 
 def record(check: str, code: str | None, **changed: Any) -> ResultRecord:
     place = {"device": "cpu", "dtype": "float32", "requires_grad": False, "layout": "contiguous"}
-    place |= {name: changed.pop(name) for name in ("dtype", "sample", "variant") if name in changed}
+    place |= {name: changed.pop(name) for name in _OF_PLACE if name in changed}
     found = None
     if code is not None:
         found = finding_record(Finding(code, "output: wrong", fix="change it"), CHECKS.get(check))
@@ -90,13 +92,55 @@ def test_findings_of_an_author_s_own_checks_are_reported_once_too() -> None:
     assert causes(records) == {1: 0, 2: 0}
 
 
-def test_of_variants_a_repetition_has_any_message() -> None:
+def test_a_finding_on_a_variant_repeats_one_of_a_sample() -> None:
     records = [
+        record("fake.forward", "fake-stride-mismatch", variant="a", aspect="shape", sample="1"),
         record("fake.forward", "fake-stride-mismatch"),
-        record("fake.forward", "fake-stride-mismatch", variant="a", message="one"),
-        record("fake.forward", "fake-stride-mismatch", variant="b", message="two"),
     ]
-    assert causes(records) == {2: 1}
+    assert causes(records) == {0: 1}
+
+
+def test_a_finding_on_a_variant_follows_from_one_of_its_sample() -> None:
+    variant = {"variant": "a", "aspect": "shape"}
+    records = [
+        record("compile.static", "compile-error", **variant),
+        record("fake.forward", "fake-stride-mismatch"),
+        record("compile.static", "compile-error", sample="1", **variant),
+    ]
+    assert causes(records) == {0: 1}
+
+
+def test_on_variants_a_defect_is_a_code_and_what_they_change() -> None:
+    shape, flag = {"aspect": "shape"}, {"aspect": "reverse"}
+    found = "fake.forward", "fake-stride-mismatch"
+    records = [
+        record(*found, variant="a", message="one", **shape),
+        record(*found, variant="b", message="two", sample="1", **shape),
+        record(*found, variant="c", message="one", **flag),
+        record("opcheck.test_faketensor", "fake-stride-mismatch", variant="a", **shape),
+    ]
+    assert causes(records) == {1: 0, 3: 0}
+
+
+def test_sizes_and_dtypes_make_no_other_defect() -> None:
+    found = "fake.forward", "fake-stride-mismatch"
+    records = [
+        record(*found, message="output 0: fake strides (2, 1), real (1, 5)"),
+        record(*found, message="output 0: fake strides (4, 1), real (1, 7)", sample="1"),
+        record(*found, message="output 1: fake strides (2, 1), real (1, 5)", sample="2"),
+        record(*found, message="output 0: fake float32, real float64", sample="3"),
+        record(*found, message="output 0: fake bfloat16, real float64", sample="4"),
+    ]
+    assert causes(records) == {1: 0, 4: 3}
+
+
+def test_two_variants_of_a_sample_are_named() -> None:
+    found = "fake.forward", "fake-stride-mismatch"
+    root, *others = (
+        record(*found, variant=step, aspect="shape", sample=sample)
+        for step, sample in (("a", "0"), ("b", "0"), ("a", "1"))
+    )
+    assert also_line(root, others) == "also   the variants b, 1~a"
 
 
 def test_a_tilde_in_the_id_of_a_sample_makes_no_variant() -> None:

@@ -28,6 +28,7 @@ FULL = ResultRecord(
     finding=FindingRecord(
         "fake-stride-mismatch", "return the real strides", ("a", "b"), (3, 1, "c")
     ),
+    variant_description="empty along dim 0 of x",
     skip_code="some-reason",
     why_noted="some words",
     unjudged=True,

@@ -221,14 +221,8 @@ def test_a_file_in_place_of_the_folder_is_one_error(suite: Suite) -> None:
     assert "--customop-repro-dir=test_it.py: this is a file" in result.stderr.str()
 
 
-def test_short_scripts_are_shown_and_long_ones_are_named(suite: Suite) -> None:
+def test_without_a_folder_the_option_that_writes_scripts_is_named(suite: Suite) -> None:
     suite.test(SOURCE)
-    checks = "fake.forward,opcheck.test_faketensor"
-    result = suite.run("-k", "turned", checks=checks)
-    text = result.stdout.str()
-    assert "repro  --customop-repro-dir=DIR writes a script without pytest" in text
-    alone = suite.run("-k", "turned", checks="opcheck.test_faketensor")
-    lines = [line.strip() for line in alone.outlines]
-    assert "repro  the same without pytest:" in lines
-    assert "torch.library.opcheck(op, args, kwargs, test_utils='test_faketensor')" in lines
-    assert any(line.startswith("import test_it") for line in lines)
+    result = suite.run("-k", "turned", checks="opcheck.test_faketensor")
+    line = "repro  --customop-repro-dir=DIR writes a script without pytest"
+    assert result.outlines.count(line) == 1

@@ -1,4 +1,4 @@
-"""The end of a session: one table, the distinct findings, and what was not judged."""
+"""The end of a session: one table, the distinct findings, and what was not checked."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_customop.run.record import FindingRecord, ResultRecord
 
 
 def record(nodeid: str, **given: Any) -> ResultRecord:
-    """A record that is passed unless given otherwise; `sample` and `variant` are those of its place."""
-    names = [name for name in ("sample", "variant") if name in given]
+    """A record that is passed unless given otherwise. `sample`, `variant` and `aspect` go to its place."""
+    names = [name for name in ("sample", "variant", "aspect") if name in given]
     place = Place(
         "cpu", "float32", False, "contiguous", **{"sample": "0", **{n: given.pop(n) for n in names}}
     )
@@ -53,7 +53,7 @@ def test_findings_with_the_number_of_their_cases_most_frequent_first(snapshot: S
     snapshot(summary_lines(records))
 
 
-def test_what_was_not_judged_is_listed_with_its_reason(snapshot: Snapshot) -> None:
+def test_what_could_not_be_checked_is_listed_with_its_reason(snapshot: Snapshot) -> None:
     skipped = {"outcome": "skipped", "check": "gradcheck.backward"}
     internal = {"skip_code": "float32-internal", "message": "the op computes in it"}
     records = [
@@ -80,6 +80,20 @@ def test_variants_are_counted_by_what_is_known_of_them_and_not_by_messages(
         record("t[f]", sample="own~id", message=words),
     ]
     snapshot(summary_lines(records, [OmittedVariants("ns::op", "test_it.py", 5)]))
+
+
+def test_a_note_is_a_row_a_defect(snapshot: Snapshot) -> None:
+    noted = {"outcome": "noted", "finding": "some-code", "why_noted": "one dim more"}
+    records = [
+        record("t[a]"),
+        record(
+            "t[b]", variant="a", aspect="dims", variant_description="one more dim of w", **noted
+        ),
+        record("t[b]", variant="b", aspect="dims", variant_description="one more dim", **noted),
+        record("t[b]", variant="c", aspect="dtype", variant_description="w promoted", **noted),
+        record("t[d]", **{**noted, "why_noted": "rounding explains it"}),
+    ]
+    snapshot(summary_lines(records))
 
 
 def test_nothing_ran_nothing_is_said() -> None:

@@ -78,7 +78,7 @@ def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite) -> None:
         [
             "       a variant of the sample: dim=-1, the same dim counted the other way",
             "  *::crashes: 2 tried; 1 failed, 1 ok",
-            "    crash  fake.forward: 0~dim.negated",
+            "  crash  *::crashes  0~dim.negated  fake.forward",
         ]
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
 _LONG = 240  # characters
+_MANY = 4  # names
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -33,6 +34,13 @@ def counted(count: int, noun: str) -> str:
 def listed(names: Sequence[str]) -> str:
     """One or more names as in a sentence: `x`, `x and y`, `x, y and z`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def listed_briefly(names: Iterable[str]) -> str:
+    """The first four of some names, each once, and how many more there are: `a, b and 3 more`."""
+    every = list(dict.fromkeys(names))
+    more = len(every) - _MANY
+    return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MANY])} and {more} more"
 
 
 def first_line(text: str) -> str:

@@ -61,16 +61,16 @@ def dedupe_failures(
         records: every record of the session.
         config: says how the terminal prints.
     """
-    roots = causes(records)
+    printed = [one for one in records if one.text and not one.by_hand]
+    roots = causes(printed)
     positions: dict[str, list[int]] = defaultdict(list)
-    for at, record in enumerate(records):
-        if record.text and not record.by_hand:
-            positions[record.nodeid].append(at)
+    for at, record in enumerate(printed):
+        positions[record.nodeid].append(at)
     ids = {nodeid: id_from_start(config, nodeid) for nodeid in positions}
     for report in reports:
         if report.when != "call":
             continue
-        text = composed_text(records, positions.get(report.nodeid, ()), roots, ids)
+        text = composed_text(printed, positions.get(report.nodeid, ()), roots, ids)
         if text is None:
             continue
         path, line, _ = report.location

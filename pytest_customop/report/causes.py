@@ -1,18 +1,28 @@
 """Find the root cause of each finding, so that each defect is reported in full once.
 
-Findings of one case belong together if they have the same code, or if one may follow from the other.
-The same finding of the same check, with the same message, on another case of the test is a repetition;
-on variants of the samples it is one with any message.
+Findings of one case belong together if they have the same code, or if one may follow from the other. So do
+findings of a variant and of its sample. Findings of several cases are one defect if they have the same
+code and differ in nothing but sizes, dtypes and values, or, on variants, if these change the same aspect
+of the samples.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.wording import counted
 from ..run.record import FindingRecord, ResultRecord
+
+# What may differ in the messages of one defect: sizes and strides, numbers with a fraction, dtypes.
+_VARYING = (
+    (re.compile(r"[(\[][-\d, ]*[)\]]"), "()"),
+    (re.compile(r"-?\d+\.\d*(e[-+]?\d+)?"), "0."),
+    (re.compile(r"\b(b?float|complex|u?int)\d+(_\w+)?\b"), "dtype"),
+)
 
 
 def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
@@ -28,27 +38,67 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
     result: dict[int, int] = {}
     for at in sorted(findings, key=lambda at: _order(found[at], findings[at])):
         record, finding = found[at], findings[at]
-        root = next((one for one in by_case[record.case] if _follows(finding, findings[one])), None)
+        known = (one for case in _cases(record) for one in by_case[case])
+        root = next((one for one in known if _follows(finding, findings[one])), None)
         if root is None:
-            by_case[record.case].append(at)
-            root = first.setdefault(_repeated(record, finding), at)
+            by_case[_case(record)].append(at)
+            earlier = (first[key] for key in _repeated(record, finding) if key in first)
+            root = next(earlier, at)
+            for key in _own_keys(record, finding):
+                first.setdefault(key, at)
         if root != at:
             result[at] = result.get(root, root)
     return result
 
 
 def _order(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
-    return *finding.rank, record.check or "", record.nodeid
+    """Causes before consequences, samples before their variants."""
+    return record.is_variant, *finding.rank, record.check or "", record.nodeid
 
 
 def _follows(finding: FindingRecord, earlier: FindingRecord) -> bool:
     return finding.code == earlier.code or earlier.code in finding.follows
 
 
-def _repeated(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
-    """What is equal for findings of a test that repeat each other on several cases."""
-    message = None if record.is_variant else record.message
-    return record.test, record.op, record.check, finding.code, record.place.aspect, message
+def _case(record: ResultRecord) -> tuple[Any, ...]:
+    """What is equal for findings of one case. A variant is one case, with gradients and without."""
+    place = replace(record.place, requires_grad=None) if record.is_variant else record.place
+    return record.test, record.op, place
+
+
+def _cases(record: ResultRecord) -> Iterator[tuple[Any, ...]]:
+    """The case of a record, and of a variant those of its sample."""
+    yield _case(record)
+    if record.is_variant:
+        for requires_grad in (False, True):
+            of_sample = replace(
+                record.place, variant=None, aspect=None, requires_grad=requires_grad
+            )
+            yield record.test, record.op, of_sample
+
+
+def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, ...]]:
+    """The keys under which an earlier finding of the same defect may be known.
+
+    A finding on a variant may repeat one of the same code on any sample.
+    """
+    defect = (record.op, finding.code)
+    if record.is_variant:
+        return [defect, (*defect, "aspect", record.place.aspect)]
+    return [(*defect, "message", _general(record.message))]
+
+
+def _own_keys(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, ...]]:
+    """The keys under which later findings of the same defect look for this one."""
+    found = _repeated(record, finding)
+    return found[1:] if record.is_variant else [*found, (record.op, finding.code)]
+
+
+def _general(message: str) -> str:
+    """The message without what differs from case to case of one defect."""
+    for pattern, to in _VARYING:
+        message = pattern.sub(to, message)
+    return message
 
 
 def one_line(record: ResultRecord, root: ResultRecord, root_id: str) -> str:
@@ -72,10 +122,20 @@ def also_line(root: ResultRecord, others: Sequence[ResultRecord]) -> str:
     Args:
         others: the records that follow from the root or repeat it.
     """
-    checks = sorted(_name(one, root) for one in others if one.case == root.case)
-    elsewhere = len({one.case for one in others} - {root.case})
-    cases = [counted(elsewhere, "more case")] * bool(elsewhere)
-    return f"also   {', '.join([*checks, *cases])}"
+    checks = sorted(_name(one, root) for one in others if _case(one) == _case(root))
+    others = [one for one in others if _case(one) != _case(root)]
+    cases = len({_case(one) for one in others if not one.is_variant})
+    steps = dict.fromkeys(_step(one, root) for one in others if one.is_variant)
+    more = [counted(cases, "more case")] * bool(cases)
+    if steps:
+        more.append(f"the variant{'s' * (len(steps) > 1)} {', '.join(steps)}")
+    return f"also   {', '.join([*dict.fromkeys(checks), *more])}"
+
+
+def _step(record: ResultRecord, root: ResultRecord) -> str:
+    """The step of a variant, with its sample where that is another one."""
+    same = record.place.sample == root.place.sample
+    return str(record.place.variant) if same else record.place.name
 
 
 def _name(record: ResultRecord, root: ResultRecord) -> str:

@@ -13,7 +13,7 @@ from ..run.record import ResultRecord
 
 
 def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVariants]) -> list[str]:
-    """One line an op, and one for each of its findings; none where no variant was planned."""
+    """One line an op; none where no variant was planned."""
     by_op: dict[str, list[ResultRecord]] = defaultdict(list)
     for record in records:
         if record.is_variant:
@@ -23,7 +23,7 @@ def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVari
         left[one.op] += one.left
     lines = []
     for op, of_op in sorted(by_op.items()):
-        lines += [f"  {op}: {_counts(of_op, left[op])}", *_findings(of_op)]
+        lines.append(f"  {op}: {_counts(of_op, left[op])}")
     return ["", "Variants of the samples:", *lines] if lines else []
 
 
@@ -41,7 +41,7 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
     outcomes = Counter(one.outcome for one in records if _variant(one) not in rejected)
     bad = [
         f"{outcomes[one]} {one}"
-        for one in ("failed", "error", "xfailed", "xpassed")
+        for one in ("failed", "error", "xfailed", "xpassed", "noted")
         if outcomes[one]
     ]
     if bad or outcomes["passed"]:
@@ -56,14 +56,3 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
 def _variant(record: ResultRecord) -> tuple[str, Place]:
     """What tells variants apart. With gradients and without, it is one variant."""
     return record.test, replace(record.place, requires_grad=None)
-
-
-def _findings(records: Iterable[ResultRecord]) -> list[str]:
-    samples: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for one in records:
-        if one.outcome in ("failed", "error", "xpassed"):
-            code = one.finding.code if one.finding else one.outcome
-            samples[code, one.check or "-"][one.place.name or "-"] = None
-    return [
-        f"    {code}  {check}: {', '.join(ids)}" for (code, check), ids in sorted(samples.items())
-    ]

@@ -44,7 +44,8 @@ class ResultRecord:
         place: where in the matrix the case stands.
         outcome: one of `Outcome`.
         message: the finding, the error or the reason for a skip in one line.
-        finding: of a failed check.
+        finding: of a failed check, or of a note.
+        variant_description: what was changed in a variant of a sample.
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
             `beyond-sample`, `refused-on-purpose` or `within-rounding`.
         why_noted: of a note, why it is no failure, in words.
@@ -64,6 +65,7 @@ class ResultRecord:
     outcome: Outcome
     message: str = ""
     finding: FindingRecord | None = None
+    variant_description: str = ""
     skip_code: str | None = None
     why_noted: str = ""
     unjudged: bool = False

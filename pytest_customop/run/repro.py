@@ -17,7 +17,6 @@ from ..findings import Finding
 from .literals import inputs_source
 
 CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # the lines that call the op alone
-_SHORT = 40  # lines of a script that a failure's text shows
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,6 @@ class Script:
 
     text: str
     data: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def short(self) -> bool:
-        """Whether a failure's text can show it whole."""
-        return not self.data and self.text.count("\n") <= _SHORT
 
     def write(self, path: Path) -> Path:
         """Write the script to this path and its tensors to the same folder; returns the path.

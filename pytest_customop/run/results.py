@@ -81,6 +81,7 @@ class CheckResult:
             outcome=self.outcome,
             message=self.message,
             finding=self.found,
+            variant_description=self.variant_description,
             skip_code=self.skip_code,
             why_noted=self.why_noted,
             unjudged=self.unjudged,
@@ -102,7 +103,7 @@ class CheckResult:
 
         Args:
             rerun: the command that runs this one item again.
-            script: shown where it is short; or the path that it was written to.
+            script: that shows the same without pytest, or the path that it was written to.
         """
         if self.outcome in ("passed", "skipped"):
             reason = f": {self.reason}" if self.message else ""
@@ -116,13 +117,11 @@ class CheckResult:
             lines += ["", self.evidence]
         if self.fix:
             lines += ["", *_folded("fix", self.fix)]
+            lines += _folded("", _UNSUPPORTED) if self.variant_description else []
         if rerun:
             lines += [_labelled("rerun", rerun)]
         if isinstance(script, Path):
             lines += [_labelled("repro", str(script))]
-        elif script is not None and script.short:
-            lines += [_labelled("repro", "the same without pytest:"), ""]
-            lines += textwrap.indent(script.text, _INDENT).splitlines()
         elif script is not None:
             lines += [_labelled("repro", "--customop-repro-dir=DIR writes a script without pytest")]
         return "\n".join(lines)
@@ -132,6 +131,10 @@ class CheckResult:
 
 
 _INDENT = " " * 7
+_UNSUPPORTED = (
+    "If such inputs are not supported, have the op raise an exception that says so, or leave them out "
+    "by `variants=` in the mark."
+)
 
 
 def _where(result: CheckResult) -> list[str]:

@@ -78,6 +78,7 @@ def _(x):
     return x.new_empty(x.shape[0])
 """,
         docs=(doc_links.REGISTER_FAKE,),
+        follows=("fake-size-ignores-data",),
     ),
     "fake-dtype-mismatch": Explanation(
         meaning="The fake kernel returns another dtype than the real one.",

@@ -70,7 +70,7 @@ def backward(ctx, grad):
     return grad * 2 * z.conj()
 """,
         docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
-        follows=("backward-not-linear",),
+        follows=("undeclared-mutation", "backward-not-linear"),
     ),
     "gradient-missing": Explanation(
         meaning="The backward returns None, or zeros, for an input that the output depends on.",

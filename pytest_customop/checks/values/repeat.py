@@ -215,6 +215,7 @@ def noise(x: Tensor, step: int) -> Tensor:
             doc_links.LIBRARY,
         ),
         follows=(
+            "undeclared-mutation",
             "rng-undeclared",
             "rng-reseeded",
             "uninitialized-output",
