@@ -117,6 +117,36 @@ def fake_with_padding():
     return _padded("fake_with_padding", lambda x, rows: x.new_empty(rows, x.shape[1]))
 
 
+def _tripled(name, fake):
+    """Three times a matrix."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def tripled(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        return x.contiguous() * 3
+
+    tripled.register_fake(fake)
+    return tripled
+
+
+@specimen(
+    (tensor(4, 4),),
+    notes={"fake.symbolic": "fake-shape-mismatch"},
+    variant_notes=SHAPE,
+    shown_by="distinct",
+)
+def fake_swaps_the_sides():
+    """The fake kernel swaps height and width, which is right for every square."""
+    return _tripled("fake_swaps_the_sides", lambda x: x.new_empty(x.shape[1], x.shape[0]))
+
+
+@specimen((tensor(4, 4),), twin_of="fake_swaps_the_sides")
+def fake_keeps_the_sides():
+    """Both kernels return the sides as they are."""
+    return _tripled("fake_keeps_the_sides", lambda x: x.new_empty(x.shape))
+
+
 def _scaled(name, fake):
     """Twice the input, or half of it."""
 
