@@ -30,7 +30,7 @@ def define(kernel: Any, fake: Any, schema: str = "(Tensor x) -> Tensor", **optio
 
 
 def case(name: str, *args: Any, gradients: bool = False) -> Case:
-    placement = Placement("cpu", torch.float32, gradients, "contiguous", keep_requires_grad=False)
+    placement = Placement("cpu", torch.float32, gradients, "contiguous", switch_real=True)
     return Case(ops.resolve(name), Sample(args or (torch.randn(4, 3),)), placement)
 
 

@@ -154,21 +154,43 @@ def test_dtypes_make_no_cells_where_no_tensor_follows_them() -> None:
     assert ids(scale, samples, dtypes=[torch.float32, torch.float64]) == ["cpu-int32-nograd-0"]
 
 
-def test_real_tensors_keep_their_dtype_and_their_requires_grad() -> None:
+def test_real_tensors_keep_their_dtype_and_run_with_gradients_too() -> None:
     samples = [
         (torch.ones(3, dtype=torch.float64), 2),
         (torch.ones(3, requires_grad=True), 2),
     ]
     found = planned(scale, samples, settings=Settings(dtypes=("float16",)))
-    assert [one.id for one in found] == [
-        "cpu-float32-withgrad-1-t.always",
-        "cpu-float64-nograd-0-t.always",
-    ]
-    values = [one.case.inputs().args[0] for one in found if one.case]
-    assert [(value.dtype, value.requires_grad) for value in values] == [
-        (torch.float32, True),
-        (torch.float64, False),
-    ]
+    values = {one.id: one.case.inputs().args[0] for one in found if one.case}
+    assert {name: (value.dtype, value.requires_grad) for name, value in values.items()} == {
+        "cpu-float32-nograd-1-t.always": (torch.float32, False),
+        "cpu-float32-withgrad-1-t.always": (torch.float32, True),
+        "cpu-float64-nograd-0-t.always": (torch.float64, False),
+        "cpu-float64-withgrad-0-t.always": (torch.float64, True),
+    }
+
+
+def test_a_real_tensor_that_requires_gradients_says_which_do() -> None:
+    given = (torch.ones(5), torch.tensor([0, 1]), torch.ones(2, requires_grad=True))
+    with_gradients = next(one for one in planned(pick, [given]) if "withgrad" in one.id)
+    assert with_gradients.case is not None
+    assert [name for name, _ in with_gradients.case.inputs().differentiable()] == ["w"]
+
+
+def test_what_a_samples_function_returns_is_what_the_op_gets() -> None:
+    def make(device: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+        del device
+        x = torch.ones(5, dtype=dtype, requires_grad=requires_grad)
+        return [(x, torch.tensor([0, 1]), torch.ones(2))]
+
+    found = planned(pick, make, dtypes=[torch.float64], requires_grad=[False, True])
+    drawn = {one.id: one.case.inputs().args for one in found if one.case}
+    assert {
+        name: [(value.dtype, value.requires_grad) for value in (x, w)]
+        for name, (x, _, w) in drawn.items()
+    } == {
+        "cpu-float64-nograd-0-t.always": [(torch.float64, False), (torch.float32, False)],
+        "cpu-float64-withgrad-0-t.always": [(torch.float64, True), (torch.float32, False)],
+    }
 
 
 def test_the_mark_s_dtypes_and_requires_grad_override_those_of_real_tensors() -> None:

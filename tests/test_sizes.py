@@ -93,8 +93,8 @@ def refusal(one: Case) -> CheckSkipped:
 
 
 def test_no_second_size_says_why() -> None:
-    fixed = refusal(case("two", torch.zeros(3, 4), tensor(values=[1.0, 2.0])))
-    assert "`x`, `y`" in fixed.reason
+    fixed = refusal(case("two", torch.ones(3, 4, dtype=torch.int64), tensor(values=[1, 2])))
+    assert "`x`, `y` is given by its values" in fixed.reason
     exact = refusal(case("exact", tensor(3, 4)))
     assert "the op takes no other size" in exact.reason
     assert "ValueError: refused" in exact.reason
@@ -103,10 +103,25 @@ def test_no_second_size_says_why() -> None:
 
 
 def test_what_may_be_tied_to_a_fixed_tensor_stays() -> None:
-    one = case("two", tensor(3, 4), torch.zeros(3))
+    fixed = torch.tensor([7, 7, 7])
+    one = case("two", tensor(3, 4), fixed)
     assert [str(place) for place in changeable(one)] == ["size 4 at dim 1 of `x`"]
     assert shapes(second_case(one)) == [(3, 5), (3,)]
-    assert "those of `y` are fixed" in refusal(case("two", tensor(3, 1), torch.zeros(3))).reason
+    assert "`y` is given by its values" in refusal(case("two", tensor(3, 1), fixed)).reason
+
+
+def test_sizes_that_listed_numbers_may_refer_to_stay() -> None:
+    offsets = torch.tensor([0, 1, 5])
+    assert [place.size for place in changeable(case("two", tensor(5, 8), offsets))] == [8]
+
+
+def test_a_real_floating_point_tensor_is_a_template() -> None:
+    given = torch.tensor([[0.25, 0.5, 0.75], [0.5, 0.5, float("nan")]], dtype=torch.float64)
+    one = second_case(case("two", given, tensor(values=[2.0, 2.0])))
+    x, y = one.eager.arguments.args
+    assert (x.shape, x.dtype, y.shape) == ((3, 4), torch.float64, (3,))
+    assert 0.25 <= float(x.min()) <= float(x.max()) <= 0.75
+    assert y.tolist() == [2.0] * 3
 
 
 def test_a_new_size_does_not_look_like_another_one() -> None:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from pytest_customop import Sample, tensor
+from pytest_customop.cases import template
 from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS, Variant
-from pytest_customop.plan.variants import sample_view
 from pytest_customop.plan.variants.ranking import call_signature, ranked_variants
 from pytest_customop.plan.variants.safety import crash_risk
 
@@ -337,7 +337,7 @@ class OnDevice(torch.Tensor):
 def test_positions_on_a_device_are_read_on_the_cpu(
     values: list[int], steps: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_view, "is_plain", lambda tensor: True)
+    monkeypatch.setattr(template, "is_plain", lambda tensor: True)
     index = torch.tensor(values).as_subclass(OnDevice)
     given = Sample(([tensor(5, 4)], index), id="a")
     assert {*near(PICK, given, kinds=["positions"])} == steps

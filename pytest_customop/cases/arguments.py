@@ -87,7 +87,9 @@ class Placement:
         layout: of the described tensors that do not fix their own. Real tensors get it too, unless it
             is `contiguous`: then they keep theirs.
         cast_real: the dtype that real floating-point tensors are cast to; None: they keep theirs.
-        keep_requires_grad: whether real tensors keep their own requires_grad in a case with gradients.
+        switch_real: whether real tensors require gradients in a case with gradients where they can;
+            False: those alone that say `requires_grad=True`.
+        gradients_asked: whether the mark says which values of requires_grad there are.
     """
 
     device: str
@@ -95,7 +97,13 @@ class Placement:
     requires_grad: bool
     layout: str
     cast_real: torch.dtype | None = None
-    keep_requires_grad: bool = True
+    switch_real: bool = False
+    gradients_asked: bool = False
+
+    @property
+    def guesses_gradients(self) -> bool:
+        """Whether neither the mark nor a tensor says that gradients are wanted."""
+        return self.switch_real and not self.gradients_asked
 
 
 def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
@@ -220,6 +228,6 @@ def _place_real(
         value = value.to(where.device)
     if where.layout != "contiguous" and not (mutated and where.layout == "expanded"):
         value = lay_out(value.contiguous(), where.layout)
-    wanted = tensor.requires_grad or not (where.keep_requires_grad or mutated)
+    wanted = tensor.requires_grad or (where.switch_real and not mutated)
     allowed = where.requires_grad and is_differentiable(value.dtype)
     return value.requires_grad_(wanted and allowed)

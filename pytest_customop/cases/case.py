@@ -16,7 +16,8 @@ from ..core.tracebacks import ends_test, is_own_bug
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
-from .arguments import Arguments, Placement, draw
+from .arguments import Arguments, Placement, draw, dtype_of
+from .template import described, redrawn
 from .tensors import (
     DEFAULT_TOLERANCES,
     base_name,
@@ -117,7 +118,7 @@ class Case:
     @property
     def asks_gradients(self) -> bool:
         """Whether this is a case with gradients because the mark's `requires_grad` asks for them."""
-        return self.requires_grad and not self.placement.keep_requires_grad
+        return self.requires_grad and self.placement.gradients_asked
 
     @property
     def error_sample(self) -> ErrorSample | None:
@@ -222,7 +223,7 @@ class Case:
         """
         positional = [argument.name for argument in self.op.positional]
         named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
-        values = [_resize(value, name, change) for name, value in named]
+        values = [_resize(value, name, change, self.placement) for name, value in named]
         if any(value is _CANNOT for value in values):
             return None
         count = len(self.sample.args)
@@ -315,18 +316,20 @@ def _is_described(value: Any) -> bool:
 _CANNOT = object()
 
 
-def _resize(value: Any, name: str, change: Callable[[str, int, int], int]) -> Any:
-    if isinstance(value, TensorSpec):
+def _resize(
+    value: Any, name: str, change: Callable[[str, int, int], int], placement: Placement
+) -> Any:
+    if isinstance(value, (TensorSpec, torch.Tensor)):
         shape = tuple(change(name, dim, size) for dim, size in enumerate(value.shape))
-        if shape == value.shape:
+        if shape == tuple(value.shape):
             return value
-        return replace(value, shape=shape) if value.redrawable else _CANNOT
-    if isinstance(value, torch.Tensor):
-        shape = tuple(change(name, dim, size) for dim, size in enumerate(value.shape))
-        return value if shape == tuple(value.shape) else _CANNOT
+        spec = value if isinstance(value, TensorSpec) else described(value, placement)
+        found = redrawn(spec, dtype_of(spec, placement.dtype), shape) if spec else None
+        return _CANNOT if found is None else found
     if isinstance(value, (list, tuple)):
         resized = [
-            _resize(element, f"{name}[{index}]", change) for index, element in enumerate(value)
+            _resize(element, f"{name}[{index}]", change, placement)
+            for index, element in enumerate(value)
         ]
         return _CANNOT if any(element is _CANNOT for element in resized) else type(value)(resized)
     return value

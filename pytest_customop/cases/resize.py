@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from ..core.tracebacks import error_line, reraise_bug
-from ..declare.inputs import Sample
+from ..declare.inputs import Sample, TensorSpec
 from ..findings import skip
+from .arguments import dtype_of
 from .case import Case
+from .template import counted_sizes, described
 
 # Why a case leaves what the sample shows.
 UNTIED = "sizes that are equal in the sample differ"
@@ -51,10 +53,10 @@ def places(case: Case) -> list[Place]:
 def changeable(case: Case) -> list[Place]:
     """The places whose size can be changed together with all equal sizes.
 
-    A size that a real tensor or `values=` has stays everywhere: changed elsewhere alone, the arguments
-    might not fit each other, and ops need not check that.
+    A size of a tensor that cannot be drawn again stays everywhere: changed elsewhere alone, the arguments
+    might not fit each other, and ops need not check that. So does a size that its numbers may refer to.
     """
-    fixed = {place.size for place in _fixed(case)}
+    fixed = {place.size for place in _fixed(case)} | _counted(case)
     return [place for place in places(case) if place.size not in fixed]
 
 
@@ -122,8 +124,8 @@ def fixed_inputs(case: Case) -> str:
     """Why sizes of the case cannot be changed, and what to do about it."""
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(p.argument for p in _fixed(case)))
     return (
-        f"other sizes cannot be tried: those of {names} are fixed (a real tensor, or values=); "
-        "describe it with tensor(shape)"
+        f"other sizes cannot be tried: {names} is given by its values, which are no floating-point "
+        "numbers; describe it with tensor(shape, dtype=, low=, high=), or give a sample of other sizes"
     )
 
 
@@ -223,6 +225,16 @@ def _by_size(among: Iterable[Place]) -> list[list[Place]]:
 def _fixed(case: Case) -> list[Place]:
     """The places of tensors that cannot be drawn at another size."""
     return [place for place in places(case) if case.resized(partial(_bumped, place)) is None]
+
+
+def _counted(case: Case) -> set[int]:
+    """The sizes that numbers which the author listed may refer to."""
+    found: set[int] = set()
+    for leaf in case.sample.leaves():
+        spec = described(leaf, case.placement) if isinstance(leaf, torch.Tensor) else leaf
+        if isinstance(spec, TensorSpec):
+            found |= counted_sizes(spec, dtype_of(spec, case.placement.dtype))
+    return found
 
 
 def _bumped(place: Place, name: str, dim: int, size: int) -> int:

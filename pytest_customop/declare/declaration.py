@@ -45,6 +45,9 @@ class Declaration:
     Args:
         where: file, line and name of what is marked; the name of the function that was called, where
             there is no mark.
+        as_given: whether real tensors are checked as they are: a samples function returns what the op
+            gets. The tensors of a list are templates: they are cast, and require gradients, as the case
+            does.
         is_mark: whether this is a mark, and not a call of `check_op` or `customop_check`.
         strict: whether `variants=` says that notes count as failures.
     """
@@ -65,6 +68,7 @@ class Declaration:
     errors: tuple[ErrorSample, ...] = ()
     variants: tuple[str, ...] | Predicate = KINDS
     id: str | None = None
+    as_given: bool = False
     is_mark: bool = True
     strict: bool = False
 
@@ -73,7 +77,7 @@ class Declaration:
         return MarkError(f"{_label(self.where, self.is_mark)}: {message}")
 
 
-_NOT_GIVEN = ("where", "is_mark", "strict")
+_NOT_GIVEN = ("where", "as_given", "is_mark", "strict")
 KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in _NOT_GIVEN)
 
 
@@ -92,19 +96,22 @@ def declare(mark: pytest.Mark, where: str) -> Declaration:
         MarkError: for a mark that cannot be meant.
     """
     try:
-        return _declare(_keywords(mark), where, True)
+        return _declare(_keywords(mark), where)
     except MarkError as error:
         raise MarkError(f"{_label(where, True)}: {error}") from error.__cause__
 
 
-def declare_call(given: Mapping[str, Any], where: str) -> Declaration:
+def declare_call(given: Mapping[str, Any], where: str, *, as_given: bool = False) -> Declaration:
     """The declaration of a call with the mark's keywords.
+
+    Args:
+        as_given: as in `Declaration`.
 
     Raises:
         MarkError: for arguments that cannot be meant.
     """
     try:
-        return _declare(given, where, False)
+        return _declare(given, where, is_mark=False, as_given=as_given)
     except MarkError as error:
         raise MarkError(f"{where}: {error}") from error.__cause__
 
@@ -129,7 +136,9 @@ def _keywords(mark: pytest.Mark) -> dict[str, Any]:
     return given
 
 
-def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration:
+def _declare(
+    given: Mapping[str, Any], where: str, *, is_mark: bool = True, as_given: bool = False
+) -> Declaration:
     from .ops import OpError, resolve
 
     try:
@@ -157,6 +166,7 @@ def _declare(given: Mapping[str, Any], where: str, is_mark: bool) -> Declaration
         errors=errors,
         variants=variants,
         id=read_id(given.get("id")),
+        as_given=as_given or callable(samples),
         is_mark=is_mark,
         strict=strict,
     )

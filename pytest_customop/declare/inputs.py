@@ -54,11 +54,6 @@ class TensorSpec:
         except (RuntimeError, TypeError, ValueError):  # a number too large for int64
             return None
 
-    @property
-    def redrawable(self) -> bool:
-        """Whether the description, at another size, still has values."""
-        return self.values is None
-
     def __repr__(self) -> str:
         if self.values is not None:
             parts = [f"values={self.values!r}"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .explanation import Explanation
 from .finding import (
     BEYOND_SAMPLE,
+    NOT_ASKED,
     REFUSED_ON_PURPOSE,
     WITHIN_ROUNDING,
     CheckFailed,
@@ -19,6 +20,7 @@ from .finding import (
 
 __all__ = [
     "BEYOND_SAMPLE",
+    "NOT_ASKED",
     "REFUSED_ON_PURPOSE",
     "WITHIN_ROUNDING",
     "CheckFailed",

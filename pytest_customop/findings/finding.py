@@ -9,6 +9,7 @@ from typing import Any
 BEYOND_SAMPLE = "beyond-sample"
 REFUSED_ON_PURPOSE = "refused-on-purpose"
 WITHIN_ROUNDING = "within-rounding"
+NOT_ASKED = "not-asked"
 
 
 @dataclass(frozen=True)

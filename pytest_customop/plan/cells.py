@@ -112,7 +112,8 @@ def _dtypes_of(
 ) -> Sequence[torch.dtype]:
     """The dtypes in which a sample runs; its own one where no tensor takes the case's."""
     real = _real_tensors(sample)
-    if _follows_dtype(sample) or (real and declaration.dtypes is not None):
+    cast = declaration.dtypes is not None and not declaration.as_given
+    if _follows_dtype(sample) or (real and cast):
         return dtypes
     own = [tensor.dtype for tensor in real]
     own += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
@@ -121,22 +122,26 @@ def _dtypes_of(
 
 
 def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
-    """The values of requires_grad with which a sample runs in a dtype."""
+    """The values of requires_grad with which a sample runs in a dtype.
+
+    Tensors that are checked as they are say themselves whether they require gradients.
+    """
     op = declaration.op
     real = _real_tensors(sample)
-    asked = declaration.requires_grad
     mutated = {id(value) for argument, value in op.bind(sample) if argument.name in op.mutated}
-    specs = [wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs()]
+    possible = any(wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs())
+    wanted = declaration.requires_grad or (False, True)
+    if declaration.as_given:
+        given = any(tensor.requires_grad for tensor in real)
+        if real and not sample.specs():
+            return [flag for flag in wanted if flag == given]
+        return [flag for flag in wanted if possible or given or not flag]
     cast = declaration.dtypes is not None
-    real_can = any(
+    possible = possible or any(
         is_differentiable(dtype if cast and is_differentiable(t.dtype) else t.dtype)
         and id(t) not in mutated
         for t in real
     )
-    if asked is None and real and not specs:
-        return (any(tensor.requires_grad for tensor in real),)
-    possible = any(specs) or real_can
-    wanted = asked if asked is not None else (False, True)
     return [flag for flag in wanted if possible or not flag]
 
 

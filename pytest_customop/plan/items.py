@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..cases.arguments import Placement
+import torch
+
+from ..cases.arguments import Placement, wants_grad
 from ..cases.case import Case, seed_of
 from ..checks import BODY, Check
 from ..core.wording import counted, dtype_name
@@ -193,13 +195,15 @@ def case_cell(
         *(f"{name}{value}" for name, value in cell.axes.items()),
         cell.sample_id,
     )
+    templates = not declaration.as_given
     placement = Placement(
         device=cell.device,
         dtype=cell.dtype,
         requires_grad=cell.requires_grad,
         layout=cell.layout,
-        cast_real=cell.dtype if declaration.dtypes is not None else None,
-        keep_requires_grad=declaration.requires_grad is None,
+        cast_real=cell.dtype if templates and declaration.dtypes is not None else None,
+        switch_real=templates and not _says_which(sample, cell.dtype),
+        gradients_asked=declaration.requires_grad is not None,
     )
     case = Case(
         op=declaration.op,
@@ -219,6 +223,14 @@ def case_cell(
     if unsupported is None:
         validate_drawable(declaration, cell, sample)
     return CaseCell(key, cell, case, unsupported)
+
+
+def _says_which(sample: Sample, dtype: torch.dtype) -> bool:
+    """Whether a sample says which of its tensors require gradients: by a real one, or by describing one."""
+    real = (leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor))
+    return any(leaf.requires_grad for leaf in real) or any(
+        wants_grad(spec, dtype, mutated=False) for spec in sample.specs()
+    )
 
 
 def _seed(settings: Settings, op: str, key: Key) -> int:

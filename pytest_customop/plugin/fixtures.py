@@ -69,7 +69,7 @@ def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
     def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
         given = {"op": op, "samples": [Sample(args, kwargs)], "variants": False}
-        declaration = declare_call(given, "customop_check")
+        declaration = declare_call(given, "customop_check", as_given=True)
         with worker_devices(session.settings.devices or (), session.worker):
             found = run_declaration(declaration, session.settings, item.ihook)
         bad = [one for one in found if one.outcome in ("failed", "error")]

@@ -231,7 +231,8 @@ def _eager_failure(
     check: Check, case: Case, error: BaseException, passed: CheckResult
 ) -> CheckResult:
     """The result where the op itself raises on a sample."""
-    if case.requires_grad and not case.op.has_autograd and _works_without_gradients(case):
+    guessed = not case.op.has_autograd or case.placement.guesses_gradients
+    if case.requires_grad and guessed and _works_without_gradients(case):
         reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
     found = alias_rejection(case, error)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cases.case import Case
-from ..findings import BEYOND_SAMPLE, REFUSED_ON_PURPOSE, WITHIN_ROUNDING, Finding
+from ..findings import BEYOND_SAMPLE, NOT_ASKED, REFUSED_ON_PURPOSE, WITHIN_ROUNDING, Finding
 
 
 class Note(NamedTuple):
     """Why a finding is no failure.
 
     Args:
-        code: `beyond-sample`, `refused-on-purpose` or `within-rounding`.
+        code: `beyond-sample`, `refused-on-purpose`, `within-rounding` or `not-asked`.
         reason: the same in words.
     """
 
@@ -34,6 +34,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return None
     if finding.note == WITHIN_ROUNDING:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
+    if finding.code == "gradient-missing" and case.placement.guesses_gradients:
+        return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE and is_changed:

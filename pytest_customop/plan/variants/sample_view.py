@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...cases.arguments import Placement, dtype_of, wants_grad
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.template import counted_sizes, described, is_redrawable, redrawn
+from ...cases.tensors import is_differentiable
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import SEPARATOR, Step
@@ -51,11 +52,8 @@ class TensorArgument:
 
     @property
     def resizable(self) -> bool:
-        """Whether values can be drawn for another size.
-
-        They cannot for listed whole numbers: these are mostly positions, which must fit each other.
-        """
-        return self.spec.redrawable or (self.floating and self.spec.values is not None)
+        """Whether values can be drawn for another size."""
+        return is_redrawable(self.spec, self.dtype)
 
     @property
     def listed_whole(self) -> bool:
@@ -70,12 +68,7 @@ class TensorArgument:
     @functools.cached_property
     def counted(self) -> frozenset[int]:
         """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths."""
-        if not self.listed_whole or self.dtype == torch.bool:
-            return frozenset()
-        if not self.listed.numel():
-            return frozenset()
-        most = int(self.listed.max())
-        return frozenset({most, most + 1, int(self.listed.sum())})
+        return counted_sizes(self.spec, self.dtype)
 
     @functools.cached_property
     def highest_position(self) -> int | None:
@@ -88,25 +81,16 @@ class TensorArgument:
         low, high = self.spec.low, self.spec.high
         return int(high) - 1 if low is not None and low >= 0 and high is not None else None
 
-    @functools.cached_property
-    def span(self) -> tuple[float, float] | None:
-        """The smallest and the largest finite value that is listed; None where none are listed."""
-        if self.spec.values is None or not self.dtype.is_floating_point:
-            return None
-        listed = self.listed.to(torch.float64)
-        finite = listed[listed.isfinite()]
-        return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
-
     def resized(self, shape: tuple[int, ...]) -> TensorSpec:
-        """The description at another size, with values drawn in the range of those that were listed."""
-        if shape == self.shape:
-            return self.spec
-        if self.spec.redrawable:
-            return replace(self.spec, shape=shape)
-        low, high = self.span or (None, None)
-        if low is not None and low == high:
-            return replace(self.spec, shape=shape, values=None, fill=low)
-        return replace(self.spec, shape=shape, values=None, low=low, high=high)
+        """The description at another size, with values drawn in the range of those that were listed.
+
+        Raises:
+            ValueError: for one that is not `resizable`.
+        """
+        found = redrawn(self.spec, self.dtype, shape)
+        if found is None:
+            raise ValueError(f"{self.path} cannot be drawn at another size")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,15 +130,7 @@ class SampleView:
     def _described(self, leaf: Any) -> TensorSpec | None:
         if isinstance(leaf, TensorSpec):
             return leaf
-        if not isinstance(leaf, torch.Tensor) or not is_plain(leaf):
-            return None
-        cast = self.placement.cast_real is not None and is_differentiable(leaf.dtype)
-        return TensorSpec(
-            tuple(leaf.shape),
-            None if cast else leaf.dtype,
-            values=leaf.detach(),
-            requires_grad=leaf.requires_grad if self.placement.keep_requires_grad else None,
-        )
+        return described(leaf, self.placement) if isinstance(leaf, torch.Tensor) else None
 
     def apply(self, step: Step) -> Sample:
         """The changed sample; its id ends with the step."""
