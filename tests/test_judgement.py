@@ -291,3 +291,63 @@ def test_a_crash_beyond_the_sample_is_a_note(suite: Suite, words: str, outcome: 
     assert (batch["outcome"], batch["finding"]) == (outcome, "crash")
     assert result.ret == (outcome == "failed")
     assert results(suite)["odd"]["outcome"] == "passed"
+
+
+@torch.library.custom_op("t_judgement::half", mutates_args=())
+def half(x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    return x * buffer
+
+
+@half.register_fake
+def _(x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+half.register_autograd(
+    lambda ctx, grad: (grad * ctx.saved_tensors[0], None),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+)
+
+
+class _Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad
+
+
+LIBRARY = torch.library.Library("t_judgement", "FRAGMENT")
+LIBRARY.define("no_buffer(Tensor x, Tensor buffer) -> Tensor")
+LIBRARY.impl("no_buffer", lambda x, buffer: x.clone(), "CPU")
+
+
+@torch.library.impl(LIBRARY, "no_buffer", "Autograd")
+def _(x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    if buffer.requires_grad:
+        raise ValueError("buffer has no gradient")
+    return _Identity.apply(x)
+
+
+def gradients_of(op: Any, *args: Any, **given: Any) -> tuple[str, Optional[str]]:
+    (one,) = check_op(op, [args], checks="gradcheck.backward", variants=False, **given)
+    return one.outcome, one.finding
+
+
+def test_real_tensors_that_say_nothing_need_no_gradients() -> None:
+    x, buffer = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    missing = "gradient-missing"
+    assert gradients_of(half, x, buffer) == ("noted", missing)
+    assert gradients_of(half, x, buffer, requires_grad=True) == ("failed", missing)
+    assert gradients_of(half, x.clone().requires_grad_(), buffer) == ("passed", None)
+    wanted = tuple(one.clone().requires_grad_() for one in (x, buffer))
+    assert gradients_of(half, *wanted) == ("failed", missing)
+
+
+def test_an_op_may_reject_gradients_that_no_tensor_asks_for() -> None:
+    x = torch.ones(3)
+    name = "t_judgement::no_buffer"
+    assert gradients_of(name, x, x.clone()) == ("skipped", None)
+    assert gradients_of(name, x, x.clone(), requires_grad=True) == ("failed", "eager-raises")

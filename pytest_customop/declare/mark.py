@@ -71,11 +71,14 @@ def customop_cases(
         op: a CustomOpDef, OpOverload, OpOverloadPacket, `"ns::name"`, `"ns::name.overload"`, or a
             function without arguments that returns one of these.
         samples: tuples of the op's arguments (or `Sample` objects), or a function
-            `(device, dtype, requires_grad, **axes)` that returns or yields them.
+            `(device, dtype, requires_grad, **axes)` that returns or yields them. A real floating-point
+            tensor in a list is a template: its own values come first, and other sizes, dtypes and cases
+            with gradients are derived from it. What a function returns is what the op gets.
         devices: the devices the op supports; None: those of the session.
         dtypes: the dtypes of the tensors that are described without one; None: those of the session.
-            Real tensors keep theirs unless this says otherwise.
-        requires_grad: False, True or both; None: both, if the op has an autograd formula.
+            Real tensors of a list keep theirs unless this says otherwise.
+        requires_grad: False, True or both; None: both, if the op has an autograd formula. In a list,
+            real tensors with `requires_grad=True` say which ones require gradients; without any, all do.
         layouts: memory layouts of every tensor argument: `contiguous`, `transposed`, `strided`,
             `row_padded`, `offset`, `expanded`, `channels_last`.
         axes: further axes of the matrix, name -> values, handed to the samples function. The values

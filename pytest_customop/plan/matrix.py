@@ -129,6 +129,8 @@ def _skipped(
 def _why_empty(declaration: Declaration) -> str:
     """Why a mark has no case at all."""
     asked = declaration.requires_grad or ()
+    if asked == (True,) and declaration.as_given:
+        return "requires_grad=True leaves no case: no given tensor requires gradients"
     if asked == (True,):
         return (
             "requires_grad=True leaves no case: no argument of these dtypes can require gradients"

@@ -373,9 +373,9 @@ CHECK = Check(
         "op works at another size."
     ),
     cannot_see=(
-        "Sizes 0 and 1, which are constants to a compiler. Inputs that cannot be drawn at "
-        "another size (real tensors) leave the second half unjudged: a skip, "
-        "`no-second-size`."
+        "Sizes 0 and 1, which are constants to a compiler. Whole numbers and booleans given by "
+        "their values cannot be drawn at another size. If no size is left that can change, the "
+        "second half is not judged: a skip, `no-second-size`."
     ),
     cost="many calls",
 )
