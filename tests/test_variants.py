@@ -51,8 +51,10 @@ def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict
         "seed": 0,
         "seen": set(),
     }
-    found = ranked_variants(op, sample, where, **{**options, **given})
-    return {one.step: one for one in found}
+    found = [*ranked_variants(op, sample, where, **{**options, **given})]
+    named = {one.step: one for one in found}
+    assert len(named) == len(found)  # a name is what a rerun asks for
+    return named
 
 
 def shapes(op: Op, one: Variant, where: Placement = FLOAT) -> list[tuple[int, ...]]:
@@ -124,6 +126,12 @@ def test_different_sizes_change_apart() -> None:
     assert shapes(MIX, found["odd"]) == [(5, 7), (7,)]
     assert shapes(MIX, found["x.one1"]) == [(4, 1), (6,)]
     assert "distinct" not in found
+
+
+def test_sizes_that_the_first_tensor_lacks_change_together_under_another_name() -> None:
+    found = near(MIX, Sample((tensor(4), tensor(6, 6), 1, False), id="a"), kinds=["shape"])
+    assert shapes(MIX, found["w.tied_one0"]) == [(4,), (1, 1)]
+    assert shapes(MIX, found["w.one0"]) == [(4,), (1, 6)]
 
 
 def test_positions_keep_their_sizes_and_their_range() -> None:

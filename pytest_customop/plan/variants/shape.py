@@ -46,12 +46,12 @@ def steps(view: SampleView) -> Iterator[Step]:
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
     for group in groups:
-        yield from _group(view, group, _name(group[0], first), alone=False)
+        yield from _group(view, group, _name(group[0], first, len(group)), alone=False)
     yield from _batched(view, tensors)
     for group in groups:
         if len(group) > 1:
             for place in group:
-                yield from _group(view, [place], _name(place, ""), alone=True)
+                yield from _group(view, [place], _name(place, "", 1), alone=True)
 
 
 def _by_size(places: Sequence[_Place]) -> list[list[_Place]]:
@@ -61,10 +61,17 @@ def _by_size(places: Sequence[_Place]) -> list[list[_Place]]:
     return [[*group] for _, group in groupby(by_size, key=lambda place: place.size)]
 
 
-def _name(place: _Place, first: str) -> str:
-    """The name of a step at a place, with `{}` for the change: `{}0`, `w.{}1`."""
+def _name(place: _Place, first: str, count: int) -> str:
+    """The name of a step at a place, with `{}` for the change: `{}0`, `w.{}1`, `w.tied_{}1`.
+
+    Args:
+        first: the tensor that the name leaves out.
+        count: how many equal sizes change together.
+    """
     path, dim = place.key
-    return f"{'' if path == first else f'{path}.'}{{}}{dim}"
+    if path == first:
+        return f"{{}}{dim}"
+    return f"{path}.{'tied_' if count > 1 else ''}{{}}{dim}"
 
 
 def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
