@@ -213,6 +213,24 @@ def test_the_nodes_of_ops_without_a_formula() -> None:
         assert is_generated(other) is (other is generated)
 
 
+class _Named(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.name = "an author's name"
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return 2 * grad
+
+
+def test_a_formula_may_keep_a_name() -> None:
+    output = _Named.apply(torch.ones(3, requires_grad=True))
+    assert not is_without_formula(output)
+    assert not rejects_backward(output)
+    assert not is_generated(output)
+
+
 def test_is_composite() -> None:
     LIBRARY.define("composite(Tensor x) -> Tensor")
     LIBRARY.impl("composite", double, "CompositeImplicitAutograd")

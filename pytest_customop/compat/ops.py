@@ -135,8 +135,16 @@ def is_generated(output: torch.Tensor) -> bool:
 
 
 def _node(output: torch.Tensor) -> str:
-    """The name of a tensor's autograd node, without namespaces."""
-    return output.grad_fn.name().rpartition("::")[2] if output.grad_fn is not None else ""
+    """The name of a tensor's autograd node, without namespaces.
+
+    A node of Python is the formula's own context, whose attributes are the author's.
+    """
+    node = output.grad_fn
+    if node is None:
+        return ""
+    if isinstance(node, torch.autograd.function.BackwardCFunction):
+        return type(node).__name__
+    return node.name().rpartition("::")[2]
 
 
 def has_side_effect(overload: OpOverload) -> bool:

@@ -232,13 +232,14 @@ def in_place():
 
 @specimen((MATRIX,))
 def only_looks():
-    """Correct: looks at its argument, changes nothing and returns nothing."""
+    """Correct: looks at its argument and returns nothing; it is registered to have a side effect."""
 
     @torch.library.custom_op("zoo::only_looks", mutates_args=())
     def look(x: Tensor) -> None:
         float(x.sum())
 
     look.register_fake(lambda x: None)
+    torch.fx.node.has_side_effect(torch.ops.zoo.only_looks.default)
     return look
 
 

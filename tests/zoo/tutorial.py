@@ -152,6 +152,7 @@ def cutout():
         "values.mutation": "undeclared-mutation",
         "compile.static": "compile-mutation-mismatch",
         "compile.dynamic": "compile-mutation-mismatch",
+        "compile.side_effects": "call-removed",
     },
 )
 def sine_forgets_mutates_args():

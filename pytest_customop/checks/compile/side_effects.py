@@ -21,8 +21,8 @@ def check_side_effects(case: Case) -> None:
     )
 
 
-def _does_nothing_by_its_schema(op: Op) -> bool:
-    return not op.schema.returns and not op.mutated
+def _returns_nothing(op: Op) -> bool:
+    return not op.schema.returns
 
 
 _SCRIPT = """
@@ -60,6 +60,7 @@ def count(x: Tensor, counter: Tensor) -> None:
     counter.add_(x.numel())
 """,
         docs=(doc_links.CUSTOM_OP, doc_links.COMPILE),
+        follows=("undeclared-mutation",),
     ),
 }
 
@@ -67,13 +68,13 @@ CHECK = Check(
     name="compile.side_effects",
     summary="calls of an op that returns nothing are not removed: it declares what it does",
     run=check_side_effects,
-    needs=_does_nothing_by_its_schema,
+    needs=_returns_nothing,
     variants=(),
     repro=_SCRIPT,
     findings=FINDINGS,
     catches=(
-        "An op that returns nothing and declares no mutation. It runs for such ops only, and reads "
-        "the schema. An op is silent that is registered as one with a side effect, by "
+        "An op that returns nothing and declares no mutation. The check runs for ops that return "
+        "nothing, and reads the schema. An op is silent that is registered as one with a side effect, by "
         "`torch.fx.node.has_side_effect` or torch's own list."
     ),
     cannot_see="Side effects of ops that return something: their calls are removed where it is not used.",
