@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 # No vector instructions in generated code, as in `compile.*`: to find out which ones there are, inductor
@@ -137,3 +138,12 @@ def snapshot(request: pytest.FixtureRequest) -> Snapshot:
         names = {str(suite.path): "<folder>", suite.ns: "NS"}
     module, test = request.module.__name__, request.node.name
     return Snapshot(request.config.stash[SNAPSHOTS], module, test, names)
+
+
+@pytest.fixture(scope="session")
+def worker_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the workers of one session share, for native code that they build."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "native"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -45,21 +45,12 @@ def test_op(customop_case):
 
 
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory, worker_folder: Path) -> None:
+def native(worker_folder: Path) -> None:
     """The C++ ops, built once a session; workers of xdist wait for the first to build them."""
     why_not = ops.why_not()
     if why_not:
         pytest.skip(why_not)
     ops.build(worker_folder)
-
-
-@pytest.fixture(scope="module")
-def worker_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the workers of one session share."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "native"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def _conforms(suite: Suite, op: str, samples: str) -> None:

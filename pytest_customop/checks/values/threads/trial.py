@@ -1,0 +1,354 @@
+"""Call an op in several threads, and compare what each call gives with what it gives alone."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from ....cases.case import Case
+from ....core.forked import Send
+from ....core.tracebacks import error_line, is_of_author, reraise_bug, traceback_text
+from ..memory.calls import Leaves, copied, first_difference
+from .calls import Outcome, ThreadCall, in_python, owner, wrong
+from .interrupt import Interruption, Place, choose
+
+SECONDS = 10.0  # for calls that take no time; after that they hang
+_ALONE_SECONDS = 3.0  # for the calls alone
+_LONGEST = 60.0  # for one call alone
+_SLOW = 0.05  # seconds: a call that takes longer is made less often
+_PLACES = 12  # at most so many interruptions
+_BLOCKED = 8  # after so many interruptions in which the other thread had to wait, the op has a lock
+_PATIENCE = 0.01  # seconds that an interrupted thread waits for the other one, at least
+_ROUNDS = 6  # in which all threads call a Python kernel at once
+_NATIVE_SECONDS = 0.03  # in which all threads call a native kernel again and again
+_BATCH = 8  # calls of a native kernel between two barriers
+_SWITCH_INTERVAL = 1e-6
+
+_OTHER_VALUES = "the op alone gives other values each time: see values.repeat"
+
+UNSAFE, DEADLOCK = "thread-unsafe", "thread-deadlock"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A finding, without the name of the op."""
+
+    code: str
+    message: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """Why the op's calls in threads were not compared: a skip."""
+
+    code: str
+    reason: str
+
+
+ALONE = "alone"  # sent before the first calls at once
+
+
+class Stop(Exception):
+    """Raised as soon as there is a verdict."""
+
+    def __init__(self, verdict: Wrong | NotJudged) -> None:
+        super().__init__()
+        self.verdict = verdict
+
+
+class _Hung(Exception):
+    def __init__(self, stacks: str) -> None:
+        super().__init__()
+        self.stacks = stacks
+
+
+def try_threads(case: Case, seconds: float, send: Send) -> None:
+    """Make the calls.
+
+    Args:
+        case: gives the arguments.
+        seconds: that a call takes.
+        send: gets `ALONE` when the calls alone were made, then a `Wrong` or a `NotJudged` if there is one.
+    """
+    threads, interval = torch.get_num_threads(), sys.getswitchinterval()
+    torch.set_num_threads(1)  # a fork has no other threads of torch, and sums are in one order
+    try:
+        calls = [ThreadCall(case, number) for number in range(2 if seconds > _SLOW else 4)]
+        alone = _alone(calls, seconds)
+        if alone is None:
+            return
+        usable, expected = alone
+        send(ALONE)
+        trial = _Trial(case, usable, expected, seconds)
+        trial.interrupted()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        trial.at_once()
+    except Stop as stop:
+        send(stop.verdict)
+    except _Hung as hung:
+        message = (
+            "called in several threads at once it does not return: the threads wait for each other"
+        )
+        send(Wrong(DEADLOCK, message, hung.stacks))
+    finally:
+        sys.setswitchinterval(interval)
+        torch.set_num_threads(threads)
+
+
+def seconds_alone(case: Case) -> float:
+    """How long a call takes in a thread that is not the main one.
+
+    Raises:
+        Stop: with a finding if it raises there, or without if it does not end.
+    """
+    found: list[tuple[Outcome, float]] = []
+
+    def work() -> None:
+        call = ThreadCall(case, 0).prepare()
+        start = time.perf_counter()
+        found.append((call(), time.perf_counter() - start))
+
+    try:
+        _run([work], _LONGEST)
+    except _Hung:
+        raise Stop(
+            NotJudged("checker-limit", f"a call alone takes more than {_LONGEST:.0f} s")
+        ) from None
+    outcome, seconds = found[0]
+    if outcome.error is not None:
+        reraise_bug(outcome.error)
+        if ThreadCall(case, 0).prepare()().error is not None:  # in the main thread too
+            reason = f"a call raises {error_line(outcome.error)}"
+            raise Stop(NotJudged("nothing-to-check", reason))
+        message = (
+            f"called from a thread that is not the main one it raises {error_line(outcome.error)}"
+        )
+        raise Stop(Wrong(UNSAFE, message, traceback_text(outcome.error)))
+    return seconds
+
+
+def _alone(
+    calls: list[ThreadCall], seconds: float
+) -> tuple[list[ThreadCall], dict[int, Leaves]] | None:
+    """The calls that work, and what each gives when nothing else runs, in a thread of its own.
+
+    The calls are made one after the other, twice. None if the first does not work here: a fork has no
+    threads but its own, and some ops need theirs.
+    """
+    outcomes: list[Outcome] = []
+    kept: list[Leaves] = []
+
+    def work() -> None:
+        for call in calls * 2:
+            outcomes.append(call.prepare()())
+            kept.append(copied(outcomes[-1].results))
+
+    try:
+        _run([work], _ALONE_SECONDS + 20 * 2 * len(calls) * seconds)
+    except _Hung:
+        return None
+    for one in outcomes:
+        if one.error is not None:
+            reraise_bug(one.error)
+    if outcomes[0].error is not None:
+        return None
+    count = len(calls)
+    usable = [one for one in calls if not outcomes[one.number].error]
+    for number, outcome in enumerate(outcomes):
+        first = number % count
+        if outcomes[first].error is not None:
+            continue  # the op rejects these values
+        changed_later = first_difference(outcome.results, kept[number]) is not None
+        if (
+            outcome.error is not None
+            or changed_later
+            or first_difference(kept[number], kept[first]) is not None
+        ):
+            raise Stop(NotJudged("nondeterministic", _OTHER_VALUES))
+    expected = {one.number: kept[one.number] for one in usable}
+    return (usable if len(usable) > 1 else usable * count), expected
+
+
+class _Trial:
+    """The calls at once, compared with those alone."""
+
+    def __init__(
+        self, case: Case, calls: list[ThreadCall], expected: dict[int, Leaves], seconds: float
+    ) -> None:
+        self._case = case
+        self._calls = calls
+        self._expected = expected
+        self._seconds = seconds
+        self._slow = seconds > _SLOW
+        self._python = in_python(case)
+
+    def interrupted(self) -> None:
+        """Interrupt a call at places of the op's Python code, and make another call there."""
+        count = Interruption()
+
+        def counted() -> None:
+            call = self._calls[0].prepare()
+            with count:
+                call()
+
+        _run([counted], _limit(1, self._seconds))
+        blocked = 0
+        for at in choose(count.places, 2 if self._slow else _PLACES):
+            blocked += self._interrupt(at)
+            if blocked == _BLOCKED:
+                return
+
+    def _interrupt(self, at: int) -> bool:
+        """One call with another one in it; returns whether that one had to wait for the first."""
+        first, second = self._calls[0], self._calls[1]
+        start, finished = threading.Event(), threading.Event()
+        outcomes: dict[int, Outcome] = {}
+        blocked = []
+
+        def pause() -> None:
+            start.set()
+            blocked.append(not finished.wait(max(_PATIENCE, 20 * self._seconds)))
+
+        interruption = Interruption(at, pause)
+
+        def interrupted() -> None:
+            call = first.prepare()
+            try:
+                with interruption:
+                    outcomes[0] = call()
+            finally:
+                start.set()
+
+        def whole() -> None:
+            call = second.prepare()
+            start.wait()
+            outcomes[1] = call()
+            finished.set()
+
+        _run([interrupted, whole], _limit(2, self._seconds))
+        place = interruption.places[at] if at < len(interruption.places) else None
+        self._compare(first, outcomes[0], place, "interrupted")
+        self._compare(second, outcomes[1], place, "made")
+        return any(blocked)
+
+    def at_once(self) -> None:
+        """Make calls in all threads at once, as the interpreter and the system schedule them."""
+        count = len(self._calls)
+        rounds = 1 if self._slow else _ROUNDS
+        barrier = threading.Barrier(count)
+        end = time.perf_counter() + (0.0 if self._python else _NATIVE_SECONDS)
+        found: list[tuple[ThreadCall, Outcome]] = []
+        batch = 1 if self._python or self._slow else _BATCH
+        go_on = [True]
+
+        def work(call: ThreadCall) -> None:
+            done = 0
+            while go_on[0]:
+                prepared = [call.prepare() for _ in range(batch)]
+                barrier.wait()
+                outcomes = [one() for one in prepared]
+                found.extend((call, one) for one in outcomes if self._is_wrong(call, one))
+                done += 1
+                if barrier.wait() == 0:
+                    go_on[0] = not found and (done < rounds or time.perf_counter() < end)
+                barrier.wait()
+
+        def guarded(call: ThreadCall) -> None:
+            try:
+                work(call)
+            except threading.BrokenBarrierError:
+                pass  # another thread raised
+            except BaseException:
+                barrier.abort()
+                raise
+
+        works = [partial(guarded, call) for call in self._calls]
+        _run(works, _limit(rounds * count * batch, self._seconds))
+        for call, outcome in found:
+            self._compare(call, outcome, None, "made")
+
+    def _is_wrong(self, call: ThreadCall, outcome: Outcome) -> bool:
+        if outcome.error is not None:
+            return True
+        return wrong(outcome, self._expected[call.number], self._case) is not None
+
+    def _compare(self, call: ThreadCall, outcome: Outcome, place: Place | None, role: str) -> None:
+        """Stop with a finding if a call did not give what it gives alone."""
+        where = _evidence(place)
+        if outcome.error is not None:
+            reraise_bug(outcome.error)
+            message = f"called in two threads at once it raises {error_line(outcome.error)}"
+            evidence = "\n".join([traceback_text(outcome.error), *where])
+            raise Stop(Wrong(UNSAFE, message, evidence))
+        expected = self._expected[call.number]
+        difference = wrong(outcome, expected, self._case)
+        if difference is None:
+            return
+        taken = owner(outcome, self._expected, call.number)
+        message = (
+            f"called in several threads at once it gives other values than alone: {difference}"
+        )
+        if place is not None:
+            where.append(f"The wrong values are those of the call that was {role} there.")
+        if taken is not None:
+            where.append("Each wrong element is what the call of another thread has in its place.")
+        raise Stop(Wrong(UNSAFE, message, "\n".join(where)))
+
+
+def _limit(calls: int, seconds: float) -> float:
+    """The time after which so many calls hang, in seconds."""
+    return SECONDS + 20 * calls * seconds
+
+
+def _evidence(place: Place | None) -> list[str]:
+    if place is None:
+        return []
+    return [f"One thread was interrupted {place}", "There another thread made a whole call."]
+
+
+def _run(works: Sequence[Callable[[], None]], seconds: float) -> None:
+    """Run functions in a thread each, and wait for them.
+
+    Raises:
+        _Hung: if they do not end in time.
+    """
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # it is raised again below, in the thread that waits
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=guarded, args=(work,), daemon=True, name=f"customop {number}")
+        for number, work in enumerate(works)
+    ]
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    if errors:
+        raise errors[0]
+    stuck = [thread for thread in threads if thread.is_alive()]
+    if stuck:
+        raise _Hung("\n".join(_stacks(stuck)))
+
+
+def _stacks(threads: list[threading.Thread]) -> Iterator[str]:
+    """The author's frames in which the threads are."""
+    frames = sys._current_frames()
+    for thread in threads:
+        frame = frames.get(thread.ident or 0)
+        kept = [one for one in traceback.extract_stack(frame) if is_of_author(one.filename)]
+        if kept:
+            yield f"{thread.name} is at\n{''.join(traceback.format_list(kept)).rstrip()}"

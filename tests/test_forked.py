@@ -1,0 +1,126 @@
+"""A function that runs in a fork of this process."""
+
+import ctypes
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+import verdicts
+from torch import Tensor
+
+from pytest_customop.cases.arguments import Placement
+from pytest_customop.cases.case import Case
+from pytest_customop.core import forked
+from pytest_customop.core.forked import ForkedError, ForkFailed, run_forked
+from pytest_customop.declare import ops
+from pytest_customop.declare.inputs import Sample, tensor
+
+pytestmark = pytest.mark.skipif(not forked.AVAILABLE, reason="no fork here")
+
+
+def test_messages_come_in_order_and_changes_are_lost() -> None:
+    seen = []
+
+    def work(send):
+        seen.append(1)
+        send(["large", "x" * 300_000])
+        send(len(seen))
+
+    outcome = run_forked(work, 30)
+    assert [len(outcome.messages), outcome.messages[1], seen] == [2, 1, []]
+    assert (outcome.signal, outcome.hung, outcome.died) == (None, False, False)
+
+
+def test_a_crash_is_an_outcome(capfd: pytest.CaptureFixture) -> None:
+    def work(send):
+        send("before")
+        ctypes.string_at(8)
+
+    outcome = run_forked(work, 30)
+    assert outcome.messages == ["before"]
+    assert outcome.died
+    assert outcome.signal == signal.SIGSEGV
+    assert "in work" in outcome.output
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_hang_is_an_outcome() -> None:
+    start = time.monotonic()
+    outcome = run_forked(lambda send: (send("before"), time.sleep(60)), 0.3)
+    assert outcome.hung
+    assert not outcome.died
+    assert outcome.messages == ["before"]
+    assert time.monotonic() - start < 20
+
+
+def test_a_fork_that_leaves_a_process_behind_is_over_when_it_ends_itself() -> None:
+    def work(send):
+        if os.fork() == 0:
+            time.sleep(3)
+            os._exit(0)
+        send("done")
+
+    start = time.monotonic()
+    assert run_forked(work, 30).messages == ["done"]
+    assert time.monotonic() - start < 2.5
+
+
+def test_what_the_function_raises_is_raised_here() -> None:
+    with pytest.raises(ForkedError, match="ZeroDivisionError"):
+        run_forked(lambda send: 1 / 0, 30)
+
+
+def test_no_fork_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork():
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", fork)
+    files = os.listdir("/dev/fd")
+    with pytest.raises(ForkFailed, match="no more processes"):
+        run_forked(lambda send: None, 30)
+    assert len(os.listdir("/dev/fd")) == len(files)
+
+
+@pytest.mark.filterwarnings("error")
+def test_torch_works_in_it_with_one_thread() -> None:
+    x = torch.randn(300, 300)
+    expected = x @ x
+
+    def work(send):
+        torch.set_num_threads(1)
+        send(bool(torch.allclose(x @ x, expected, atol=1e-3)))
+
+    event = threading.Event()
+    other = threading.Thread(target=event.wait)
+    other.start()
+    try:
+        assert run_forked(work, 60).messages == [True]
+    finally:
+        event.set()
+        other.join()
+
+
+def test_without_handlers_autograd_works_after_backwards_on_fake_tensors() -> None:
+    one = torch.library.custom_op("t_forked::double", mutates_args=())(double)
+    one.register_fake(torch.empty_like)
+    one.register_autograd(lambda ctx, grad: grad * 2)
+    placement = Placement("cpu", torch.float32, True, "contiguous")
+    case = Case(ops.resolve(one), Sample((tensor(3),), {}), placement)
+    dict(verdicts.family("state"))["globals"](case)
+
+    def work(send):
+        x = torch.ones(3, requires_grad=True)
+        one(x).sum().backward()
+        send(x.grad.tolist())
+
+    try:
+        assert run_forked(work, 30, handlers=False).messages == [[2.0, 2.0, 2.0]]
+    except ForkFailed as missing:
+        pytest.skip(str(missing))
+
+
+def double(x: Tensor) -> Tensor:
+    return x * 2

@@ -1,0 +1,36 @@
+"""C++ ops with mistakes that only threads, many calls or the end of memory show."""
+
+from pathlib import Path
+
+import pytest
+from verdicts import codes
+
+from pytest_customop import check_op, tensor
+from tests.native import careless, ops
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(worker_folder: Path) -> None:
+    """The ops, built once a session; workers of xdist wait for the first to build them."""
+    why_not = ops.why_not()
+    if why_not:
+        pytest.skip(why_not)
+    careless.build(worker_folder)
+
+
+def _findings(name: str, check: str, *shape: int) -> set:
+    results = check_op(f"zoo_careless::{name}", [(tensor(*shape),)], checks=check, variants=False)
+    assert {one.check for one in results} == {check}
+    assert not codes([one for one in results if one.unjudged], ("skipped",))
+    return {code for _, code in codes(results, ("failed", "error"))}
+
+
+def test_a_static_workspace_is_found_by_calls_at_once() -> None:
+    assert _findings("static_workspace", "values.threads", 64, 64) == {"thread-unsafe"}
+
+
+@pytest.mark.parametrize("name", ["thread_workspace", "locked_workspace"])
+def test_a_workspace_of_the_thread_or_with_a_lock_is_right(name: str) -> None:
+    assert _findings(name, "values.threads", 64, 64) == set()
