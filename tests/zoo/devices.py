@@ -40,7 +40,7 @@ def fake_on_the_device_of_the_input():
     """The fake kernel names the device of the input."""
     return _numpy_sin(
         "fake_on_the_device_of_the_input",
-        lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+        lambda x: torch.empty_like(x, device=x.device),
     )
 
 
@@ -100,7 +100,7 @@ def both_fake_outputs_on_the_device_of_the_input():
     """Both outputs are on the device of the input."""
     return _moments(
         "both_fake_outputs_on_the_device_of_the_input",
-        lambda x: (x.new_empty(x.shape[1]), torch.empty_like(x.new_empty(x.shape[1]))),
+        lambda x: (x.new_empty(x.shape[1:]), torch.empty_like(x.new_empty(x.shape[1:]))),
     )
 
 
@@ -165,6 +165,8 @@ def fake_list_of_slices():
 def _scale(name, backward):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def scale(x: Tensor, weight: Tensor) -> Tensor:
+        if (x.shape[1:], x.dtype) != (weight.shape, weight.dtype):
+            raise ValueError("a weight of x's dtype for each column, please")
         return x * weight
 
     scale.register_fake(lambda x, weight: torch.empty_like(x))
@@ -296,10 +298,10 @@ def result_on_the_cpu_on_purpose():
 
     @torch.library.custom_op("zoo::result_on_the_cpu_on_purpose", mutates_args=())
     def with_sizes(x: Tensor) -> Tuple[Tensor, Tensor]:
-        return x.clone(), x.sum(1).cpu()
+        return x.clone(), x.sum(-1).contiguous().cpu()
 
     with_sizes.register_fake(
-        lambda x: (torch.empty_like(x), torch.empty(x.shape[0], dtype=x.dtype, device="cpu"))
+        lambda x: (torch.empty_like(x), torch.empty(x.shape[:-1], dtype=x.dtype, device="cpu"))
     )
     return with_sizes
 
@@ -389,6 +391,6 @@ def fake_rejects_other_devices():
 
     def fake(x):
         torch._check(x.device.type == "cpu", lambda: "on the CPU, please")
-        return torch.empty(x.shape, dtype=x.dtype)
+        return torch.empty_like(x, device="cpu")
 
     return _numpy_sin("fake_rejects_other_devices", fake)
