@@ -309,3 +309,42 @@ for result in check_op(twice, [(tensor(3),)], checks="opcheck.test_schema"):
     assert done.stdout.splitlines() == [
         "passed t_script::twice opcheck.test_schema [cpu-float32-nograd-0]"
     ]
+
+
+@torch.library.custom_op("t_engine::returns_it", mutates_args=())
+def returns_it(x: torch.Tensor, copy: bool = False) -> torch.Tensor:
+    return x.clone() if copy else x
+
+
+@torch.library.custom_op("t_engine::returns_it_empty", mutates_args=())
+def returns_it_empty(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.numel() else x
+
+
+def test_what_torch_rejects_of_an_output_is_a_finding_with_its_reason() -> None:
+    (one,) = check_op(
+        returns_it, [(tensor(3),)], checks="values.repeat", requires_grad=False, variants=False
+    )
+    assert one.finding == "output-alias-rejected"
+    assert one.message.startswith("t_engine::returns_it: torch rejects what it returns")
+    assert one.evidence.startswith(
+        "torch's message: The output of this custom operator (1) must not"
+    )
+    assert "or other returns" in one.evidence
+    assert "x.clone()" in str(one)
+
+
+def test_an_output_that_torch_rejects_is_reported_once_for_a_sample_and_its_variants() -> None:
+    options = {"checks": "values.uninitialized", "requires_grad": False}
+    results = check_op(returns_it, [(tensor(4, 3),)], **options)
+    failed = [one for one in results if one.outcome == "failed"]
+    assert [one.place.variant for one in failed] == [None]
+    assert "as-sample" in {one.skip_code for one in results}
+
+
+def test_an_output_that_torch_rejects_on_a_variant_is_no_rejected_variant() -> None:
+    options = {"checks": "values.aliasing", "requires_grad": False}
+    results = check_op(returns_it_empty, [(tensor(4, 3),)], **options)
+    failed = {one.place.variant: one.finding for one in results if one.outcome == "failed"}
+    assert failed["empty0"] == "output-alias-rejected"
+    assert set(failed.values()) == {"output-alias-rejected"}

@@ -15,7 +15,7 @@ def alias_rejection(case: Case, error: BaseException) -> Finding | None:
     if not is_alias_error(error):
         return None
     text = (
-        f"{case.op.name}: torch rejects what the op returns: an output is an argument, or shares memory "
-        "with an argument or with another output"
+        f"{case.op.name}: torch rejects what it returns: an output is an argument, or shares memory with "
+        "one or with another output"
     )
     return Finding("output-alias-rejected", text, f"torch's message: {alias_error_text(error)}")

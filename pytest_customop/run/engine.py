@@ -196,7 +196,8 @@ def _is_reported_on(base: Case, found: Finding, check: Check) -> bool:
             if base.eager.error is None:
                 _run_check(check, base)
             else:
-                _remember(check, base, _Answer())
+                found_there = alias_rejection(base, base.eager.error)
+                _remember(check, base, _Answer(found_there.code if found_there else None))
         except (CheckFailed, CheckSkipped):
             pass  # remembered
         finally:

@@ -78,7 +78,7 @@ def _classify(case: Case) -> _Rejection | _Failure | None:
         return _Failure(overrun.code, text, traceback_text(overrun))
     found = alias_rejection(case, error)
     if found is not None:
-        return _Failure(found.code, f"{found.message} ({case.variant_description})", found.evidence)
+        return _Failure(found.code, found.message, found.evidence)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
 
 

@@ -174,6 +174,7 @@ def _(x):
     return x.new_empty(x.shape[0])[x.shape[0] - x.shape[0] // 2 :]
 """,
         docs=(doc_links.REGISTER_FAKE,),
+        follows=("outputs-share-storage",),
     ),
     "fake-alias-mismatch": Explanation(
         meaning=(
