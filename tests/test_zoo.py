@@ -20,7 +20,8 @@ from tests.zoo.registry import TORCH
 ZOO = specimens()
 # torch 2.4 registers no vmap rules, and what the specimens export it exports in another way.
 NOT_HERE = {"export.roundtrip", "vmap.loop"} if TORCH < (2, 5) else set()
-CHECKS = {check.name for check in builtin_checks()} - NOT_HERE
+# The zoo is for one device; test_devices_agree.py has ops for two.
+CHECKS = {check.name for check in builtin_checks() if not check.several_devices} - NOT_HERE
 BROKEN = {name: one for name, one in ZOO.items() if one.expected}
 
 # Nine tenths of the time of all checks. What else compiles (compile.autocast, export.roundtrip) does so
@@ -45,8 +46,14 @@ def _planted() -> dict[str, str]:
 PLANTED = _planted()
 REPORTED = ("-rf", "--customop-report=report.json")
 
-# Codes that no op of the zoo can have, because it runs in this process; where they are proved.
-ELSEWHERE = {"crash": "test_faults.py", "hang": "test_faults.py"}
+# Codes that no op of the zoo can have, because it runs in this process and on one device; where they are
+# proved.
+ELSEWHERE = {
+    "crash": "test_faults.py",
+    "hang": "test_faults.py",
+    "device-mismatch": "test_devices_agree.py",
+    "device-gradient-mismatch": "test_devices_agree.py",
+}
 
 SOURCE = """
 from pytest_customop import customop_cases

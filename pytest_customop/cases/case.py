@@ -84,6 +84,8 @@ class Case:
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives the right results; None without one.
+        reference_device: the device of the mark with whose results the case is compared; None on that
+            device itself, and where the mark runs on one device only.
         base_case: the case of the sample that this case is a variant of; None for a sample's own case.
         variant: the step from that case to this one, as in the id; None for a sample's own case.
         variant_description: what was changed in that case; empty for a sample's own case.
@@ -103,6 +105,7 @@ class Case:
     sample_id: str = "0"
     axes: Mapping[str, Any] | None = None
     reference: Callable[..., Any] | None = None
+    reference_device: str | None = None
     base_case: Case | None = None
     variant: str | None = None
     variant_description: str = ""
@@ -214,6 +217,12 @@ class Case:
         Drawing them raises a RuntimeError where the device has no such dtype.
         """
         return _WideCase(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def on_device(self, device: str) -> Case:
+        """The same case on another device: equal values, in tensors of that device."""
+        return replace(
+            self, placement=replace(self.placement, device=device), reference_device=None
+        )
 
     def resized(self, change: Callable[[str, int, int], int]) -> Case | None:
         """The same case with other sizes; None if its inputs cannot be drawn at another size.

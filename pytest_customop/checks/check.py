@@ -50,6 +50,8 @@ class Check:
         default: False: runs only when it is asked for by name.
         needs: whether the check applies to an op, decided at collection; None: it applies to all.
         reference: True: only where the mark gives a reference.
+        several_devices: True: only where the mark runs on another device too, which comes first:
+            `Case.reference_device`.
         errors: True: on the mark's error samples and on nothing else; other checks never see these.
         variants: the kinds of variants of the samples on which the check can find what it does not
             find on the samples themselves.
@@ -75,6 +77,7 @@ class Check:
     default: bool = True
     needs: Callable[[Op], bool] | None = None
     reference: bool = False
+    several_devices: bool = False
     errors: bool = False
     variants: Collection[str] = ("shape", "arguments")
     cheap: bool = False
@@ -134,6 +137,8 @@ class Check:
             fully, widest: as in `applies`.
         """
         if self.reference and case.reference is None:
+            return False
+        if self.several_devices and case.reference_device is None:
             return False
         if self.needs is not None and not self.needs(case.op):
             return False

@@ -19,6 +19,7 @@ from .cells import cells_of, error_cells
 from .items import CaseCell, Key, PlannedItem, case_cell, join_key
 from .max_samples import limit_samples
 from .omissions import OnOmitted
+from .reference_device import compared_with, reference_device
 from .variant_items import variant_items
 
 # (device) -> why it cannot be used here; None if it can
@@ -99,14 +100,20 @@ def _plan_mark(
         )
         yield _skipped(prefix, "no-dtype", name, reason)
         return
-    for device in devices:
-        absent = available(device)
+    absences = {device: available(device) for device in devices}
+    reference = reference_device([device for device in devices if not absences[device]])
+    for device, absent in absences.items():
         if absent:
             yield _skipped(prefix, f"{device}-absent", name, absent, device)
             continue
         every = cells_of(declaration, device, dtypes, settings.seed)
         cells = limit_samples(declaration, settings, every, on_omitted)
-        cases = [case_cell(declaration, settings, cell, sample, prefix) for cell, sample in cells]
+        cases = [
+            compared_with(
+                declaration, case_cell(declaration, settings, cell, sample, prefix), reference
+            )
+            for cell, sample in cells
+        ]
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)

@@ -1,0 +1,32 @@
+"""The device of a mark with which the others are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..declare.declaration import Declaration
+from .cells import skip_reason
+from .items import CaseCell
+
+
+def reference_device(present: Sequence[str]) -> str | None:
+    """The device that the others are compared with: the CPU if it is there, or the first.
+
+    Args:
+        present: the devices of the mark that are here, in order.
+    """
+    return "cpu" if "cpu" in present else next(iter(present), None)
+
+
+def compared_with(declaration: Declaration, one: CaseCell, reference: str | None) -> CaseCell:
+    """The same case with the device that it is compared with.
+
+    There is none on that device itself, and where the mark's `skip_if` leaves the case out there.
+    """
+    if reference in (None, one.cell.device) or one.unsupported:
+        return one
+    assert reference is not None
+    if skip_reason(declaration, replace(one.cell, device=reference)) is not None:
+        return one
+    return replace(one, case=replace(one.case, reference_device=reference))
