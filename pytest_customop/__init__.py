@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .declare.inputs import GradOptions as GradOptions
     from .declare.inputs import Sample as Sample
     from .declare.inputs import tensor as tensor
+    from .declare.known import Known as Known
     from .declare.mark import customop_cases as customop_cases
     from .findings import Explanation as Explanation
     from .findings import Finding as Finding
@@ -36,6 +37,7 @@ _HOMES = {
     "Explanation": "findings",
     "Finding": "findings",
     "GradOptions": "declare.inputs",
+    "Known": "declare.known",
     "Sample": "declare.inputs",
     "check_op": "run.standalone",
     "customop_cases": "declare.mark",
@@ -52,6 +54,7 @@ __all__ = [
     "Explanation",
     "Finding",
     "GradOptions",
+    "Known",
     "Sample",
     "__version__",
     "check_op",

@@ -31,6 +31,7 @@ FULL = ResultRecord(
     variant_description="empty along dim 0 of x",
     skip_code="some-reason",
     why_noted="some words",
+    known="see #12",
     unjudged=True,
     accepted_by_fake=True,
     needs_child=True,
@@ -73,6 +74,7 @@ def test_the_report_has_the_fields_of_schema_2_in_order() -> None:
         ("finding", "fake-stride-mismatch"),
         ("message", "some-reason: output: wrong"),
         ("fix", "return the real strides"),
+        ("known", "see #12"),
         ("repro", "pytest test_it.py"),
         ("duration", 1.5),
     ]

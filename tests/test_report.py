@@ -26,6 +26,7 @@ KEYS = [
     "finding",
     "message",
     "fix",
+    "known",
     "repro",
     "duration",
 ]
@@ -128,6 +129,7 @@ def test_every_outcome(suite: Suite) -> None:
         "finding": "own-finding",
         "message": "output is wrong",
         "fix": "change it",
+        "known": None,
         "repro": "pytest 'test_it.py::test_failed[cpu-float32-nograd-a-own.fails]'",
     }
     error = by_test["test_error[cpu-float32-nograd-a-own.breaks]"]

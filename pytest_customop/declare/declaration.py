@@ -24,6 +24,7 @@ from .keywords import (
     read_tolerances,
     read_variants,
 )
+from .known import Known, read_known
 from .marked import NOT_CALLED, POSITIONAL
 from .mistakes import MarkError
 from .samples import read_errors, read_id, read_samples
@@ -67,6 +68,7 @@ class Declaration:
     reference: Callable[..., Any] | None = None
     errors: tuple[ErrorSample, ...] = ()
     variants: tuple[str, ...] | Predicate = KINDS
+    known: tuple[Known, ...] = ()
     id: str | None = None
     as_given: bool = False
     is_mark: bool = True
@@ -165,6 +167,7 @@ def _declare(
         reference=read_reference(given.get("reference"), samples),
         errors=errors,
         variants=variants,
+        known=read_known(given.get("known")),
         id=read_id(given.get("id")),
         as_given=as_given or callable(samples),
         is_mark=is_mark,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from .inputs import ErrorSample, GradOptions
+    from .known import Known
 
 P = ParamSpec("P")
 
@@ -63,6 +64,7 @@ def customop_cases(
     reference: Callable[..., Any] | None = None,
     errors: Sequence[ErrorSample] = (),
     variants: bool | str | Callable[[Any], str | None] | Sequence[Any] | None = None,
+    known: Sequence[Known] = (),
     id: str | None = None,
 ) -> pytest.MarkDecorator:
     """Check this op on these cases.
@@ -97,6 +99,7 @@ def customop_cases(
             op does not support it, or None. The variant has `kind`, `step`, `description`, `sample` and
             `beyond`. `"strict"`, alone, among the kinds or in a list with the function: notes, as on
             variants beyond what the samples show, count as failures.
+        known: failures that are known and stay for now, each a `Known` with the reason: expected failures.
         id: what stands for the op in test ids when marks are stacked.
 
     Mistakes are reported when the test is collected.

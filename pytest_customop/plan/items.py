@@ -14,6 +14,7 @@ from ..checks import BODY, Check
 from ..core.wording import counted, dtype_name
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
+from ..declare.known import Known
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, skip_reason, validate_drawable
@@ -56,6 +57,7 @@ class PlannedItem:
         skip: why nothing runs; None where something does.
         missing_device: the device that is absent.
         variants: those that the check runs on; empty for an item of the case itself.
+        known: the known failures of the mark that may be about this item.
     """
 
     id: str
@@ -65,6 +67,7 @@ class PlannedItem:
     skip: str | None = None
     missing_device: str | None = None
     variants: tuple[PlannedVariant, ...] = ()
+    known: tuple[Known, ...] = ()
 
     @property
     def is_body(self) -> bool:

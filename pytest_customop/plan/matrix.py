@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -17,6 +18,7 @@ from ..declare.declaration import Declaration
 from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, error_cells
 from .items import CaseCell, Key, PlannedItem, case_cell, join_key
+from .known import known_of
 from .max_samples import limit_samples
 from .omissions import OnOmitted
 from .reference_device import compared_with, reference_device
@@ -58,9 +60,16 @@ def plan(
         seen[named] = declaration
         checks = list(select(declaration))
         for key, one in _plan_mark(declaration, settings, checks, available, named, on_omitted):
-            planned[key] = one
+            planned[key] = _with_known(one, declaration)
     _validate_ids(planned.values(), declarations[0])
     return [planned[key] for key in sorted(planned)]
+
+
+def _with_known(item: PlannedItem, declaration: Declaration) -> PlannedItem:
+    """The item with the known failures of its mark that may be about it."""
+    if not declaration.known or item.check is None:
+        return item
+    return replace(item, known=known_of(declaration.known, item.check.name, item.place))
 
 
 def _validate_ids(planned: Iterable[PlannedItem], declaration: Declaration) -> None:

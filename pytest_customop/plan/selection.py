@@ -9,6 +9,7 @@ from ..checks import BODY, Check, Registry
 from ..core.hooks import HookError, call_hook, implemented_at
 from ..declare.declaration import Declaration
 from ..settings import Settings
+from .known import validate_known
 
 
 def registry_from(hook: Any) -> Registry:
@@ -44,11 +45,12 @@ def select_checks(registry: Registry, declaration: Declaration, settings: Settin
     """The checks of a declaration: those that its mark selects, of those that the session selects.
 
     Raises:
-        MarkError: for a name in the mark that is not known.
+        MarkError: for a name in the mark that is not known, and for a known failure that no case can have.
     """
     wrong = registry.unknown(declaration.checks or ())
     if wrong:
         raise declaration.mistake(wrong)
+    validate_known(declaration, registry)
     if settings.checks is None:
         return registry.select(declaration.checks)
     known = [name for name in settings.checks if registry.unknown([name]) is None]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..report.item_text import failure_text, skip_reason
+from ..run.known import not_run, stale_for_any_variant
+from ..run.record import ResultRecord
 from .child.pytest_timeout import run_in_time
-from .session.records import record_of
+from .session.records import record_of, strict_by_default
 from .session.state import FINISHED, RECORDS, Session
 
 if TYPE_CHECKING:
     from ..cases.case import Case
+    from ..declare.known import Known
     from ..plan.items import PlannedItem
 
 
@@ -24,6 +27,7 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
 
     Raises:
         pytest.fail.Exception: if there is a finding, or if the check broke.
+        pytest.xfail.Exception: if every finding is known.
         pytest.skip.Exception: if there are notes, or if nothing was checked.
     """
     assert planned.check is not None
@@ -32,17 +36,48 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
     for case in _cases(planned):
         if planned.variants and case.variant in done:
             continue
+        entry = not_run(planned.known, case.variant)
+        if entry is not None:
+            records.append(_not_run(item, planned, case, entry))
+            continue
         result = run_in_time(item, planned.check, case, session)
         records.append(record_of(item, result))
         if planned.variants:
             session.on_record(records[-1])
             case.release_if_large()
+    if planned.variants and planned.known:
+        strict = strict_by_default(item.config)
+        records[:] = stale_for_any_variant(records, planned.known, strict)
+    _end(records)
+
+
+def _end(records: Sequence[ResultRecord]) -> None:
+    """End the item by its records: a failure comes first, then known failures, then notes."""
     text = failure_text(records)
     if text is not None:
         pytest.fail(text, pytrace=False)
+    expected = dict.fromkeys(one.known for one in records if one.outcome == "xfailed")
+    if expected:
+        pytest.xfail("; ".join(expected))
     reason = skip_reason(records)
     if reason is not None:
         pytest.skip(reason)
+
+
+def _not_run(item: pytest.Item, planned: PlannedItem, case: Case, entry: Known) -> ResultRecord:
+    """The record of a case that a known failure keeps from running."""
+    from ..plan.items import place_of
+
+    return ResultRecord(
+        nodeid=item.nodeid,
+        op=planned.op,
+        check=planned.check_name,
+        place=place_of(case),
+        outcome="xfailed",
+        message="not run",
+        variant_description=case.variant_description,
+        known=entry.reason,
+    )
 
 
 def _cases(planned: PlannedItem) -> Iterator[Case]:

@@ -12,7 +12,7 @@ from ..core.wording import counted
 from ..run.record import ResultRecord
 from .causes import also_line, causes, one_line
 
-_BAD = ("failed", "error")
+_BAD = ("failed", "error", "xpassed")
 
 
 def failure_text(records: Sequence[ResultRecord]) -> str | None:

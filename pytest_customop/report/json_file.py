@@ -62,6 +62,7 @@ def as_schema_2(record: ResultRecord) -> dict[str, Any]:
         "finding": finding.code if finding else None,
         "message": record.reason,
         "fix": finding.fix if finding else None,
+        "known": record.known or None,
         "repro": record.repro,
         "duration": record.duration,
     }

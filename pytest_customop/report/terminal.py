@@ -9,6 +9,7 @@ from ..core.tables import aligned
 from ..core.wording import counted, listed_briefly
 from ..plan.omissions import OmittedVariants
 from ..run.record import ResultRecord
+from .known import known_lines
 from .notes import note_lines
 from .variants import variant_lines
 
@@ -30,7 +31,7 @@ def summary_lines(
     of_samples = [one for one in records if not one.is_variant]
     lines = _table(of_samples) if of_samples else []
     lines += [*variant_lines(records, omitted), *_findings(records)]
-    lines += [*note_lines(records), *_unchecked(of_samples)]
+    lines += [*known_lines(records), *note_lines(records), *_unchecked(of_samples)]
     if all(one.outcome == "skipped" for one in records):
         lines += ["", "Every customop item was skipped: nothing was checked."]
     return lines

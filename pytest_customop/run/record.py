@@ -49,6 +49,7 @@ class ResultRecord:
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
             `beyond-sample`, `refused-on-purpose` or `within-rounding`.
         why_noted: of a note, why it is no failure, in words.
+        known: why a failure is expected, from the mark's `known=`.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         needs_child: whether a variant was not run because it needs `--customop-isolate`.
@@ -68,6 +69,7 @@ class ResultRecord:
     variant_description: str = ""
     skip_code: str | None = None
     why_noted: str = ""
+    known: str = ""
     unjudged: bool = False
     accepted_by_fake: bool = False
     needs_child: bool = False

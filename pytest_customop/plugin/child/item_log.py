@@ -12,6 +12,7 @@ from ..session.records import record_of
 from ..session.state import RECORDS
 
 if TYPE_CHECKING:
+    from ...run.record import ResultRecord
     from ...run.results import CheckResult
 
 
@@ -34,23 +35,25 @@ class ItemLog:
         """Log the end of the child as the failure of the item, or as a note."""
         record = record_of(self._item, result)
         self._item.stash[RECORDS] = [record]
-        self.fail(result.reason if result.outcome == "noted" else record.text, result)
+        self.fail(record.reason if record.outcome == "noted" else record.text, record)
 
-    def fail(self, text: str, result: CheckResult | None = None) -> None:
+    def fail(self, text: str, record: ResultRecord | None = None) -> None:
         """Log a failure in the phase that the child had reached."""
         from ...compat.pytest_private import evaluate_xfail
 
         if self._next == "setup":
             self.log(self._report("setup", None))
         evaluate_xfail(self._item)  # the item was never set up here
-        noted = result is not None and result.outcome == "noted"
-        ending = (
-            pytest.skip.Exception(text) if noted else pytest.fail.Exception(text, pytrace=False)
-        )
+        outcome = record.outcome if record is not None else "failed"
+        ending: BaseException = pytest.fail.Exception(text, pytrace=False)
+        if outcome == "noted":
+            ending = pytest.skip.Exception(text)
+        elif outcome == "xfailed" and record is not None:
+            ending = pytest.xfail.Exception(record.known)
         report = self._report(self._next or "teardown", ending)
-        report.duration = result.duration if result is not None else 0.0
-        if result is not None and report.when == "teardown":
-            found, message = result.found, result.message
+        report.duration = record.duration if record is not None else 0.0
+        if record is not None and report.when == "teardown":
+            found, message = record.finding, record.message
             carried = attached(report)
             attach(report, [replace(one, finding=found, message=message) for one in carried])
         self.log(report)

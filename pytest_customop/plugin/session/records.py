@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...run.known import with_known
 from ...run.record import Outcome, ResultRecord
+from ..options import ini_value
 from .carried import error_of
 from .rerun import rerun_command, script_of
 from .state import PLANNED, RECORDS
@@ -37,7 +39,17 @@ def record_of(
     bad = result.outcome in ("failed", "error")
     script = script_of(item, result, number) if bad else None
     text = result.text(rerun, script) if bad or result.outcome == "noted" else ""
-    return replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
+    record = replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
+    planned = item.stash.get(PLANNED, None)
+    if planned is None or by_hand or not planned.known:
+        return record
+    return with_known(record, planned.known, strict_by_default(item.config))
+
+
+def strict_by_default(config: pytest.Config) -> bool:
+    """Whether a known failure that passes fails the run: as `xfail_strict` says where it is written."""
+    written = ini_value(config, "xfail_strict") is not None
+    return bool(config.getini("xfail_strict")) if written else True
 
 
 def records_of(item: pytest.Item, report: pytest.TestReport) -> list[ResultRecord]:

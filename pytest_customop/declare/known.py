@@ -1,0 +1,115 @@
+"""Known failures: what an author declares in the mark as wrong for now, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..core.suggest import unknown
+from ..core.wording import dtype_name
+from .layouts import LAYOUTS
+from .mistakes import MarkError
+
+ANY_VARIANT = "*"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Known:
+    """A failure that is known: an expected one, and not a failure of the run.
+
+    Every field but `reason` narrows what is meant; None leaves it open. A failure with another finding than
+    the one named is a failure of the run.
+
+    Args:
+        reason: why it is left as it is: a link to an issue, or a sentence.
+        check: a check (`compile.dynamic`) or a family (`compile`).
+        device: as on the command line; `cuda` means every CUDA device.
+        dtype: a torch dtype.
+        requires_grad: the cases with gradients, or those without.
+        layout: a memory layout.
+        sample: the id of a sample, or its position in the list.
+        variant: the step of a variant (`empty0`), or `"*"` for any; None: the sample itself.
+        finding: the code of the finding.
+        strict: whether a case that passes fails the run, and the message says which entry to delete; None:
+            as pytest's ini key `xfail_strict` says, and without one yes.
+        run: False never runs the case: for what hangs or crashes.
+    """
+
+    reason: str
+    check: str | None = None
+    device: str | None = None
+    dtype: Any = None
+    requires_grad: bool | None = None
+    layout: str | None = None
+    sample: str | int | None = None
+    variant: str | None = None
+    finding: str | None = None
+    strict: bool | None = None
+    run: bool = True
+
+    def __repr__(self) -> str:
+        given = ((one.name, getattr(self, one.name)) for one in fields(self))
+        default = {one.name: one.default for one in fields(self)}
+        shown = [
+            f"{name}={value!r}"
+            for name, value in given
+            if name == "reason" or value != default[name]
+        ]
+        return f"Known({', '.join([*shown[1:], shown[0]])})"
+
+    @property
+    def dtype_name(self) -> str | None:
+        """The dtype as in test ids; None where it is left open."""
+        return None if self.dtype is None else dtype_name(self.dtype)
+
+
+def read_known(given: Any) -> tuple[Known, ...]:
+    """The known failures of a mark.
+
+    Raises:
+        MarkError: for what is no list of `Known`, and for wrong fields of one.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, Known):
+        raise MarkError("known is one Known: give a list of them")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise MarkError(f"known is {given!r}: give a list of Known(..., reason=...)")
+    entries = tuple(given)
+    for index, entry in enumerate(entries):
+        wrong = _why_wrong(entry)
+        if wrong:
+            raise MarkError(f"known[{index}] {wrong}")
+    return entries
+
+
+def _why_wrong(entry: Any) -> str | None:
+    """What is wrong with an entry by itself; None if nothing is."""
+    if not isinstance(entry, Known):
+        return f'is {entry!r}: give Known(check=..., reason="...")'
+    if not isinstance(entry.reason, str) or not entry.reason.strip():
+        return f"has the reason {entry.reason!r}: say why the failure is left as it is"
+    for name in ("check", "device", "layout", "variant", "finding"):
+        value = getattr(entry, name)
+        if value is not None and (not isinstance(value, str) or not value):
+            return f"has {name}={value!r}: give a name"
+    if entry.layout is not None and entry.layout not in LAYOUTS:
+        return f"has an {unknown('layout', entry.layout, LAYOUTS)}"
+    return _why_wrong_type(entry)
+
+
+def _why_wrong_type(entry: Known) -> str | None:
+    import torch
+
+    if entry.dtype is not None and not isinstance(entry.dtype, torch.dtype):
+        return f"has dtype={entry.dtype!r}: give a torch dtype, as torch.float32"
+    if entry.sample is not None and type(entry.sample) not in (str, int):
+        return f"has sample={entry.sample!r}: give the id of a sample, or its position"
+    for name in ("requires_grad", "strict", "run"):
+        value = getattr(entry, name)
+        if value is not None and not isinstance(value, bool):
+            return f"has {name}={value!r}: give True or False"
+    if entry.run is None:
+        return "has run=None: give True or False"
+    return None

@@ -1,0 +1,90 @@
+"""Which known failures of a mark are about which items, and which entries are about none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ..checks import Registry, catalogue
+from ..core.suggest import did_you_mean, misspelt, unknown
+from ..core.wording import dtype_name
+from ..declare.declaration import Declaration
+from ..declare.known import ANY_VARIANT, Known
+from .place import Place
+
+
+def validate_known(declaration: Declaration, registry: Registry) -> None:
+    """Hold the entries of a mark against what the mark declares.
+
+    Only what the mark itself says counts: a session that runs a part of the cases makes no entry wrong.
+
+    Raises:
+        MarkError: for an entry that can match no case, with what it may have meant.
+    """
+    for index, entry in enumerate(declaration.known):
+        wrong = _why_unmatched(entry, declaration, registry)
+        if wrong:
+            raise declaration.mistake(f"known[{index}] matches no case: {wrong}")
+
+
+def _why_unmatched(entry: Known, declaration: Declaration, registry: Registry) -> str | None:
+    checks = [name for name in registry.names() if name != "body"]
+    if entry.check is not None and entry.check not in checks:
+        return unknown("check", entry.check, checks)
+    codes = {*catalogue(), *registry.findings()}
+    # An author's own check may report codes that are explained nowhere.
+    if entry.finding is not None and entry.finding not in codes and misspelt(entry.finding, codes):
+        return f"unknown finding {entry.finding!r}{did_you_mean(entry.finding, codes)}"
+    allowed: list[tuple[str, str | None, Collection[str]]] = [
+        ("layout", entry.layout, declaration.layouts),
+        ("dtype", entry.dtype_name, [dtype_name(one) for one in declaration.dtypes or ()]),
+        ("device", entry.device, declaration.devices or ()),
+    ]
+    if not callable(declaration.samples):
+        ids = [str(one.id) for one in (*declaration.samples, *declaration.errors)]
+        allowed.append(("sample", _text(entry.sample), ids))
+    for kind, given, choices in allowed:
+        if given is not None and choices and not any(_is(given, one) for one in choices):
+            return unknown(kind, given, choices)
+    asked = declaration.requires_grad
+    if entry.requires_grad is not None and asked and entry.requires_grad not in asked:
+        return f"the mark has requires_grad={list(asked)}"
+    return None
+
+
+def _text(value: str | int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _is(given: str, other: str) -> bool:
+    """Whether two names are equal; `cuda` is every CUDA device."""
+    return given == other or other.partition(":")[0] == given
+
+
+def known_of(known: Iterable[Known], check: str, place: Place) -> tuple[Known, ...]:
+    """The entries that may be about a check on a case, or about one of its variants.
+
+    Args:
+        place: of the case, or of all its variants (`ALL_VARIANTS`).
+    """
+    return tuple(entry for entry in known if _is_about(entry, check, place))
+
+
+def _is_about(entry: Known, check: str, place: Place) -> bool:
+    if (entry.variant is None) != (place.variant is None):
+        return False
+    pairs: Sequence[tuple[object, object]] = (
+        (entry.dtype_name, place.dtype),
+        (entry.requires_grad, place.requires_grad),
+        (entry.layout, place.layout),
+        (_text(entry.sample), place.sample),
+    )
+    if any(wanted is not None and wanted != actual for wanted, actual in pairs):
+        return False
+    if entry.device is not None and not _is(entry.device, place.device or ""):
+        return False
+    return entry.check is None or entry.check in (check, check.partition(".")[0])
+
+
+def matches_variant(entry: Known, step: str | None) -> bool:
+    """Whether an entry about a case's variants is about the one of this step."""
+    return entry.variant in (step, ANY_VARIANT) if step is not None else entry.variant is None
