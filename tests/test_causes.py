@@ -72,6 +72,16 @@ def test_a_repetition_is_reported_once_and_another_message_is_not() -> None:
     assert causes(records) == {1: 0, 3: 0}
 
 
+def test_a_size_that_the_fake_kernel_fixes_is_one_defect_with_variants_of_other_sizes() -> None:
+    records = [
+        record("fake.symbolic", "fake-size-hardcoded"),
+        record("fake.forward", "fake-shape-mismatch", variant="odd", aspect="shape"),
+        record("fake.forward", "fake-shape-mismatch", variant="x.given", aspect="x"),
+        record("fake.forward", "fake-dtype-mismatch", variant="one0", aspect="shape"),
+    ]
+    assert causes(records) == {1: 0}
+
+
 def test_unrelated_findings_and_passes_are_left_alone() -> None:
     records = [
         record("fake.forward", "fake-stride-mismatch"),
@@ -80,6 +90,12 @@ def test_unrelated_findings_and_passes_are_left_alone() -> None:
         record("compile.static", None),
     ]
     assert causes(records) == {}
+
+
+def test_a_wrong_value_explains_another_one_in_compiled_code_and_no_exception_there() -> None:
+    wrong = record("values.layouts", "layout-dependent-result")
+    assert causes([wrong, record("compile.dynamic", "compile-output-mismatch")]) == {1: 0}
+    assert causes([wrong, record("compile.dynamic", "compile-error")]) == {}
 
 
 def test_findings_of_an_author_s_own_checks_are_reported_once_too() -> None:

@@ -134,6 +134,15 @@ def test_sizes_that_the_first_tensor_lacks_change_together_under_another_name() 
     assert shapes(MIX, found["w.one0"]) == [(4,), (1, 6)]
 
 
+def test_the_number_of_rows_that_offsets_bound_stays() -> None:
+    def sizes(offsets: list[int]) -> set[str]:
+        given = Sample(([tensor(9, 6), tensor(3, 5)], tensor(values=offsets)), id="a")
+        return {*near(PICK, given, kinds=["shape"])}
+
+    assert "xs[1].empty0" not in sizes([0, 1, 4, 7])
+    assert "xs[1].empty0" in sizes([0, 4, 1, 7])
+
+
 def test_positions_keep_their_sizes_and_their_range() -> None:
     index = tensor(values=[0, 3, 1])
     given = Sample(([tensor(5, 6)], index), id="a")

@@ -42,7 +42,7 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype) -> bool:
 
 
 def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
-    """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths.
+    """The sizes that listed whole numbers may refer to: end and number of offsets, sum of lengths.
 
     Args:
         dtype: of the tensor in its case.
@@ -53,7 +53,10 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
     if not listed.numel():
         return frozenset()
     most = int(listed.max())
-    return frozenset({most, most + 1, int(listed.sum())})
+    sizes = {most, most + 1, int(listed.sum())}
+    if listed.dim() == 1 and listed[0] == 0 and bool((listed.diff() >= 0).all()):
+        sizes.add(len(listed) - 1)  # offsets: one row between each and the next
+    return frozenset(sizes)
 
 
 def redrawn(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:

@@ -8,6 +8,19 @@ from __future__ import annotations
 from ...findings import Explanation, doc_links
 
 _RELIED_ON = ("opcheck.*", "values.*", "state.*", "fake.*")
+# What makes compiled code raise. A kernel that gives other values for other layouts does not.
+_RAISED_BY = (
+    "opcheck.*",
+    "state.*",
+    "fake.*",
+    "undeclared-alias",
+    "outputs-share-memory",
+    "outputs-share-storage",
+    "signature-differs",
+    "undeclared-mutation",
+    "write-outside-elements",
+    "gradients-disconnected",
+)
 
 FINDINGS = {
     "compile-graph-break": Explanation(
@@ -52,7 +65,7 @@ def _(x):
     return torch.empty_like(x), torch.empty_like(x)
 """,
         docs=(doc_links.COMPILE, doc_links.REGISTER_FAKE),
-        follows=(*_RELIED_ON, "gradients-disconnected"),
+        follows=_RAISED_BY,
     ),
     "compile-stride-assert": Explanation(
         meaning=(
