@@ -34,3 +34,8 @@ def test_a_static_workspace_is_found_by_calls_at_once() -> None:
 @pytest.mark.parametrize("name", ["thread_workspace", "locked_workspace"])
 def test_a_workspace_of_the_thread_or_with_a_lock_is_right(name: str) -> None:
     assert _findings(name, "values.threads", 64, 64) == set()
+
+
+def test_a_workspace_that_is_never_freed_is_found() -> None:
+    assert _findings("leaks_workspace", "state.leaks", 4, 3) == {"memory-leaked"}
+    assert _findings("frees_workspace", "state.leaks", 4, 3) == set()

@@ -1,0 +1,63 @@
+"""Read how much memory the C library has handed out, and which resources this process holds."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+_PROBE = 1 << 16  # bytes
+
+
+_FIELDS = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class _MallInfo2(ctypes.Structure):
+    """`struct mallinfo2` of glibc 2.33 and later."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS]
+
+
+@functools.cache
+def heap_gauge() -> Callable[[], int] | None:
+    """A function that gives the bytes that `malloc` has handed out and not got back.
+
+    None where there is none: on systems without glibc 2.33, and where another allocator is loaded.
+    """
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    read = getattr(library, "mallinfo2", None)
+    if library is None or read is None:
+        return None
+    read.restype = _MallInfo2
+
+    def used() -> int:
+        info = read()
+        return int(info.uordblks + info.hblkhd)
+
+    library.malloc.restype = ctypes.c_void_p
+    library.malloc.argtypes = [ctypes.c_size_t]
+    library.free.argtypes = [ctypes.c_void_p]
+    before = used()
+    block = library.malloc(_PROBE)
+    seen = used() - before >= _PROBE
+    library.free(block)
+    return used if seen else None
+
+
+def open_files() -> int | None:
+    """The number of open files; None where the system has no list of them."""
+    return _entries("/dev/fd")
+
+
+def native_threads() -> int | None:
+    """The number of threads, those without Python included; None where there is no list of them."""
+    return _entries("/proc/self/task")
+
+
+def _entries(folder: str) -> int | None:
+    return len(os.listdir(folder)) if Path(folder).is_dir() else None
