@@ -12,6 +12,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case, Run, gradients, random_like
 from ....cases.tensors import is_differentiable, is_plain
 from ....compat.ops import kernel_in_python
+from ....core.tracebacks import reraise_bug
 from ..memory.calls import Leaves, comparable, first_difference, results
 from ..memory.perturb import write
 
@@ -55,6 +56,7 @@ class ThreadCall:
             run = Run(arguments, arguments.call())
             return Outcome([*results(run), *self._gradients(run)])
         except Exception as error:  # whatever an op raises is a result here
+            reraise_bug(error)
             return Outcome([], error)
 
     def _gradients(self, run: Run) -> Leaves:
