@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import verdicts
-from kit import HEAD, ModuleSuite
+from kit import ABSENT, HEAD, ModuleSuite, Suite
 from torch import Tensor
 
 from pytest_customop import check_op, tensor
@@ -186,6 +186,29 @@ def test_no_item_where_a_mark_runs_on_one_device() -> None:
     checks = ["devices.agree", "values.repeat"]
     results = check_op(op.overload, [(tensor(3),)], checks=checks, variants=False)
     assert {one.check for one in results} == {"values.repeat"}
+
+
+COLLECTED = """
+def left_out(cell):
+    return "not on the CPU" if cell.device == "cpu" else None
+
+@customop_cases(plain, [(tensor(3),)])
+def test_op(): ...
+
+@customop_cases(plain, [(tensor(3),)], requires_grad=False, skip_if=left_out)
+def test_left_out(): ...
+"""
+
+
+def test_an_item_on_each_device_but_the_first(suite: Suite) -> None:
+    suite.write("conftest.py", "def pytest_customop_device_available(device): return True\n")
+    suite.test(COLLECTED)
+    devices = f"--customop-devices={ABSENT},cpu"
+    ids = suite.ids(devices, checks="devices.agree")
+    assert ids == [
+        f"test_op[{ABSENT}-float32-nograd-0-devices.agree]",
+        "test_left_out[cpu-float32-nograd-0]",  # the reason why the case is left out there
+    ]
 
 
 CONFTEST = """
