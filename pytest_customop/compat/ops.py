@@ -286,7 +286,7 @@ def _fake_kernel_named(name: str) -> Any:
 
 def _unwrapped(function: Any) -> Any:
     """The author's function, without the functions that torch wraps around a kernel."""
-    while getattr(function, "__module__", "").startswith("torch."):
+    while str(getattr(function, "__module__", None)).startswith("torch."):
         cells = zip(
             function.__code__.co_freevars if hasattr(function, "__code__") else (),
             getattr(function, "__closure__", None) or (),
