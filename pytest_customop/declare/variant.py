@@ -11,8 +11,10 @@ from .inputs import Sample
 KINDS = (
     "layout",
     "shape",
+    "large",
     "dtype",
     "values",
+    "magnitudes",
     "positions",
     "special",
     "arguments",

@@ -1,16 +1,21 @@
-"""Run a variant once and classify it: accepted, rejected, hung or out of memory."""
+"""Run a variant once and classify it: accepted, rejected, costly, hung, or one that shows a defect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import torch
+
 from ..cases.case import Case
 from ..cases.fake_run import fake_run, shapes_of
+from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, reraise_bug, traceback_text
+from ..declare.inputs import TensorSpec
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .alias_rejection import alias_rejection
+from .growth import costly, is_large, processor_seconds, skip_if_costly, skip_if_slow
 from .repro import CALL
 from .watchdog import LimitExceeded, within_limits
 
@@ -39,15 +44,19 @@ class _Rejection:
 
 @dataclass(frozen=True)
 class _Failure:
-    """A limit that the op exceeds, or a result that torch rejects: the code and texts of the finding."""
+    """A limit that the op exceeds, or a result that torch rejects: parts of the finding."""
 
     code: str
     text: str
     evidence: str
+    fix: str | None = None
+    repro: str = CALL
 
+
+_Answer = _Rejection | _Failure | CheckSkipped | None
 
 # What became of each variant's call: None if the op accepts it.
-_answers: WeakKeyDictionary[Case, _Rejection | _Failure | None] = WeakKeyDictionary()
+_answers: WeakKeyDictionary[Case, _Answer] = WeakKeyDictionary()
 
 
 def skip_if_rejected(case: Case) -> None:
@@ -55,25 +64,42 @@ def skip_if_rejected(case: Case) -> None:
 
     Raises:
         VariantRejected: if the op or its backward raises: the op decides which arguments are valid.
+        CheckSkipped: `costly`, if a large variant takes too much time or memory.
         CheckFailed: `hang` or `crash`, if the call exceeds a limit of time or memory;
-            `output-alias-rejected`, if torch rejects what the op returns.
+            `output-alias-rejected`, if torch rejects what the op returns; `backward-raises`, if autograd
+            rejects what the backward returns.
     """
     if case not in _answers:
         _answers[case] = _classify(case)
     answer = _answers[case]
+    if isinstance(answer, CheckSkipped):
+        raise answer.with_traceback(None)
     if isinstance(answer, _Failure):
-        raise fail(answer.code, answer.text, answer.evidence, repro=CALL)
+        raise fail(answer.code, answer.text, answer.evidence, answer.fix, repro=answer.repro)
     if isinstance(answer, _Rejection):
         raise VariantRejected(answer.text, accepted_by_fake=answer.accepted_by_fake)
 
 
-def _classify(case: Case) -> _Rejection | _Failure | None:
+def _classify(case: Case) -> _Answer:
+    large = is_large(case)
     try:
         with within_limits():
+            if large:
+                skip_if_costly(case)
+            start = processor_seconds()
             error = case.eager.error
             if error is None:
-                return _classify_backward(case)
+                answer = _classify_backward(case)
+                if large:
+                    skip_if_slow(processor_seconds() - start)
+                return answer
+    except CheckSkipped as skipped:
+        case.release()
+        return skipped
     except LimitExceeded as overrun:
+        if large:
+            case.release()
+            return costly(f"it did not come back: {overrun}")
         text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
         return _Failure(overrun.code, text, traceback_text(overrun))
     found = alias_rejection(case, error)
@@ -82,15 +108,67 @@ def _classify(case: Case) -> _Rejection | _Failure | None:
     return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
 
 
-def _classify_backward(case: Case) -> _Rejection | None:
+def _classify_backward(case: Case) -> _Rejection | _Failure | None:
     if not case.requires_grad:
         return None
     try:
         _ = case.eager_gradients
     except Exception as error:  # whatever the author's backward, or autograd for it, raises
         reraise_bug(error)
-        return _Rejection(f"the backward of {case.op.name} raises {error_line(error)}")
+        text = f"the backward of {case.op.name} raises {error_line(error)}"
+        if is_invalid_gradient(error) and _has_sizes_of_author(case) and _sample_works(case):
+            evidence = traceback_text(error)
+            return _Failure("backward-raises", text, evidence, _FIX, repro=_GRADIENTS)
+        return _Rejection(text)
     return None
+
+
+def _has_sizes_of_author(case: Case) -> bool:
+    """Whether the sample has every tensor of its variant: the size of another one is only a guess."""
+    assert case.base_case is not None
+    tensors, of_sample = (
+        {argument.name for argument, value in one.op.bind(one.sample) if _is_tensor(value)}
+        for one in (case, case.base_case)
+    )
+    return tensors <= of_sample
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, (TensorSpec, torch.Tensor))
+
+
+def _sample_works(case: Case) -> bool:
+    """Whether the backward returns on the sample; where it does not, the sample's checks report it."""
+    base = case.base_case
+    assert base is not None
+    try:
+        _ = base.eager_gradients
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
+        return False
+    finally:
+        base.release()
+    return True
+
+
+_FIX = (
+    "Return from the backward one gradient for each argument, in the sizes and on the device of that "
+    "argument, and None for what is no tensor."
+)
+_GRADIENTS = """
+args, kwargs = inputs()
+leaves = torch.utils._pytree.tree_leaves
+torch.manual_seed(seed)
+outputs = [
+    leaf for leaf in leaves(op(*args, **kwargs))
+    if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+]
+given = [
+    leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+]
+grads = [torch.randn_like(output) for output in outputs]
+torch.autograd.grad(outputs, given, grads, allow_unused=True)
+"""
 
 
 def _fake_accepts(case: Case) -> bool:

@@ -1,0 +1,73 @@
+"""Whether a variant with many more elements than its sample is affordable, tried on a smaller one."""
+
+from __future__ import annotations
+
+import time
+from math import prod
+
+from ..cases.case import Case
+from ..declare.inputs import TensorSpec
+from ..findings import CheckSkipped, skip
+
+LARGE = "large"  # the kind of variants that are tried first
+_PART = 8  # the smaller one has this part of the grown size
+_SECONDS = 4.0  # for a call, if its time grows with the square of the size
+_ELEMENTS = 2**27  # of all outputs, if they grow so
+_AFFORDABLE = 0.2  # seconds for the calls that decide whether the op accepts the variant
+
+
+def is_large(case: Case) -> bool:
+    """Whether the case is a variant with many more elements than its sample."""
+    return case.base_case is not None and case.aspect == LARGE
+
+
+def processor_seconds() -> float:
+    """The time that this process has computed so far: other processes do not slow it down."""
+    return time.process_time()
+
+
+def skip_if_costly(case: Case) -> None:
+    """Skip a large variant if a call on a smaller one takes so long that time or memory may not do.
+
+    Raises:
+        CheckSkipped: `costly`.
+    """
+    smaller = _smaller(case)
+    if smaller is None:
+        return
+    smaller.run(smaller.inputs())  # the first call may be slow for other reasons
+    start = processor_seconds()
+    run = smaller.run(smaller.inputs())
+    seconds = (processor_seconds() - start) * _PART**2
+    elements = sum(prod(tensor.shape) for _, tensor in run.outputs) * _PART**2
+    if seconds > _SECONDS:
+        raise costly(f"a call may take {seconds:.0f} s")
+    if elements > _ELEMENTS:
+        raise costly(f"the outputs may have {elements} elements")
+
+
+def skip_if_slow(seconds: float) -> None:
+    """Skip a large variant on which the first calls have taken long: a check makes dozens of them.
+
+    Raises:
+        CheckSkipped: `costly`.
+    """
+    if seconds > _AFFORDABLE:
+        raise costly(f"the first calls took {seconds:.1f} s")
+
+
+def costly(why: str) -> CheckSkipped:
+    """The skip for a large variant that takes too much time or memory."""
+    return skip("costly", f"many more elements than in the sample, and {why}", unjudged=False)
+
+
+def _smaller(case: Case) -> Case | None:
+    """The variant with a part of the size that has grown; None if it cannot be drawn so."""
+    largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
+    if largest < 2 * _PART:
+        return None
+    return case.resized(lambda path, dim, size: size // _PART if size == largest else size)
+
+
+def _shape(spec: TensorSpec) -> tuple[int, ...]:
+    return spec.shape
