@@ -71,6 +71,7 @@ def test_equal_results() -> None:
         (lambda x: x.exp() * 1.01, "12 of 12 elements differ"),
         (lambda x: x.exp().double(), "dtype torch.float64 instead of torch.float32"),
         (lambda x: x.exp()[:-1].clone(), "shape (3, 3) instead of (4, 3)"),
+        (lambda x: x.exp().to_sparse(), "layout sparse_coo instead of strided"),
         (lambda x: x.exp() * float("nan"), "nan instead of"),
     ],
 )
@@ -235,9 +236,7 @@ def op(name, here, there=None, schema="(Tensor x) -> Tensor", formula=None, tags
     LIBRARY.impl(name, elsewhere, "PrivateUse1")
     if "->" in schema and "()" not in schema:
         torch.library.register_fake(f"NS::{name}", torch.empty_like, lib=LIBRARY)
-    if formula is None:  # torch 2.4 looks for a formula of every op on a device of its own
-        LIBRARY.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
-    else:
+    if formula is not None:
         torch.library.register_autograd(
             f"NS::{name}", formula, lib=LIBRARY,
             setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),

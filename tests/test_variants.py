@@ -1,5 +1,6 @@
 """The variants that are derived from one sample: which, in which order, and what is left alone."""
 
+import math
 from typing import Any, List, Optional
 
 import pytest
@@ -83,16 +84,24 @@ def test_every_kind_has_its_steps() -> None:
         "shape": sorted(
             [
                 *("odd", "doubled", "distinct", "distinct_product", "empty0", "one0"),
-                *("batch", "x.batch", "w.batch"),
+                *("batch", "x.batch", "w.batch", "no_dims"),
                 *("x.one0", "x.one1", "w.one0", "w.one1"),
                 *("x.odd0", "x.odd1", "w.odd0", "w.odd1"),
             ]
         ),
+        "large": ["large0"],
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
-        "values": ["negative", "zeros"],
+        "values": ["equal", "equal_rows", "negative", "spread", "zeros"],
+        "magnitudes": ["magnitudes"],
         "positions": [],
         "special": ["inf", "large", "nan"],
-        "arguments": ["bias.given", "dim.0", "dim.negated", "flag.true"],
+        "arguments": sorted(
+            [
+                *("bias.given", "bias.row", "bias.number", "dim.0", "dim.-2", "dim.negated"),
+                *("dtype.float16", "dtype.float32", "dtype.float64", "flag.true"),
+                *("scale.0.0", "scale.doubled", "scale.fraction", "scale.half", "scale.negative"),
+            ]
+        ),
         "gradients": ["grad.w", "grad.x"],
         "alias": ["w.is.x"],
     }
@@ -231,10 +240,12 @@ def test_elements_of_a_list_change_one_by_one() -> None:
     assert not second.is_contiguous()
 
 
-def test_what_the_op_writes_to_is_neither_expanded_nor_given_twice() -> None:
+def test_what_the_op_writes_to_is_not_expanded_and_given_twice_beyond_the_sample() -> None:
     found = near(PUT, Sample((tensor(4, 4), tensor(4, 4)), id="a"))
     assert {"y.expanded", "x.transposed"} <= {*found}
-    assert not {"x.expanded", "y.is.x", "grad.x"} & {*found}
+    assert not {"x.expanded", "grad.x"} & {*found}
+    assert found["y.is.x"].beyond == "a tensor that is written to, given twice"
+    assert not found["y.is.x"].likely
 
 
 def test_the_same_tensor_is_given_twice() -> None:
@@ -270,7 +281,7 @@ def test_a_real_tensor_keeps_its_values_where_its_size_stays() -> None:
 def test_nothing_is_larger_than_the_example_allows() -> None:
     given = Sample((tensor(2048, 2048), tensor(2048, 2048), 0, False), id="a")
     for one in near(MIX, given, kinds=["shape"]).values():
-        elements = sum(spec.shape[0] * spec.shape[-1] for spec in one.sample.specs())
+        elements = sum(math.prod(spec.shape) for spec in one.sample.specs())
         assert elements <= 4 * 2 * 2048 * 2048
 
 
@@ -303,7 +314,8 @@ def test_an_op_without_tensors_has_few() -> None:
     def no_tensors(n: int, wide: bool = False) -> torch.Tensor:
         return torch.zeros(n)
 
-    assert [*near(resolve(no_tensors), Sample((3,), id="a"))] == ["wide.true"]
+    found = near(resolve(no_tensors), Sample((3,), id="a"))
+    assert {*found} == {"wide.true", "n.more", "n.less", "n.doubled", "n.half", "n.0", "n.-1"}
 
 
 # Which ones could take the process down

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..checks import Check
 from ..declare.declaration import Declaration
+from ..declare.inputs import Sample
 from ..declare.variant import ISOLATE_HINT, Variant
 from ..settings import Settings
 from .cells import predicate_reason, skip_reason
@@ -21,7 +22,7 @@ from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import call_signature, ranked_variants
 from .variants.safety import crash_risk
 
-QUICK = 24  # the most variants of a sample in the quick set
+QUICK = 32  # the most variants of a sample in the quick set
 
 
 def variant_items(
@@ -41,7 +42,8 @@ def variant_items(
     useful = [check for check in checks if _runs_on_variants(check, settings)]
     if _amount(settings) == "off" or not declaration.variants or not useful:
         return
-    planner = _Planner(declaration, settings, useful)
+    samples = [one.case.sample for one in cases]
+    planner = _Planner(declaration, settings, useful, samples)
     seen = {call_signature(one.case.sample) for one in cases}
     for bases in _base_cases(declaration, cases):
         yield from planner.items_of_sample(bases, seen)
@@ -78,11 +80,16 @@ class _Planner:
     """Plans the variants of one mark on one device."""
 
     def __init__(
-        self, declaration: Declaration, settings: Settings, checks: Sequence[Check]
+        self,
+        declaration: Declaration,
+        settings: Settings,
+        checks: Sequence[Check],
+        samples: Sequence[Sample],
     ) -> None:
         self._declaration = declaration
         self._settings = settings
         self._checks = checks
+        self._samples = samples
         self._risks: dict[str, str | None] = {}  # by device
         self._omitted: set[str] = set()  # sample ids
         self._steps: set[str] = set()  # of all that were derived
@@ -123,6 +130,7 @@ class _Planner:
             declared_dtypes=declared is not None,
             seed=self._settings.seed,
             seen=seen,
+            samples=self._samples,
         )
 
     def _take(self, every: list[Variant]) -> list[Variant]:

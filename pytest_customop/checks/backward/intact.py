@@ -213,6 +213,7 @@ CHECK = Check(
     name="backward.intact",
     summary="the backward writes only to what it owns, and gives the same gradients when it runs again",
     run=check_intact,
+    variants=("shape", "large", "arguments"),
     gradients=True,
     needs_autograd=True,
     repro=_SCRIPT,

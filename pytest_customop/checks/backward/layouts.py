@@ -267,6 +267,7 @@ CHECK = Check(
     name="backward.layouts",
     summary="gradients are the same for grad_outputs that are expanded, transposed, strided, padded, ...",
     run=check_layouts,
+    variants=("shape", "large", "arguments"),
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

@@ -168,6 +168,7 @@ CHECK = Check(
     name="backward.linear",
     summary="the backward is linear in grad_output: negative, large, tiny, zero and summed ones",
     run=check_linear,
+    variants=("shape", "large", "arguments"),
     gradients=True,
     needs_autograd=True,
     repro=_SCRIPT,

@@ -260,6 +260,7 @@ CHECK = Check(
     name="backward.narrow",
     summary="gradients are roughly those of finite differences, for ops that reject or round float64",
     run=check_narrow,
+    variants=("shape", "large", "arguments"),
     gradients=True,
     needs_autograd=True,
     catches=(

@@ -217,6 +217,7 @@ CHECK = Check(
     name="backward.saved",
     summary="gradients do not change silently when a tensor is written to, or the op called, in between",
     run=check_saved,
+    variants=("shape", "large", "arguments"),
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

@@ -11,16 +11,26 @@ from .sample_view import SampleView, TensorArgument
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Each pair of arguments of equal shape and dtype that the op does not write to."""
-    whole = [each for each in view.tensors if not each.mutated and "[" not in each.path]
+    """Each pair of arguments of equal shape and dtype.
+
+    Where the op writes to one of them, eager and functionalized code may rightly differ, so that is
+    beyond the sample.
+    """
+    whole = [each for each in view.tensors if "[" not in each.path]
     for one, other in combinations(whole, 2):
         if (one.shape, one.dtype) == (other.shape, other.dtype):
-            description = f"{other.path} is the very tensor given as {one.path}"
-            name = f"{other.path}.is.{one.path}"
             change = {other.path: SameAs(one.path)}
-            yield Step(name, description, change, 7, beyond=_beyond(one))
+            description = f"{other.path} is the very tensor given as {one.path}"
+            rank = 12 if one.mutated or other.mutated else 7
+            name = f"{other.path}.is.{one.path}"
+            yield Step(name, description, change, rank, beyond=_beyond(one, other))
 
 
-def _beyond(each: TensorArgument) -> str | None:
-    """Equal values leave what the sample shows where whole numbers could belong together."""
-    return "whole numbers of two tensors made equal" if each.holds_positions else None
+def _beyond(one: TensorArgument, other: TensorArgument) -> str | None:
+    """Why two equal tensors leave what the sample shows; None if they do not.
+
+    Whole numbers of two tensors may belong together.
+    """
+    if one.mutated or other.mutated:
+        return "a tensor that is written to, given twice"
+    return "whole numbers of two tensors made equal" if one.holds_positions else None

@@ -1,4 +1,4 @@
-"""Variants of other dtypes: all floating-point tensors in another one, or one tensor alone."""
+"""Variants of other dtypes: all tensors in another one, or one tensor alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 
 from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
+from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
-from .sample_view import SampleView
+from .sample_view import SampleView, TensorArgument
+from .values import range_of
 
 _OTHER = {
     torch.float16: torch.float32,
@@ -23,6 +25,7 @@ _OTHER = {
     torch.int64: torch.int32,
 }
 _HALF = torch.bfloat16
+_WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 
 
 def steps(view: SampleView, declared: bool) -> Iterator[Step]:
@@ -52,6 +55,8 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                     reads_beyond=narrower,
                     beyond="dtypes that differ in the sample made equal" if mixed else None,
                 )
+    if not floats and not declared:
+        yield from _whole(view)
     if len(view.tensors) < 2:
         return
     for each in view.tensors:
@@ -69,3 +74,37 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 reads_beyond=True,
                 beyond="one tensor in another dtype",
             )
+
+
+def _whole(view: SampleView) -> Iterator[Step]:
+    """All tensors of an op that gets whole numbers only in another dtype that holds their range."""
+    tensors = [each for each in view.tensors if each.dtype != torch.bool]
+    ranges = [range_of(each) for each in tensors]
+    for dtype in _WHOLE:
+        limits = torch.iinfo(dtype)
+        if any(
+            span is None or span[0] < limits.min or span[1] > limits.max or each.dtype == dtype
+            for each, span in zip(tensors, ranges, strict=True)
+        ):
+            continue
+        changes = {each.path: _of_dtype(each, dtype) for each in tensors}
+        if changes:
+            name = dtype_name(dtype)
+            rank = 10 if dtype == torch.uint8 else 13
+            yield Step(
+                name,
+                f"tensors of {name}",
+                changes,
+                rank,
+                reads_beyond=True,
+                beyond="whole numbers of another dtype",
+            )
+
+
+def _of_dtype(each: TensorArgument, dtype: torch.dtype) -> TensorSpec:
+    """A tensor of whole numbers in another dtype, with a range that the dtype has."""
+    if each.spec.values is not None or each.spec.low is not None or each.spec.high is not None:
+        return replace(each.spec, dtype=dtype)
+    span = range_of(each)
+    assert span is not None
+    return replace(each.spec, dtype=dtype, low=span[0], high=span[1] + 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -14,19 +15,32 @@ from ...cases.case import seed_of
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import Step, Variant
-from . import alias, arguments, dtype, gradients, layout, shape, values
+from . import (
+    alias,
+    arguments,
+    dtype,
+    gradients,
+    large,
+    layout,
+    sentinels,
+    shape,
+    spread,
+    values,
+)
 from .sample_view import SampleView
 
 ONLY_FULL = 10  # steps of this rank and above belong to the full set only
-_STEPS: dict[str, Callable[[SampleView], Iterable[Step]]] = {
-    "layout": layout.steps,
-    "shape": shape.steps,
-    "values": values.steps,
-    "positions": values.positions,
-    "special": values.special,
-    "arguments": arguments.steps,
-    "gradients": gradients.steps,
-    "alias": alias.steps,
+# The steps of each kind that need the sample alone.
+_STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
+    "layout": (layout.steps,),
+    "shape": (shape.steps,),
+    "large": (large.steps,),
+    "values": (values.steps, spread.steps),
+    "magnitudes": (spread.magnitudes,),
+    "positions": (values.positions, sentinels.steps),
+    "special": (values.special,),
+    "gradients": (gradients.steps,),
+    "alias": (alias.steps,),
 }
 
 
@@ -39,6 +53,7 @@ def ranked_variants(
     declared_dtypes: bool,
     seed: int,
     seen: set[Any],
+    samples: Sequence[Sample] = (),
 ) -> Iterator[Variant]:
     """The variants of a sample, those most likely to find something first.
 
@@ -49,10 +64,13 @@ def ranked_variants(
         seed: orders the steps of one rank.
         seen: the signatures of what runs already, which is not derived again; those of the variants
             are added.
+        samples: all samples of the mark: an argument that they give is tried in this one too.
     """
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
-    found = [(step, kind) for kind in kinds for step in _steps(view, kind, declared_dtypes)]
+    found = [
+        (step, kind) for kind in kinds for step in _steps(view, kind, declared_dtypes, samples)
+    ]
     found.sort(key=lambda one: (one[0].rank, _order(seed, op.name, one[0].name)))
     for step, kind in found:
         changed = view.apply(step)
@@ -89,10 +107,14 @@ def _order(*parts: object) -> int:
     return seed_of(*parts)
 
 
-def _steps(view: SampleView, kind: str, declared_dtypes: bool) -> Iterable[Step]:
+def _steps(
+    view: SampleView, kind: str, declared_dtypes: bool, samples: Sequence[Sample]
+) -> Iterable[Step]:
     if kind == "dtype":
         return dtype.steps(view, declared_dtypes)
-    return _STEPS[kind](view)
+    if kind == "arguments":
+        return arguments.steps(view, samples)
+    return chain.from_iterable(steps(view) for steps in _STEPS[kind])
 
 
 def call_signature(sample: Sample) -> Any:

@@ -110,10 +110,23 @@ class SampleView:
         """The arguments that the sample gives, by schema name."""
         return {argument.name: value for argument, value in self.op.bind(self.sample)}
 
+    def value_of(self, argument: Any) -> Any:
+        """What the sample gives for an argument of the schema, or its default; None without any."""
+        default = argument.default_value if argument.has_default_value() else None
+        return self.given.get(argument.name, default)
+
     @functools.cached_property
     def tensors(self) -> list[TensorArgument]:
         """The dense tensors among the arguments, in order."""
         return [*self._tensors()]
+
+    @functools.cached_property
+    def free_sizes(self) -> frozenset[int]:
+        """The sizes that can change: those which no tensor has that keeps its size, or counts."""
+        fixed = {size for each in self.tensors if not each.resizable for size in each.shape}
+        fixed |= {size for each in self.tensors for size in each.counted}
+        every = {size for each in self.tensors for size in each.shape}
+        return frozenset(every - fixed)
 
     def _tensors(self) -> Iterator[TensorArgument]:
         for name, value in self.given.items():

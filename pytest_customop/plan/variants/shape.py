@@ -1,4 +1,4 @@
-"""Variants of other sizes: empty, 1, odd, doubled, all distinct, one more batch dim, broadcast.
+"""Variants of other sizes: empty, 1, odd, doubled, distinct, one more batch dim, no dims, broadcast.
 
 Sizes that are equal in the sample may have to be equal. They change together first, then one by one.
 """
@@ -36,9 +36,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     """Every change of sizes; those that would be too large are left out."""
     tensors = [each for each in view.tensors if each.resizable]
     places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
-    fixed = {size for each in view.tensors if not each.resizable for size in each.shape}
-    fixed |= {size for each in view.tensors for size in each.counted}
-    free = [place for place in places if place.size not in fixed]
+    free = [place for place in places if place.size in view.free_sizes]
     if not free:
         return
     groups = _by_size(free)
@@ -48,6 +46,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     for group in groups:
         yield from _group(view, group, _name(group[0], first, len(group)), alone=False)
     yield from _batched(view, tensors)
+    yield from _without_dims(view, tensors)
     for group in groups:
         if len(group) > 1:
             for place in group:
@@ -156,6 +155,14 @@ def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[St
             yield _with_batch(
                 [each], f"{each.path}.batch", f"one more leading dim of {each.path}", 14
             )
+
+
+def _without_dims(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
+    """Every tensor without dims, where all have one shape, as those of elementwise ops do."""
+    if len(tensors) == len(view.tensors) and len({each.shape for each in tensors}) == 1:
+        changes = {each.path: each.resized(()) for each in tensors}
+        beyond = "fewer dims"
+        yield Step("no_dims", "every tensor without dims", changes, 10, True, beyond=beyond)
 
 
 def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, rank: int) -> Step:

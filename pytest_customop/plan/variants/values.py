@@ -31,7 +31,7 @@ def positions(view: SampleView) -> Iterator[Step]:
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
-        if not each.floating and not _is_permutation(each) and not _counts(each, view):
+        if not each.floating and not is_permutation(each) and not counts_sizes(each, view):
             yield from _whole(each, _beyond(each, several))
 
 
@@ -89,7 +89,7 @@ def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
 def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
     """One tensor of whole numbers filled with its lowest value, or its highest."""
     size = each.spec.shape
-    seen = _range(each)
+    seen = range_of(each)
     if seen is None or 0 in size:
         return
     low, high = seen
@@ -102,7 +102,7 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
         yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
 
 
-def _counts(each: TensorArgument, view: SampleView) -> bool:
+def counts_sizes(each: TensorArgument, view: SampleView) -> bool:
     """Whether the numbers look like offsets into another tensor, or lengths that add up to its size."""
     if not each.counted:
         return False
@@ -110,7 +110,7 @@ def _counts(each: TensorArgument, view: SampleView) -> bool:
     return any(size in ends for other in view.tensors if other is not each for size in other.shape)
 
 
-def _is_permutation(each: TensorArgument) -> bool:
+def is_permutation(each: TensorArgument) -> bool:
     """Whether the listed numbers are consecutive, in any order."""
     if each.spec.values is None or each.dtype == torch.bool:
         return False
@@ -127,7 +127,7 @@ def _is_sorted(each: TensorArgument) -> bool:
     return listed.numel() > 1 and bool((listed.diff() >= 0).all())
 
 
-def _range(each: TensorArgument) -> tuple[int, int] | None:
+def range_of(each: TensorArgument) -> tuple[int, int] | None:
     """The lowest and the highest value that the tensor may have in the sample."""
     spec = each.spec
     if spec.values is not None:

@@ -1,0 +1,126 @@
+"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction.
+
+The op decides which of them it accepts. A number that a tensor's size may depend on changes alone here,
+so these are beyond the sample; so are 0 and negative numbers in place of positive ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ...declare.variant import Step
+from .sample_view import SampleView
+
+_TIED = "a number that sizes of the tensors may depend on, changed alone"
+_NOT_POSITIVE = "a number that is not positive, in place of a positive one"
+_SMALL = 0.05  # a change of a number below it would be lost in tolerances
+_MOST = 2**16  # the largest whole number that is derived
+_OPTIONAL_INT = (1, 2)
+_OPTIONAL_FLOAT = (0.5, 1.0)
+
+
+def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> Iterator[Step]:
+    """Other numbers in place of one.
+
+    Args:
+        value: what the sample gives, or the default.
+        constants: the numbers that the op's code compares the argument with.
+    """
+    if isinstance(value, float):
+        yield from _floats(name, value)
+    else:
+        yield from _ints(name, value, _is_tied(view, value, name))
+    whole = not isinstance(value, float)
+    for constant in constants:
+        if abs(constant) <= _MOST and (isinstance(constant, int) or not whole):
+            other = constant if whole else float(constant)
+            if other != value:
+                beyond = _TIED if whole and _is_tied(view, value, name) else None
+                yield _step(name, str(other), other, 5, beyond)
+
+
+def optional(name: str, whole: bool) -> Iterator[Step]:
+    """A number in place of None."""
+    for rank, value in enumerate(_OPTIONAL_INT if whole else _OPTIONAL_FLOAT):
+        yield _step(name, str(value), value, 4 + 4 * rank)
+
+
+def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Step]:
+    """Every number of a list one more, and one less."""
+    tied = any(_is_tied(view, value, name) for value in values)
+    for step, by, rank in (("more", 1, 6), ("less", -1, 9)):
+        other = type(values)(value + by for value in values)  # type: ignore[call-arg]
+        beyond = _TIED if tied else _not_positive(min(values), min(other))
+        description = f"{name}={other}, each one {step}"
+        yield Step(f"{name}.{step}", description, {name: other}, rank, True, beyond=beyond)
+
+
+def _ints(name: str, value: int, tied: bool) -> Iterator[Step]:
+    others = [
+        ("more", value + 1, 3),
+        ("less", value - 1, 5),
+        ("doubled", 2 * value, 6),
+        ("half", value // 2 if value > 0 else -(-value // 2), 7),
+        ("1", 1, 7),
+        ("0", 0, 8),
+        ("-1", -1, 11),
+    ]
+    seen = {value}
+    for step, other, rank in others:
+        if other not in seen and abs(other) <= max(_MOST, abs(value)):
+            seen.add(other)
+            beyond = _TIED if tied else _not_positive(value, other)
+            yield _step(name, step, other, rank + 3 * tied, beyond)
+
+
+def _floats(name: str, value: float) -> Iterator[Step]:
+    if not math.isfinite(value):
+        yield _step(name, "1.0", 1.0, 4)
+        return
+    others = [("doubled", 2 * value, 8), ("half", value / 2, 4), ("0.0", 0.0, 5)]
+    if abs(value) < _SMALL:
+        others = [("0.1", 0.1, 2), ("0.0", 0.0, 5), ("1.0", 1.0, 8)]
+    elif value == int(value):
+        others.append(("fraction", value + 0.5, 9))
+    others.append(("negative", -value or -0.1, 11))
+    for step, other, rank in others:
+        if other != value:
+            yield _step(name, step, other, rank, _not_positive(value, other, zero=False))
+
+
+def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None) -> Step:
+    description = f"{name}={value}"
+    return Step(f"{name}.{step}", description, {name: value}, rank, True, beyond=beyond)
+
+
+def _not_positive(value: float, other: float, *, zero: bool = True) -> str | None:
+    """Why another number leaves the sample for its sign; None if it does not.
+
+    Args:
+        zero: whether 0 does so in place of a positive number.
+    """
+    if other < 0 <= value or (zero and other == 0 < value):
+        return _NOT_POSITIVE
+    return None
+
+
+def _is_tied(view: SampleView, value: int, name: str) -> bool:
+    """Whether a whole number above 1 occurs as a size, a count, or the end of a range of positions.
+
+    Args:
+        name: of the argument that it belongs to.
+    """
+    if value <= 1:
+        return False
+    for each in view.tensors:
+        if value in each.shape or value in each.counted or value == math.prod(each.shape):
+            return True
+        high = None if each.floating or each.dtype == torch.bool else each.spec.high
+        if high is not None and value in (int(high), int(high) - 1):
+            return True
+    others = [given for other, given in view.given.items() if other != name]
+    return any(len(one) == value for one in others if isinstance(one, (list, tuple)))

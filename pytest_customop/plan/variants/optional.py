@@ -1,0 +1,51 @@
+"""Variants that give an optional tensor which the sample leaves out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from ...declare.inputs import TensorSpec
+from ...declare.variant import Step
+from .sample_view import SampleView, TensorArgument
+
+_MASK = re.compile(r"(^|_)masks?($|_)")
+_UNSHAPED = "an optional tensor given, of a size that the sample does not show"
+
+
+def steps(view: SampleView, name: str) -> Iterator[Step]:
+    """The tensor as the first one, as a row of it, and without dims; a mask as booleans too.
+
+    The dtype is that of the first floating-point tensor.
+    """
+    like = next((each for each in view.tensors if each.floating), None)
+    if like is None:
+        return
+    shape = like.shape
+    if _MASK.search(name):
+        mask = TensorSpec(shape, torch.bool)
+        yield _given(name, "mask", f"{name} given, booleans in the shape of {like.path}", mask, 4)
+    same = _resized(like, shape)
+    yield _given(name, "given", f"{name} given, as {like.path}", same, 5)
+    if len(shape) > 1:
+        row = _resized(like, shape[-1:])
+        yield _given(name, "row", f"{name} given, as a row of {like.path}", row, 5)
+    if shape:
+        single = _resized(like, ())
+        yield _given(name, "number", f"{name} given, without dims", single, 9, _UNSHAPED)
+
+
+def _resized(like: TensorArgument, shape: tuple[int, ...]) -> TensorSpec:
+    """A description like that of an argument, at another size, with values drawn in the same range."""
+    if like.resizable:
+        return replace(like.resized(shape), layout=None, requires_grad=None)
+    return TensorSpec(shape, like.spec.dtype)
+
+
+def _given(
+    name: str, step: str, description: str, spec: TensorSpec, rank: int, beyond: str | None = None
+) -> Step:
+    return Step(f"{name}.{step}", description, {name: spec}, rank, True, beyond=beyond)

@@ -1,0 +1,72 @@
+"""Variants in which elements of a tensor of whole numbers are equal to an argument: `ignore_index`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from ...declare.variant import Step
+from .sample_view import SampleView, TensorArgument
+from .values import counts_sizes, is_permutation, range_of
+
+_IGNORED = re.compile(r"(^|_)ignored?($|_)")
+_SENTINEL = re.compile(
+    r"(^|_)(ignored?|pad|padding|padded|masked?|missing|invalid|skip|skipped|blank|sentinel|eos|bos|unk)"
+    r"($|_)"
+)
+# Lookups of padding leave out its gradient on purpose, and other marks may be no valid elements.
+_MARKED = "elements equal to an argument that marks some of them"
+_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+
+
+def steps(view: SampleView) -> Iterator[Step]:
+    """Some elements of each tensor of whole numbers equal to each argument that stands for no position."""
+    marks = {
+        argument.name: view.value_of(argument)
+        for argument in view.op.arguments
+        if _SENTINEL.search(argument.name)
+    }
+    for name, value in marks.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            continue
+        for each in view.tensors:
+            if _may_hold(each, view) and value >= torch.iinfo(each.dtype).min:
+                values = _with(each, value)
+                if values is not None:
+                    spec = replace(
+                        each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values
+                    )
+                    description = f"some elements of {each.path} are {value}, the value of {name}"
+                    step = f"{each.path}.has.{name}"
+                    beyond = None if _IGNORED.search(name) else _MARKED
+                    yield Step(step, description, {each.path: spec}, 3, True, beyond=beyond)
+
+
+def _may_hold(each: TensorArgument, view: SampleView) -> bool:
+    whole = not each.floating and each.dtype != torch.bool and not each.mutated
+    size = math.prod(each.shape)
+    return (
+        whole
+        and 0 < size <= _ELEMENTS
+        and not is_permutation(each)
+        and not counts_sizes(each, view)
+    )
+
+
+def _with(each: TensorArgument, value: int) -> torch.Tensor | None:
+    """The elements with each other one, from the second on, replaced; the only one if there is one."""
+    size = math.prod(each.shape)
+    if each.spec.values is not None:
+        flat = each.listed.flatten().clone()
+    else:
+        span = range_of(each)
+        if span is None:
+            return None
+        low, high = span
+        flat = low + torch.arange(size) % (high - low + 1)
+    flat[min(1, size - 1) :: 2] = value
+    return flat.to(each.dtype).reshape(each.shape)

@@ -1,0 +1,115 @@
+"""Variants of values of several magnitudes, and of equal values.
+
+Values stay in the range that the author gave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from ...cases.case import seed_of
+from ...declare.variant import Step
+from .sample_view import SampleView, TensorArgument
+
+_LOWEST, _HIGHEST = 1e-3, 1e3
+_MODERATE = 30.0  # the squares of some such numbers can be added up in float16, and e**30 is finite
+_RATIO = 10.0  # what the largest magnitude is of the smallest at least
+_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+
+
+def magnitudes(view: SampleView) -> Iterator[Step]:
+    """Every floating-point tensor with values of both signs from 1e-3 to 1e3."""
+    yield from _spread(view, "magnitudes", _HIGHEST, 5)
+
+
+def steps(view: SampleView) -> Iterator[Step]:
+    """The same with moderate values; all values equal; all rows equal."""
+    yield from _spread(view, "spread", _MODERATE, 9)
+    floats = _free(view)
+    if floats:
+        equal = {each.path: _filled(each) for each in floats}
+        yield Step("equal", "every value of a tensor the same", equal, 8)
+    rows = [each for each in floats if len(each.shape) > 1 and each.shape[0] > 1]
+    if rows and all(math.prod(each.shape) <= _ELEMENTS for each in rows):
+        changes = {each.path: _with_equal_rows(each) for each in rows}
+        yield Step("equal_rows", "every row of a tensor the same", changes, 9)
+
+
+def _free(view: SampleView) -> list[TensorArgument]:
+    """The tensors of real numbers that were not listed; none if any was."""
+    floats = [each for each in view.tensors if each.dtype.is_floating_point]
+    if any(each.spec.values is not None or each.spec.fill is not None for each in floats):
+        return []
+    return [each for each in floats if math.prod(each.shape) > 1]
+
+
+def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[Step]:
+    floats = _free(view)
+    changes = {}
+    for each in floats:
+        most = highest if each.dtype.itemsize > 2 else min(highest, _MODERATE)
+        low, high = _limits(each)
+        if math.prod(each.shape) > _ELEMENTS or each.dtype.itemsize < 2:
+            return
+        top = min(most, max(-low, high))
+        bottom = max(_LOWEST, low, -high)
+        if top < _RATIO * bottom:
+            continue
+        changes[each.path] = replace(
+            each.spec,
+            low=None,
+            high=None,
+            values=_numbers(each, bottom, top, (low, high)),
+        )
+    if changes:
+        description = f"values of magnitudes from {_LOWEST:g} to {highest:g}"
+        yield Step(name, description, changes, rank, reads_beyond=True)
+
+
+def _limits(each: TensorArgument) -> tuple[float, float]:
+    """The author's range of a tensor."""
+    low, high = each.spec.low, each.spec.high
+    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+
+
+def _generator(each: TensorArgument) -> torch.Generator:
+    return torch.Generator().manual_seed(seed_of("spread", each.path, each.shape))
+
+
+def _numbers(
+    each: TensorArgument, bottom: float, top: float, limits: tuple[float, float]
+) -> torch.Tensor:
+    """Numbers whose magnitudes are spread evenly over the powers of ten, in random order."""
+    low, high = limits
+    count = math.prod(each.shape)
+    generator = _generator(each)
+    share = torch.linspace(0, 1, count, dtype=torch.float64)[
+        torch.randperm(count, generator=generator)
+    ]
+    size = bottom * (0.999 * top / bottom) ** share
+    sign = torch.randint(0, 2, (count,), generator=generator) * 2 - 1
+    value = size * sign
+    value = torch.where((value < low) | (value >= high), size, value)
+    value = torch.where((value < low) | (value >= high), -size, value)
+    return value.reshape(each.shape)
+
+
+def _filled(each: TensorArgument) -> object:
+    """The same number everywhere, from inside of the range."""
+    low, high = _limits(each)
+    low = low if math.isfinite(low) else min(-1.0, high - 2)
+    high = high if math.isfinite(high) else max(2.0, low + 2)
+    return replace(each.spec, low=None, high=None, fill=low + 0.75 * (high - low))
+
+
+def _with_equal_rows(each: TensorArgument) -> object:
+    low, high = _limits(each)
+    low = low if math.isfinite(low) else min(-9.0, high - 2)
+    high = high if math.isfinite(high) else max(9.0, low + 2)
+    row = torch.rand(each.shape[1:], generator=_generator(each), dtype=torch.float64)
+    values = (low + row * (high - low)).expand(each.shape).clone()
+    return replace(each.spec, low=None, high=None, values=values)

@@ -1,0 +1,243 @@
+"""The variants of plain arguments: numbers, strings, dtypes, lists, and optional tensors."""
+
+import enum
+from typing import Any, List, Optional
+
+import pytest
+import torch
+
+from pytest_customop import Sample, check_op, tensor
+from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.declare.ops import resolve
+from pytest_customop.declare.variant import Variant
+from pytest_customop.plan.variants.constants import compared_constants
+from pytest_customop.plan.variants.ranking import ranked_variants
+
+FLOAT = Placement("cpu", torch.float32, True, "contiguous")
+TABLE = {"plain": 0, "fancy": 1}
+MODES = ("nearest", "linear")
+LIMIT = 64
+
+
+class Padding(enum.Enum):
+    ZEROS = "zeros"
+    EDGE = "edge"
+
+
+def _is_known(word: str) -> bool:
+    return word in TABLE
+
+
+@torch.library.custom_op("t_arguments::many", mutates_args=())
+def many(
+    x: torch.Tensor,
+    count: int = 3,
+    rate: float = 0.5,
+    small: float = 1e-5,
+    style: str = "plain",
+    mode: str = "nearest",
+    padding: str = "zeros",
+    taps: Optional[int] = None,
+    dtype: Optional[torch.dtype] = None,
+) -> torch.Tensor:
+    if not _is_known(style) or mode not in MODES or padding == Padding.EDGE.value:
+        raise ValueError("known words, please")
+    if count > LIMIT or dtype == torch.int16:
+        return x * 2
+    return x * {7: 1, 9: 2}.get(count, 3)
+
+
+@torch.library.custom_op("t_arguments::lists", mutates_args=())
+def lists(x: torch.Tensor, dims: List[int], sizes: List[int]) -> torch.Tensor:
+    return x.clone()
+
+
+@torch.library.custom_op("t_arguments::rows", mutates_args=())
+def rows(x: torch.Tensor, target: torch.Tensor, ignore_index: int = -100) -> torch.Tensor:
+    return x.clone()
+
+
+@torch.library.custom_op("t_arguments::options", mutates_args=())
+def options(
+    x: torch.Tensor, mask: Optional[torch.Tensor] = None, bias: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    return x.clone()
+
+
+def near(op: Any, *samples: Sample) -> dict[str, Variant]:
+    """The variants of the arguments of the first sample, by the names of their steps."""
+    found = ranked_variants(
+        resolve(op),
+        samples[0],
+        FLOAT,
+        kinds=["arguments", "positions"],
+        declared_dtypes=False,
+        seed=0,
+        seen=set(),
+        samples=samples,
+    )
+    return {one.step: one for one in found}
+
+
+X = Sample((tensor(4, 6),), id="a")
+
+
+def test_a_whole_number_becomes_others_and_stays_positive_within_the_sample() -> None:
+    found = near(many, X)
+    values = {
+        step: one.sample.kwargs["count"] for step, one in found.items() if step.startswith("count.")
+    }
+    assert values == {
+        "count.more": 4,
+        "count.less": 2,
+        "count.doubled": 6,
+        "count.half": 1,
+        "count.0": 0,
+        "count.-1": -1,
+        "count.7": 7,
+        "count.9": 9,
+        "count.64": 64,
+        "count.65": 65,  # what the code compares it with, and above
+    }
+    beyond = {step for step in values if found[step].beyond}
+    assert beyond == {"count.0", "count.-1"}
+
+
+@pytest.mark.parametrize("size", [4, 24])
+def test_a_number_that_could_be_a_size_changes_alone_beyond_the_sample(size: int) -> None:
+    found = near(many, Sample((tensor(4, 6), size), id="a"))
+    assert "sizes" in (found["count.more"].beyond or "")
+    assert near(many, Sample((tensor(4, 6), 5), id="a"))["count.more"].beyond is None
+
+
+def test_a_fraction_becomes_others() -> None:
+    found = near(many, X)
+    rates = {s: one.sample.kwargs["rate"] for s, one in found.items() if s.startswith("rate.")}
+    assert rates == {"rate.doubled": 1.0, "rate.half": 0.25, "rate.0.0": 0.0, "rate.negative": -0.5}
+    assert found["rate.negative"].beyond
+    assert found["rate.0.0"].beyond is None
+    small = {s: one.sample.kwargs["small"] for s, one in found.items() if s.startswith("small.")}
+    assert small["small.0.1"] == 0.1
+
+
+def test_no_number_becomes_one() -> None:
+    found = near(many, X)
+    assert found["taps.1"].sample.kwargs["taps"] == 1
+
+
+def test_the_words_are_those_of_the_code() -> None:
+    found = near(many, X)
+    assert found["style.fancy"].sample.kwargs == {"style": "fancy"}
+    assert {s for s in found if s.startswith(("style", "mode", "padding"))} == {
+        *("style.fancy", "mode.linear", "padding.edge")
+    }
+
+
+def test_the_words_of_other_samples_are_tried_too() -> None:
+    other = Sample((tensor(4),), {"mode": "cubic"}, id="b")
+    assert near(many, X, other)["mode.cubic"].sample.kwargs == {"mode": "cubic"}
+
+
+def test_the_dtypes_are_those_of_the_tensors_of_the_code_and_the_usual_ones() -> None:
+    steps = {s for s in near(many, X) if s.startswith("dtype.")}
+    assert steps == {"dtype.float32", "dtype.float64", "dtype.float16", "dtype.int16"}
+
+
+def _matched(x: Any, mode: str) -> int:
+    match mode:
+        case "first":
+            return 1
+        case "second" | "third":
+            return 2
+    return x.attribute if x.mode != "fourth" else 0
+
+
+def test_constants_are_read_from_match_and_from_attributes() -> None:
+    op = torch.library.custom_op("t_arguments::matched", mutates_args=())(_clone_by_mode)
+    op.register_fake(_matched)
+    found = compared_constants(resolve(op), "mode")
+    assert found == ["fifth", "first", "second", "third", "fourth"]
+
+
+def _clone_by_mode(x: torch.Tensor, mode: str) -> torch.Tensor:
+    return x.clone() if mode == "fifth" else x * 2
+
+
+def test_constants_of_code_without_source_are_left_out() -> None:
+    namespace: dict[str, Any] = {"torch": torch}
+    code = 'def unread(x: torch.Tensor, mode: str) -> torch.Tensor:\n    return x * (mode == "a")'
+    exec(compile(code, "<nowhere>", "exec"), namespace)
+    op = torch.library.custom_op("t_arguments::unread", mutates_args=())(namespace["unread"])
+    assert compared_constants(resolve(op), "mode") == []
+
+
+def test_lists_of_dims_are_counted_the_other_way_and_of_numbers_change_together() -> None:
+    found = near(lists, Sample((tensor(4, 6), [0], [3, 3]), id="a"))
+    assert found["dims.negated"].sample.args[1] == [-2]
+    assert found["dims.all"].sample.args[1] == [0, 1]
+    assert found["sizes.more"].sample.args[2] == [4, 4]
+    assert found["sizes.less"].sample.args[2] == [2, 2]
+    assert found["sizes.more"].beyond is None
+    tied = near(lists, Sample((tensor(4, 6), [0], [4, 6]), id="a"))
+    assert tied["sizes.more"].beyond
+
+
+def test_an_optional_tensor_is_given_in_several_sizes() -> None:
+    found = near(options, X)
+    drawn = {
+        step: dict(draw(resolve(options), one.sample, FLOAT, 0).tensors())
+        for step, one in found.items()
+    }
+    assert {
+        step: tuple(by_name["bias"].shape) for step, by_name in drawn.items() if "bias" in by_name
+    } == {
+        "bias.given": (4, 6),
+        "bias.row": (6,),
+        "bias.number": (),
+    }
+    assert drawn["mask.mask"]["mask"].dtype == torch.bool
+    assert found["bias.number"].beyond
+    assert found["bias.row"].beyond is None
+
+
+@pytest.mark.parametrize(
+    ("target", "elements"),
+    [
+        (tensor(values=[3, 0, 3, 1]), [3, -100, 3, -100]),
+        (tensor(4, dtype=torch.int64, low=2, high=4), [2, -100, 2, -100]),
+        (tensor(values=[2]), [-100]),
+    ],
+)
+def test_some_elements_are_ignored(target: Any, elements: list[int]) -> None:
+    found = near(rows, Sample((tensor(4, 6), target), id="a"))
+    drawn = draw(resolve(rows), found["target.has.ignore_index"].sample, FLOAT, 0)
+    assert drawn.args[1].tolist() == elements
+    assert drawn.args[1].dtype == torch.int64
+
+
+def test_elements_that_are_padding_are_beyond_the_sample() -> None:
+    @torch.library.custom_op("t_arguments::embedding", mutates_args=())
+    def embedding(x: torch.Tensor, index: torch.Tensor, padding_idx: int = 0) -> torch.Tensor:
+        return x[index]
+
+    target = tensor(values=[3, 1, 3, 1])
+    found = near(embedding, Sample((tensor(4, 6), target), id="a"))
+    assert found["index.has.padding_idx"].beyond
+    assert (
+        near(rows, Sample((tensor(4, 6), target), id="a"))["target.has.ignore_index"].beyond is None
+    )
+
+
+def test_permutations_offsets_and_narrow_dtypes_ignore_nothing() -> None:
+    for target in (
+        tensor(values=[1, 0, 3, 2]),
+        tensor(values=[0, 1, 1, 4]),
+        tensor(4, dtype=torch.uint8, low=0, high=6),
+    ):
+        assert "target.has.ignore_index" not in near(rows, Sample((tensor(4, 6), target), id="a"))
+
+
+def test_a_string_that_the_op_rejects_is_no_finding() -> None:
+    results = check_op(many, [(tensor(4, 6),)], checks="fake.forward", variants="quick,arguments")
+    rejected = [one for one in results if one.place.variant == "padding.edge"]
+    assert [one.skip_code for one in rejected] == ["rejected"]

@@ -1,0 +1,217 @@
+"""The variants of large sizes, of values of several magnitudes, and what is too costly to try."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_customop import Sample, check_op, tensor
+from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.declare.ops import resolve
+from pytest_customop.declare.variant import Variant
+from pytest_customop.plan.variants.ranking import ranked_variants
+
+FLOAT = Placement("cpu", torch.float32, True, "contiguous")
+
+
+@torch.library.custom_op("t_values::both", mutates_args=())
+def both(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x + y
+
+
+@torch.library.custom_op("t_values::offsets", mutates_args=())
+def offsets(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def near(op: Any, *args: Any, kinds: Any = ("large", "magnitudes", "values")) -> dict[str, Variant]:
+    """The variants of a sample by the names of their steps."""
+    found = ranked_variants(
+        resolve(op),
+        Sample(args, id="a"),
+        FLOAT,
+        kinds=kinds,
+        declared_dtypes=False,
+        seed=0,
+        seen=set(),
+    )
+    return {one.step: one for one in found}
+
+
+def drawn(op: Any, one: Variant) -> list[torch.Tensor]:
+    return [each.detach() for _, each in draw(resolve(op), one.sample, FLOAT, 0).tensors()]
+
+
+def test_many_rows_then_many_columns() -> None:
+    found = near(both, tensor(4, 6), tensor(6))
+    rows, row = drawn(both, found["large0"])
+    assert (rows.shape[1], row.shape[0]) == (6, 6)
+    assert 2**16 < rows.numel() < 2**17
+    assert rows.shape[0] % 2 == 1
+    columns, column = drawn(both, found["large1"])
+    assert columns.shape == (4, column.shape[0])
+    assert 2**16 < columns.numel() < 2**17
+    assert found["large0"].likely
+    assert not found["large1"].likely
+
+
+def test_equal_sizes_grow_together() -> None:
+    x, y = drawn(both, near(both, tensor(4, 4), tensor(4, 4))["large0"])
+    assert x.shape == y.shape == (x.shape[0], x.shape[0])
+    assert 2**16 < x.numel() < 2**17
+
+
+def test_sizes_that_positions_count_do_not_grow() -> None:
+    found = near(offsets, tensor(6, 9), tensor(values=[0, 2, 6]))
+    assert {one for one in found if one.startswith("large")} == {"large1"}
+
+
+def test_a_size_that_a_number_repeats_grows_beyond_the_sample() -> None:
+    @torch.library.custom_op("t_values::split", mutates_args=())
+    def split(x: torch.Tensor, rows: int) -> torch.Tensor:
+        return x.clone()
+
+    found = near(split, tensor(4, 6), 4)
+    assert found["large0"].beyond
+    assert found["large1"].beyond is None
+
+
+def test_magnitudes_are_spread_within_the_range() -> None:
+    found = near(both, tensor(16, 8), tensor(16, 8, low=0.5, high=200))
+    x, y = drawn(both, found["magnitudes"])
+    assert float(x.abs().min()) == pytest.approx(1e-3, rel=0.01)
+    assert float(x.abs().max()) == pytest.approx(999, rel=0.01)
+    assert 0.2 < float((x < 0).float().mean()) < 0.8
+    assert float(y.min()) == pytest.approx(0.5, rel=0.01)
+    assert 100 < float(y.max()) < 200
+    moderate = drawn(both, found["spread"])[0]
+    assert float(moderate.abs().max()) < 30
+
+
+def test_a_narrow_range_has_no_magnitudes() -> None:
+    found = near(both, tensor(8, low=1, high=2), tensor(8, low=-3, high=-2))
+    assert not {"magnitudes", "spread"} & {*found}
+    assert "equal" in found
+
+
+def test_values_that_the_author_listed_stay() -> None:
+    found = near(both, tensor(values=[1.0, 2.0, 3.0]), tensor(3))
+    assert not {"magnitudes", "spread", "equal", "equal_rows"} & {*found}
+
+
+def test_equal_elements_and_equal_rows_lie_in_the_range() -> None:
+    found = near(both, tensor(4, 6, low=1, high=2), tensor(4, 6, low=-5))
+    for step in ("equal", "equal_rows"):
+        x, y = drawn(both, found[step])
+        assert bool((x == x[:1]).all())
+        assert 1 <= float(x.min()) <= float(x.max()) < 2
+        assert float(y.min()) >= -5
+    assert len(drawn(both, found["equal"])[0].unique()) == 1
+    assert len(drawn(both, found["equal_rows"])[0].unique()) == 6
+
+
+def test_no_dims_where_all_tensors_have_one_shape() -> None:
+    found = near(both, tensor(4, 6), tensor(4, 6), kinds=["shape"])
+    assert [tuple(each.shape) for each in drawn(both, found["no_dims"])] == [(), ()]
+    assert found["no_dims"].beyond == "fewer dims"
+    assert "no_dims" not in near(both, tensor(4, 6), tensor(6), kinds=["shape"])
+
+
+# What is too costly
+
+
+@torch.library.custom_op("t_values::slow", mutates_args=())
+def slow(x: torch.Tensor) -> torch.Tensor:
+    total = 0.0
+    for at in range(x.numel()):  # some microseconds an element
+        total += math.sin(math.cos(at) + math.sin(at)) + sum(range(2000))
+    return x + total * 0
+
+
+@torch.library.custom_op("t_values::pairs", mutates_args=())
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    count = x.numel()
+    if count > 2**14:
+        raise AssertionError("it is never called with so many")
+    return x.new_zeros(count, count)
+
+
+slow.register_fake(torch.empty_like)
+pairs.register_fake(lambda x: x.new_empty(x.numel(), x.numel()))
+
+
+@pytest.mark.parametrize(("op", "reason"), [(slow, " s"), (pairs, "elements")])
+def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) -> None:
+    results = check_op(op, [(tensor(8),)], checks="fake.forward", variants="quick,large")
+    large = [one for one in results if one.place.variant == "large0"]
+    assert [(one.outcome, one.skip_code) for one in large] == [("skipped", "costly")]
+    assert reason in large[0].message
+
+
+# What autograd rejects
+
+
+def _scaled(name: str, gradient: Any) -> Any:
+    @torch.library.custom_op(f"t_values::{name}", mutates_args=())
+    def scaled(x: torch.Tensor, flag: bool = False) -> torch.Tensor:
+        return x * 2
+
+    scaled.register_fake(lambda x, flag=False: torch.empty_like(x))
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.flag = inputs[1]
+
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return gradient(grad, ctx.flag), None
+
+    scaled.register_autograd(backward, setup_context=setup)
+    return scaled
+
+
+def _refused(grad: torch.Tensor, flag: bool) -> torch.Tensor:
+    if flag:
+        raise NotImplementedError("no gradient with the flag")
+    return grad * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "gradient", "outcome"),
+    [
+        (
+            "wrong_size",
+            lambda grad, flag: grad.new_ones(3) if flag else grad * 2,
+            "backward-raises",
+        ),
+        ("wrong_type", lambda grad, flag: 2.0 if flag else grad * 2, "backward-raises"),
+        (
+            "wrong_device",
+            lambda grad, flag: grad.to("meta") if flag else grad * 2,
+            "backward-raises",
+        ),
+        ("on_purpose", _refused, "rejected"),
+        ("always", lambda grad, flag: grad.new_ones(3), "rejected"),
+    ],
+)
+def test_what_autograd_rejects_is_a_finding(name: str, gradient: Any, outcome: str) -> None:
+    checks = "gradcheck.backward"
+    results = check_op(
+        _scaled(name, gradient), [(tensor(4, 6),)], checks=checks, variants="quick,arguments"
+    )
+    (found,) = [one for one in results if one.place.variant == "flag.true"]
+    assert (found.finding or found.skip_code) == outcome
+
+
+def test_a_variant_that_the_reference_does_not_take_is_skipped() -> None:
+    def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] != 4:
+            raise ValueError("four rows, please")
+        return x + y
+
+    given = [(tensor(4, 6), tensor(4, 6))]
+    results = check_op(
+        both, given, checks="reference.values", variants="quick,shape", reference=reference
+    )
+    (odd,) = [one for one in results if one.place.variant == "odd"]
+    assert (odd.outcome, odd.skip_code) == ("skipped", "unfit-variant")
+    assert "four rows, please" in odd.message

@@ -1,0 +1,316 @@
+"""Ops that are right for the example, and wrong with another number, string, dtype or list beside it."""
+
+from typing import List, Optional
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .memory import library_op
+from .variants import DTYPE, MATRIX, SHAPE, specimen
+from .variants_arguments import ALIAS
+
+GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
+MUTATION = {"values.mutation": "undeclared-mutation"}
+
+
+def _windows(name, width_of):
+    """The sums of windows of each row; `width_of(width)` is what the fake kernel takes for the width."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def windows(x: Tensor, width: int = 2) -> Tensor:
+        if x.dim() != 2 or not 0 < width <= x.shape[1]:
+            raise ValueError("a matrix and windows that fit into its rows, please")
+        return x.unfold(1, width, 1).sum(-1).contiguous()
+
+    windows.register_fake(
+        lambda x, width=2: x.new_empty(x.shape[0], x.shape[1] - width_of(width) + 1)
+    )
+    return windows
+
+
+@specimen((MATRIX,), variant_findings=SHAPE, shown_by=("width.more", "width.less"))
+def fake_has_one_width():
+    """The fake kernel takes every window to be as wide as by default."""
+    return _windows("fake_has_one_width", lambda width: 2)
+
+
+@specimen((MATRIX,), twin_of="fake_has_one_width")
+def fake_has_any_width():
+    """Both kernels look at the width."""
+    return _windows("fake_has_any_width", lambda width: width)
+
+
+def _descent(name, decayed):
+    """A step of gradient descent; `decayed(grad, x, decay)` adds the decay of weights."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=("x",))
+    def descent(x: Tensor, grad: Tensor, rate: float = 0.1, decay: float = 0.0) -> None:
+        if grad.shape != x.shape:
+            raise ValueError("a gradient for each element, please")
+        x.sub_(decayed(grad, x, decay) if decay else grad, alpha=rate)
+
+    descent.register_fake(lambda x, grad, rate=0.1, decay=0.0: None)
+    return descent
+
+
+@specimen((MATRIX, MATRIX), variant_findings=MUTATION, shown_by="decay.0.1")
+def decays_in_the_gradient():
+    """Adds the decay to the gradient in place, which is 0 by default."""
+    return _descent("decays_in_the_gradient", lambda grad, x, decay: grad.add_(x, alpha=decay))
+
+
+@specimen((MATRIX, MATRIX), twin_of="decays_in_the_gradient")
+def decays_in_a_copy():
+    """Adds the decay to the gradient in a tensor of its own."""
+    return _descent("decays_in_a_copy", lambda grad, x, decay: grad.add(x, alpha=decay))
+
+
+def _multiplied(name, shortcut):
+    """A product with a number; `shortcut(x)` where that is one."""
+
+    def kernel(x, factor=0.5):
+        return shortcut(x) if factor == 1.0 else x * factor
+
+    schema = "(Tensor x, float factor=0.5) -> Tensor"
+    return library_op(name, schema, kernel, lambda x, factor=0.5: torch.empty_like(x))
+
+
+@specimen((MATRIX,), variant_findings=ALIAS, shown_by="factor.doubled")
+def factor_of_one_is_the_input():
+    """Returns the very tensor for a factor of one."""
+    return _multiplied("factor_of_one_is_the_input", lambda x: x)
+
+
+@specimen((MATRIX,), twin_of="factor_of_one_is_the_input")
+def factor_of_one_is_a_copy():
+    """Returns a copy for a factor of one."""
+    return _multiplied("factor_of_one_is_a_copy", torch.clone)
+
+
+_REDUCTIONS = {"mean": lambda count: count, "sum": lambda count: 1}
+
+
+def _loss(name, divisor):
+    """A squared error; `divisor(reduction, count)` is what its backward divides by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def loss(x: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+        if (x.shape, x.dtype) != (y.shape, y.dtype) or reduction not in _REDUCTIONS:
+            raise ValueError("tensors of one shape and dtype, and mean or sum, please")
+        return ((x - y) ** 2).sum() / _REDUCTIONS[reduction](x.numel())
+
+    loss.register_fake(lambda x, y, reduction="mean": x.new_empty(()))
+
+    def setup(ctx, inputs, output):
+        x, y, ctx.reduction = inputs
+        ctx.save_for_backward(x, y)
+
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        towards = 2 * grad * (x - y) / divisor(ctx.reduction, x.numel())
+        return towards, -towards, None
+
+    loss.register_autograd(backward, setup_context=setup)
+    return loss
+
+
+@specimen((MATRIX, MATRIX), variant_findings=GRADIENT, shown_by="reduction.sum")
+def backward_takes_the_mean():
+    """The backward divides by the number of elements, also of a sum."""
+    return _loss("backward_takes_the_mean", lambda reduction, count: count)
+
+
+@specimen((MATRIX, MATRIX), twin_of="backward_takes_the_mean")
+def backward_reduces_as_asked():
+    """The backward divides by what the forward divides by."""
+    return _loss(
+        "backward_reduces_as_asked", lambda reduction, count: _REDUCTIONS[reduction](count)
+    )
+
+
+def _narrowed(name, dtype_of):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def narrowed(x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+        return x.to(dtype, copy=True)
+
+    narrowed.register_fake(
+        lambda x, dtype=torch.bfloat16: torch.empty_like(x, dtype=dtype_of(dtype))
+    )
+    return narrowed
+
+
+@specimen((MATRIX,), variant_findings=DTYPE, shown_by=("dtype.float64", "dtype.float32"))
+def fake_narrows_by_default():
+    """The fake kernel says the default dtype, whichever is asked for."""
+    return _narrowed("fake_narrows_by_default", lambda dtype: torch.bfloat16)
+
+
+@specimen((MATRIX,), twin_of="fake_narrows_by_default")
+def fake_narrows_as_asked():
+    """Both kernels convert to the dtype that is asked for."""
+    return _narrowed("fake_narrows_as_asked", lambda dtype: dtype)
+
+
+def _shifted(name, of_bias):
+    """Rows with a bias that may be given; `of_bias(grad)` is its gradient."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def shifted(x: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        if x.dim() != 2 or (bias is not None and bias.shape != x.shape[1:]):
+            raise ValueError("a matrix and a bias for each column, please")
+        return x.clone() if bias is None else x + bias
+
+    shifted.register_fake(lambda x, bias=None: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.biased = inputs[1] is not None
+
+    def backward(ctx, grad):
+        return grad.clone(), of_bias(grad) if ctx.biased else None
+
+    shifted.register_autograd(backward, setup_context=setup)
+    return shifted
+
+
+@specimen(
+    (MATRIX,),
+    variant_findings={"gradcheck.backward": "gradient-missing"},
+    shown_by="bias.row",
+)
+def backward_forgets_an_option():
+    """The backward returns no gradient for an optional tensor."""
+    return _shifted("backward_forgets_an_option", lambda grad: None)
+
+
+@specimen((MATRIX,), twin_of="backward_forgets_an_option")
+def backward_has_an_option():
+    """The backward sums up the gradient of the optional tensor."""
+    return _shifted("backward_has_an_option", lambda grad: grad.sum(0))
+
+
+def _summed(name, counted):
+    """Sums over several dims; `counted(dim, dims)` is a dim as the fake kernel counts it."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def summed(x: Tensor, dims: List[int]) -> Tensor:
+        return x.sum(dims).contiguous()
+
+    @summed.register_fake
+    def _(x, dims):
+        gone = [counted(dim, x.dim()) for dim in dims]
+        return x.new_empty([size for dim, size in enumerate(x.shape) if dim not in gone])
+
+    return summed
+
+
+@specimen((tensor(2, 3, 4), [0, 2]), variant_findings=SHAPE, shown_by="dims.negated")
+def fake_takes_no_negative_dims():
+    """The fake kernel takes every dim of a list as counted from the front."""
+    return _summed("fake_takes_no_negative_dims", lambda dim, dims: dim)
+
+
+@specimen((tensor(2, 3, 4), [0, 2]), twin_of="fake_takes_no_negative_dims")
+def fake_takes_negative_dims():
+    """Both kernels take dims counted from either end."""
+    return _summed("fake_takes_negative_dims", lambda dim, dims: dim % dims)
+
+
+def _tiled(name, times):
+    """The tensor repeated along each dim; `times(repeats)` is how often the fake kernel does so."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def tiled(x: Tensor, repeats: List[int]) -> Tensor:
+        if len(repeats) != x.dim() or min(repeats) < 1:
+            raise ValueError("a number of repetitions for each dim, please")
+        return x.repeat(repeats).contiguous()
+
+    @tiled.register_fake
+    def _(x, repeats):
+        return x.new_empty([size * n for size, n in zip(x.shape, times(repeats), strict=True)])
+
+    return tiled
+
+
+@specimen((MATRIX, [3, 3]), variant_findings=SHAPE, shown_by="repeats.more")
+def fake_repeats_three_times():
+    """The fake kernel repeats as often as in the example."""
+    return _tiled("fake_repeats_three_times", lambda repeats: [3 for _ in repeats])
+
+
+@specimen((MATRIX, [3, 3]), twin_of="fake_repeats_three_times")
+def fake_repeats_as_asked():
+    """Both kernels repeat as often as asked."""
+    return _tiled("fake_repeats_as_asked", lambda repeats: repeats)
+
+
+def _picked(name, count_of):
+    """The mean of one element of each row; `count_of(valid)` is what its backward divides by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def picked(x: Tensor, target: Tensor, ignored_index: int = -1) -> Tensor:
+        valid = target != ignored_index
+        if x.dim() != 2 or target.shape != x.shape[:1] or x.shape[1] == 0:
+            raise ValueError("a matrix with columns, and a position for each row, please")
+        found = x.gather(1, torch.where(valid, target, 0)[:, None])[:, 0]
+        return torch.where(valid, found, 0).sum() / valid.sum().clamp(min=1)
+
+    picked.register_fake(lambda x, target, ignored_index=-1: x.new_empty(()))
+
+    def setup(ctx, inputs, output):
+        x, target, ctx.ignored = inputs
+        ctx.save_for_backward(target)
+        ctx.columns = x.shape[1]
+
+    def backward(ctx, grad):
+        (target,) = ctx.saved_tensors
+        valid = target != ctx.ignored
+        hot = torch.where(valid, target, 0)[:, None] == torch.arange(
+            ctx.columns, device=grad.device
+        )
+        return grad * hot * valid[:, None] / count_of(valid), None, None
+
+    picked.register_autograd(backward, setup_context=setup)
+    return picked
+
+
+ROWS = (MATRIX, tensor(4, dtype=torch.int64, low=0, high=6))
+
+
+@specimen(ROWS, variant_findings=GRADIENT, shown_by="target.has.ignored_index")
+def backward_counts_what_is_ignored():
+    """The backward divides by the number of rows, also where some are ignored."""
+    return _picked("backward_counts_what_is_ignored", lambda valid: valid.numel())
+
+
+@specimen(ROWS, twin_of="backward_counts_what_is_ignored")
+def backward_leaves_out_what_is_ignored():
+    """The backward divides by the number of rows that count."""
+    return _picked("backward_leaves_out_what_is_ignored", lambda valid: valid.sum().clamp(min=1))
+
+
+def _high(name, shifted):
+    """Numbers below 16 in the upper half of a byte; `shifted(bytes)` moves them there."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def high(x: Tensor) -> Tensor:
+        return shifted(x.to(torch.uint8)).clone()
+
+    high.register_fake(lambda x: torch.empty_like(x, dtype=torch.uint8))
+    return high
+
+
+SMALL = tensor(4, 6, dtype=torch.int32, low=0, high=16)
+
+
+@specimen((SMALL,), variant_notes=MUTATION, shown_by="uint8", variant_set="full")
+def shifts_bytes_in_place():
+    """Shifts in place what a conversion returned, which is the argument where it already is bytes."""
+    return _high("shifts_bytes_in_place", lambda x: x.bitwise_left_shift_(4))
+
+
+@specimen((SMALL,), twin_of="shifts_bytes_in_place")
+def shifts_bytes():
+    """Shifts into memory of its own."""
+    return _high("shifts_bytes", lambda x: x.bitwise_left_shift(4))

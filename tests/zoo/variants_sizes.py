@@ -1,0 +1,194 @@
+"""Ops that are right for the example, and wrong for large or 0-dim tensors, or for other values."""
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .variants import MATRIX, SHAPE, STRIDE, VECTOR, specimen
+
+GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
+GRID = 2**16  # what the kernels below call a grid
+
+
+def _blocks(name, grids):
+    """The exponentials, block by block; `grids(count)` is how many grids of elements are computed."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def blocks(x: Tensor) -> Tensor:
+        flat = x.reshape(-1)
+        out = torch.empty_like(flat)
+        for grid in range(grids(flat.numel())):
+            part = slice(grid * GRID, (grid + 1) * GRID)
+            out[part] = flat[part].exp()
+        return out.reshape(x.shape)
+
+    blocks.register_fake(lambda x: x.new_empty(x.shape))
+    return blocks
+
+
+@specimen(
+    (MATRIX,),
+    variant_findings={"values.uninitialized": "uninitialized-output"},
+    shown_by="large0",
+)
+def computes_one_grid():
+    """Leaves what does not fit into one grid as it was allocated."""
+    return _blocks("computes_one_grid", lambda count: 1)
+
+
+@specimen((MATRIX,), twin_of="computes_one_grid")
+def computes_every_grid():
+    """Computes as many grids as there are."""
+    return _blocks("computes_every_grid", lambda count: -(-count // GRID))
+
+
+def _sines(name, limit):
+    """The sines; `limit(count)` is how many elements of the gradient are computed."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sines(x: Tensor) -> Tensor:
+        return x.sin()
+
+    sines.register_fake(torch.empty_like)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        found = x.new_zeros(x.numel())
+        part = slice(limit(x.numel()))
+        found[part] = (grad * x.cos()).reshape(-1)[part]
+        return found.reshape(x.shape)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    sines.register_autograd(backward, setup_context=setup)
+    return sines
+
+
+@specimen((MATRIX,), variant_findings=GRADIENT, shown_by="large0")
+def backward_of_one_grid():
+    """The gradient is 0 beyond the first grid of elements."""
+    return _sines("backward_of_one_grid", lambda count: GRID)
+
+
+@specimen((MATRIX,), twin_of="backward_of_one_grid")
+def backward_of_every_grid():
+    """The gradient is that of every element."""
+    return _sines("backward_of_every_grid", lambda count: count)
+
+
+def _softplus(name, slope):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def softplus(x: Tensor) -> Tensor:
+        return torch.nn.functional.softplus(x)
+
+    softplus.register_fake(torch.empty_like)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    softplus.register_autograd(
+        lambda ctx, grad: grad * slope(ctx.saved_tensors[0]), setup_context=setup
+    )
+    return softplus
+
+
+@specimen((MATRIX,), variant_findings=GRADIENT, shown_by="magnitudes")
+def gradient_overflows():
+    """The gradient is NaN where the output is finite: an exponential overflows in it."""
+    return _softplus("gradient_overflows", lambda x: x.exp() / (1 + x.exp()))
+
+
+@specimen((MATRIX,), twin_of="gradient_overflows")
+def gradient_saturates():
+    """The gradient is 1 where the exponential would overflow."""
+    return _softplus("gradient_saturates", torch.sigmoid)
+
+
+def _centred(name, shaped):
+    """Rows without their mean; `shaped(grad)` is the gradient as the backward returns it."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def centred(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        return (x - x.mean(1, keepdim=True)).contiguous()
+
+    centred.register_fake(lambda x: x.new_empty(x.shape))
+    centred.register_autograd(lambda ctx, grad: shaped(grad - grad.mean(1, keepdim=True)))
+    return centred
+
+
+@specimen(
+    (MATRIX,),
+    variant_findings={
+        "fake.backward": "backward-raises",
+        "gradcheck.backward": "backward-raises",
+    },
+    shown_by="one0",
+)
+def gradient_loses_a_dim():
+    """The gradient of a single row is a vector, which autograd rejects."""
+    return _centred("gradient_loses_a_dim", torch.squeeze)
+
+
+@specimen((MATRIX,), twin_of="gradient_loses_a_dim")
+def gradient_keeps_its_dims():
+    """The gradient has the dims of the argument."""
+    return _centred("gradient_keeps_its_dims", torch.clone)
+
+
+def _picky(name, shaped):
+    """Half of each element; `shaped(x)` is what the fake kernel says."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def picky(x: Tensor) -> Tensor:
+        return x / 2
+
+    picky.register_fake(shaped)
+    return picky
+
+
+@specimen((VECTOR,), variant_notes=SHAPE, shown_by="no_dims", variant_set="full")
+def fake_has_a_dim():
+    """The fake kernel returns a vector for a tensor without dims."""
+    return _picky(
+        "fake_has_a_dim", lambda x: torch.empty_like(x.reshape(-1) if x.dim() == 0 else x)
+    )
+
+
+@specimen((VECTOR,), twin_of="fake_has_a_dim")
+def fake_may_have_no_dims():
+    """Both kernels return what has no dims for what has none."""
+    return _picky("fake_may_have_no_dims", torch.empty_like)
+
+
+def _repeated(name, finished):
+    """The rows divided by the first; `finished(row, x)` where all are equal."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def repeated(x: Tensor) -> Tensor:
+        if x.dim() != 2 or 0 in x.shape:
+            raise ValueError("a matrix that is not empty, please")
+        if x.shape[0] > 1 and x.stride(0) > 0 and bool((x == x[:1]).all()):
+            return finished(torch.ones_like(x[:1]), x)
+        return (x / x[:1]).contiguous()
+
+    repeated.register_fake(lambda x: x.new_empty(x.shape))
+    return repeated
+
+
+POSITIVE = tensor(4, 6, low=1, high=2)
+
+
+@specimen((POSITIVE,), variant_findings=STRIDE, shown_by=("equal", "equal_rows"))
+def expands_one_row():
+    """Returns one row expanded where all rows are equal."""
+    return _repeated("expands_one_row", lambda row, x: row.expand(x.shape))
+
+
+@specimen((POSITIVE,), twin_of="expands_one_row")
+def repeats_one_row():
+    """Returns every row where all are equal."""
+    return _repeated("repeats_one_row", lambda row, x: row.expand(x.shape).contiguous())
