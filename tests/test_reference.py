@@ -236,6 +236,10 @@ def test_a_reference_that_raises_is_a_mistake_of_the_mark() -> None:
         assert mistake(check, case(SIN, broken, grad=True)) == expected
     results: list[CheckResult] = check_op(SIN, [(MATRIX,)], reference=broken, checks="reference")
     for result in results:
+        if result.place.variant is not None:  # the samples alone are the author's
+            assert (result.outcome, result.skip_code) == ("skipped", "unfit-variant")
+            assert result.message == expected
+            continue
         assert (result.outcome, result.finding, result.message) == ("error", None, expected)
         assert "in broken" in result.evidence
         assert "pytest_customop/" not in result.evidence
