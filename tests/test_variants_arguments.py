@@ -57,6 +57,11 @@ def rows(x: torch.Tensor, target: torch.Tensor, ignore_index: int = -100) -> tor
     return x.clone()
 
 
+@torch.library.custom_op("t_arguments::spans", mutates_args=())
+def spans(offsets: torch.Tensor, end: int, total: Optional[int] = None) -> torch.Tensor:
+    return offsets.clone()
+
+
 @torch.library.custom_op("t_arguments::options", mutates_args=())
 def options(
     x: torch.Tensor, mask: Optional[torch.Tensor] = None, bias: Optional[torch.Tensor] = None
@@ -108,6 +113,15 @@ def test_a_number_that_could_be_a_size_changes_alone_beyond_the_sample(size: int
     found = near(many, Sample((tensor(4, 6), size), id="a"))
     assert "sizes" in (found["count.more"].beyond or "")
     assert near(many, Sample((tensor(4, 6), 5), id="a"))["count.more"].beyond is None
+
+
+def test_a_number_that_positions_lie_below_changes_beyond_the_sample() -> None:
+    found = near(spans, Sample((tensor(values=[0, 3, 7, 2]), 20), id="a"))
+    beyond = {step for step, one in found.items() if step.startswith("end.") and one.beyond}
+    assert beyond == {"end.1", "end.0", "end.-1"}
+    assert "positions" in (found["end.1"].beyond or "")
+    assert found["total.1"].beyond
+    assert near(many, X)["taps.1"].beyond is None
 
 
 def test_a_fraction_becomes_others() -> None:

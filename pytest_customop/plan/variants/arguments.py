@@ -112,7 +112,7 @@ def _changed(view: SampleView, one: _Argument, dims: int) -> Iterator[Step]:
         if one.is_dim and dims:
             yield from (_step(name, str(dim), f"{name}={dim}", dim, 3) for dim in (0, -1))
         elif not one.is_dim:
-            yield from numeric.optional(name, one.type in ("int", "SymInt"))
+            yield from numeric.optional(view, name, one.type in ("int", "SymInt"))
     elif isinstance(value, (list, tuple)):
         if value and one.is_dim:
             yield from lists.dims(name, value, dims)

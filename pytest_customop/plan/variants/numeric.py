@@ -1,7 +1,8 @@
 """Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction.
 
 The op decides which of them it accepts. A number that a tensor's size may depend on changes alone here,
-so these are beyond the sample; so are 0 and negative numbers in place of positive ones.
+so these are beyond the sample; so are 0 and negative numbers in place of positive ones, and numbers that
+whole numbers among the tensors may be too large for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from .sample_view import SampleView
 
 _TIED = "a number that sizes of the tensors may depend on, changed alone"
 _NOT_POSITIVE = "a number that is not positive, in place of a positive one"
+_TOO_SMALL = "a number smaller than whole numbers of the sample, which may be positions below it"
+_COUNTS = "a number in place of None, which may have to fit whole numbers of the sample"
 _SMALL = 0.05  # a change of a number below it would be lost in tolerances
 _MOST = 2**16  # the largest whole number that is derived
 _OPTIONAL_INT = (1, 2)
@@ -33,20 +36,21 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
     if isinstance(value, float):
         yield from _floats(name, value)
     else:
-        yield from _ints(name, value, _is_tied(view, value, name))
+        yield from _ints(view, name, value)
     whole = not isinstance(value, float)
     for constant in constants:
         if abs(constant) <= _MOST and (isinstance(constant, int) or not whole):
             other = constant if whole else float(constant)
             if other != value:
-                beyond = _TIED if whole and _is_tied(view, value, name) else None
+                beyond = _beyond(view, name, value, other) if whole else None
                 yield _step(name, str(other), other, 5, beyond)
 
 
-def optional(name: str, whole: bool) -> Iterator[Step]:
+def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
     """A number in place of None."""
+    counts = whole and any(each.holds_positions for each in view.tensors)
     for rank, value in enumerate(_OPTIONAL_INT if whole else _OPTIONAL_FLOAT):
-        yield _step(name, str(value), value, 4 + 4 * rank)
+        yield _step(name, str(value), value, 4 + 4 * rank, _COUNTS if counts else None)
 
 
 def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Step]:
@@ -59,7 +63,8 @@ def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Ste
         yield Step(f"{name}.{step}", description, {name: other}, rank, True, beyond=beyond)
 
 
-def _ints(name: str, value: int, tied: bool) -> Iterator[Step]:
+def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
+    tied = _is_tied(view, value, name)
     others = [
         ("more", value + 1, 3),
         ("less", value - 1, 5),
@@ -73,8 +78,16 @@ def _ints(name: str, value: int, tied: bool) -> Iterator[Step]:
     for step, other, rank in others:
         if other not in seen and abs(other) <= max(_MOST, abs(value)):
             seen.add(other)
-            beyond = _TIED if tied else _not_positive(value, other)
+            beyond = _beyond(view, name, value, other) or _not_positive(value, other)
             yield _step(name, step, other, rank + 3 * tied, beyond)
+
+
+def _beyond(view: SampleView, name: str, value: int, other: int) -> str | None:
+    """Why another whole number leaves what the tensors of the sample show; None if it does not."""
+    if _is_tied(view, value, name):
+        return _TIED
+    highest = [each.highest_position for each in view.tensors]
+    return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None
 
 
 def _floats(name: str, value: float) -> Iterator[Step]:
