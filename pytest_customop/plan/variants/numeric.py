@@ -82,8 +82,8 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
             yield _step(name, step, other, rank + 3 * tied, beyond)
 
 
-def _beyond(view: SampleView, name: str, value: int, other: int) -> str | None:
-    """Why another whole number leaves what the tensors of the sample show; None if it does not."""
+def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
+    """Why another number leaves what the tensors of the sample show; None if it does not."""
     if _is_tied(view, value, name):
         return _TIED
     highest = [each.highest_position for each in view.tensors]
