@@ -52,9 +52,11 @@ def test_the_items_that_killed_their_workers_are_errors_in_full(suite: Suite) ->
             "requires_grad": False,
             "layout": "contiguous",
             "sample": "deadly",
+            "variant": None,
             "outcome": "error",
             "finding": None,
             "fix": None,
+            "known": None,
             "repro": f"pytest 'test_it.py::{name}' --customop-checks=own.passes",
         }
         result.stdout.fnmatch_lines([f"{suite.ns}::{op} *1 error"])

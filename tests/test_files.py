@@ -263,7 +263,7 @@ def test_a_script_that_cannot_be_written_hides_no_finding(
     assert_reported_in_a_line(result, "scripts", "File exists")
     assert [one["finding"] for one in suite.results()] == ["own-finding"]
     result.stdout.fnmatch_lines(
-        ["*own-finding: output is wrong", "repro  the same without pytest:"]
+        ["*own-finding: output is wrong", "repro  --customop-repro-dir=DIR*"]
     )
 
 

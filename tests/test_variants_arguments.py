@@ -28,7 +28,7 @@ def _is_known(word: str) -> bool:
     return word in TABLE
 
 
-@torch.library.custom_op("t_arguments::many", mutates_args=())
+@torch.library.custom_op("t_variants_arguments::many", mutates_args=())
 def many(
     x: torch.Tensor,
     count: int = 3,
@@ -47,22 +47,22 @@ def many(
     return x * {7: 1, 9: 2}.get(count, 3)
 
 
-@torch.library.custom_op("t_arguments::lists", mutates_args=())
+@torch.library.custom_op("t_variants_arguments::lists", mutates_args=())
 def lists(x: torch.Tensor, dims: List[int], sizes: List[int]) -> torch.Tensor:
     return x.clone()
 
 
-@torch.library.custom_op("t_arguments::rows", mutates_args=())
+@torch.library.custom_op("t_variants_arguments::rows", mutates_args=())
 def rows(x: torch.Tensor, target: torch.Tensor, ignore_index: int = -100) -> torch.Tensor:
     return x.clone()
 
 
-@torch.library.custom_op("t_arguments::spans", mutates_args=())
+@torch.library.custom_op("t_variants_arguments::spans", mutates_args=())
 def spans(offsets: torch.Tensor, end: int, total: Optional[int] = None) -> torch.Tensor:
     return offsets.clone()
 
 
-@torch.library.custom_op("t_arguments::options", mutates_args=())
+@torch.library.custom_op("t_variants_arguments::options", mutates_args=())
 def options(
     x: torch.Tensor, mask: Optional[torch.Tensor] = None, bias: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
@@ -167,7 +167,7 @@ def _matched(x: Any, mode: str) -> int:
 
 
 def test_constants_are_read_from_match_and_from_attributes() -> None:
-    op = torch.library.custom_op("t_arguments::matched", mutates_args=())(_clone_by_mode)
+    op = torch.library.custom_op("t_variants_arguments::matched", mutates_args=())(_clone_by_mode)
     op.register_fake(_matched)
     found = compared_constants(resolve(op), "mode")
     assert found == ["fifth", "first", "second", "third", "fourth"]
@@ -181,7 +181,9 @@ def test_constants_of_code_without_source_are_left_out() -> None:
     namespace: dict[str, Any] = {"torch": torch}
     code = 'def unread(x: torch.Tensor, mode: str) -> torch.Tensor:\n    return x * (mode == "a")'
     exec(compile(code, "<nowhere>", "exec"), namespace)
-    op = torch.library.custom_op("t_arguments::unread", mutates_args=())(namespace["unread"])
+    op = torch.library.custom_op("t_variants_arguments::unread", mutates_args=())(
+        namespace["unread"]
+    )
     assert compared_constants(resolve(op), "mode") == []
 
 
@@ -230,7 +232,7 @@ def test_some_elements_are_ignored(target: Any, elements: list[int]) -> None:
 
 
 def test_elements_that_are_padding_are_beyond_the_sample() -> None:
-    @torch.library.custom_op("t_arguments::embedding", mutates_args=())
+    @torch.library.custom_op("t_variants_arguments::embedding", mutates_args=())
     def embedding(x: torch.Tensor, index: torch.Tensor, padding_idx: int = 0) -> torch.Tensor:
         return x[index]
 

@@ -144,7 +144,6 @@ def rounds_to_a_grid():
     (tensor(values=[[0.0, 0.2, 0.4], [0.6, 0.8, 1.0]]),),
     dtypes=[torch.float64],
     gradcheck=GradOptions(eps=8 / 255),
-    skips={"fake.symbolic": "no-second-size"},
     twin_of="rounds_to_a_grid",
 )
 def rounds_to_a_grid_on_the_grid():

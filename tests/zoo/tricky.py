@@ -128,7 +128,6 @@ def any_size():
 @specimen(
     (tensor(values=[0.0, 1.0, 0.0, 2.0]),),
     (tensor(5, 3),),
-    skips={"fake.symbolic": "no-second-size"},
 )
 def size_depends_on_data():
     """Correct: as many rows as there are elements that are not zero."""

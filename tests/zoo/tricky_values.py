@@ -33,7 +33,6 @@ def _op(name, kernel, backward=None):
 @specimen(
     (tensor(values=[4.0, -1.0, 9.0, -2.0]),),
     skips={
-        "fake.symbolic": "no-second-size",
         "opcheck.test_aot_dispatch_dynamic": "checker-limit",
     },
 )
