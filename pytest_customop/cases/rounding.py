@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 
-from .tensors import in_double, is_differentiable, largest_magnitude
+from .tensors import difference, in_double, is_differentiable, largest_magnitude
 
 # Of a result that sums up many numbers in half precision nothing is left; that is no reason to allow
 # everything.
 _LARGEST_SHARE = 0.125
+_CALLS = 3  # values that differ by chance may be equal in two of them
+_TIMES = 8  # further calls would differ more than a few do
 
 
 def within_rounding(
@@ -90,6 +93,29 @@ def within_another_order(
     got, wanted = in_double(actual), in_double(expected)
     allowed = allowed_by_order(actual, expected, given)
     return bool(torch.isclose(got, wanted, rtol=0.0, atol=allowed, equal_nan=True).all())
+
+
+def calls_differ_as_much(
+    repeated: Callable[[], Sequence[tuple[Any, Any]]],
+    differs: Callable[[Any, Any], bool],
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+) -> bool:
+    """Whether an op differs from call to call as much as two results of it do.
+
+    Args:
+        repeated: calls the op again; returns each result of the call with that of the first one.
+        differs: whether two results of equal calls differ by more than the tolerance.
+        actual, expected: the two results.
+    """
+    spread = 0.0
+    for _ in range(_CALLS):
+        pairs = repeated()
+        if any(differs(one, other) for one, other in pairs):
+            return True
+        spread = max(spread, relative_spread(pairs))
+    allowed = _TIMES * spread * largest_magnitude(in_double(expected))
+    return bool(spread) and difference(actual, expected, 0.0, allowed) is None
 
 
 def relative_spread(pairs: Iterable[tuple[object, object]]) -> float:

@@ -11,15 +11,13 @@ import torch
 
 from ...cases.case import Case, random_like
 from ...cases.fake_contract import FakeContract
-from ...cases.rounding import relative_spread, within_rounding
-from ...cases.tensors import base_name, difference, in_double, is_plain, largest_magnitude
+from ...cases.rounding import calls_differ_as_much, within_rounding
+from ...cases.tensors import base_name, difference, is_plain
 from ...core.tracebacks import error_line, message_of, reraise_bug, traceback_text
 from ...findings import CheckFailed, Finding, fail, skip
 from .harness import OP_ONLY, CallRecord, OpHarness
 
 _T = TypeVar("_T")
-_CALLS = 3  # values that differ by chance may be equal in two of them
-_TIMES = 8  # further calls would differ more than a few do
 Gradients = dict[str, "torch.Tensor | None"]
 
 
@@ -281,16 +279,8 @@ class _Comparison:
         Args:
             actual, expected: compiled and eager.
         """
-        spread = 0.0
-        for _ in range(_CALLS):
-            pairs = self._again()
-            if any(self._beyond_tolerance(one, other) for one, other in pairs):
-                break
-            spread = max(spread, relative_spread(pairs))
-        else:
-            allowed = _TIMES * spread * largest_magnitude(in_double(expected))
-            if not spread or difference(actual, expected, 0.0, allowed) is not None:
-                return
+        if not calls_differ_as_much(self._again, self._beyond_tolerance, actual, expected):
+            return
         raise skip(
             "nondeterministic",
             "the op gives other values each time it runs: tag it with "

@@ -8,8 +8,8 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.rounding import relative_spread, within_rounding
-from ...cases.tensors import difference, in_double, largest_magnitude, output_leaves
+from ...cases.rounding import calls_differ_as_much, within_rounding
+from ...cases.tensors import difference, output_leaves
 from ...core import rng
 from ...core.tracebacks import error_line, raised_at
 from ...core.wording import counted
@@ -112,26 +112,19 @@ def difference_from(
     return wrong
 
 
-_CALLS = 3  # values that differ by chance may be equal in two of them
-_TIMES = 8  # further calls would differ more than a few do
-
-
 def _skip_if_nondeterministic(case: Case, actual: torch.Tensor, expected: torch.Tensor) -> None:
     """Skip where the op differs from call to call as much as it does from the reference."""
-    spread = 0.0
-    for _ in range(_CALLS):
+
+    def repeated() -> list[tuple[torch.Tensor, torch.Tensor]]:
         again = case.run(case.inputs())
-        pairs = list(zip(again.outputs, case.eager.outputs, strict=False))
-        if any(
-            difference(one, other, *case.tolerance(other.dtype)) is not None
-            for (_, one), (_, other) in pairs
-        ):
-            break
-        spread = max(spread, relative_spread((one, other) for (_, one), (_, other) in pairs))
-    else:
-        allowed = _TIMES * spread * largest_magnitude(in_double(expected))
-        if not spread or difference(actual, expected, 0.0, allowed) is not None:
-            return
+        pairs = zip(again.outputs, case.eager.outputs, strict=False)
+        return [(one, other) for (_, one), (_, other) in pairs]
+
+    def differs(one: torch.Tensor, other: torch.Tensor) -> bool:
+        return difference(one, other, *case.tolerance(other.dtype)) is not None
+
+    if not calls_differ_as_much(repeated, differs, actual, expected):
+        return
     raise skip(
         "nondeterministic",
         "the op gives other values each time it runs: there is nothing to compare",
