@@ -157,6 +157,32 @@ def test_a_known_crash_in_a_child(suite: Suite) -> None:
     assert (only(suite)["outcome"], only(suite)["finding"]) == ("xfailed", "crash")
 
 
+def test_a_variant_that_does_not_run_is_not_blamed_for_the_end_of_a_child(suite: Suite) -> None:
+    suite.test(
+        """
+@torch.library.custom_op("NS::ends_if_odd", mutates_args=())
+def ends_if_odd(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] % 2:
+        os._exit(3)
+    return x.clone()
+
+ends_if_odd.register_fake(lambda x: torch.empty_like(x))
+
+@customop_cases(
+    "NS::ends_if_odd", [(tensor(4, 6),)], variants="shape",
+    known=[Known(variant="empty0", run=False, reason="see #12")],
+)
+def test(): ...
+""",
+        ops=OPS,
+    )
+    given = ("--customop-isolate", "--customop-variants=quick", "--customop-report=report.json")
+    suite.run_apart(*given, checks="fake.forward")
+    found = {one["variant"]: one["finding"] or one["outcome"] for one in suite.results()}
+    assert found["empty0"] == "xfailed"
+    assert found["odd"] == "crash"
+
+
 def test_a_failure_that_no_entry_is_about_fails(suite: Suite) -> None:
     suite.test(
         f"""

@@ -88,10 +88,17 @@ class PlannedItem:
         return replace(place, variant=ALL_VARIANTS) if self.variants else place
 
     @property
+    def checked_cases(self) -> tuple[Case, ...]:
+        """What the check runs on: the variants, or the case itself."""
+        if self.variants:
+            return tuple(one.case for one in self.variants)
+        return () if self.case is None else (self.case,)
+
+    @property
     def cases(self) -> tuple[Case, ...]:
         """The case and its variants."""
-        of_case = () if self.case is None else (self.case,)
-        return (*of_case, *(one.case for one in self.variants))
+        of_sample = (self.case,) if self.variants and self.case is not None else ()
+        return (*of_sample, *self.checked_cases)
 
 
 def place_of(case: Case) -> Place:

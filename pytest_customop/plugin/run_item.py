@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,17 +33,17 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
     assert planned.check is not None
     records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
     done = {one.place.variant for one in records}
-    for case in _cases(planned):
+    for case in planned.checked_cases:
         if planned.variants and case.variant in done:
             continue
         entry = not_run(planned.known, case.variant)
-        if entry is not None:
-            records.append(_not_run(item, planned, case, entry))
-            continue
-        result = run_in_time(item, planned.check, case, session)
-        records.append(record_of(item, result))
+        if entry is None:
+            record = record_of(item, run_in_time(item, planned.check, case, session))
+        else:
+            record = _not_run(item, planned, case, entry)
+        records.append(record)
         if planned.variants:
-            session.on_record(records[-1])
+            session.on_record(record)
             case.release_if_large()
     if planned.variants and planned.known:
         strict = strict_by_default(item.config)
@@ -78,12 +78,3 @@ def _not_run(item: pytest.Item, planned: PlannedItem, case: Case, entry: Known) 
         variant_description=case.variant_description,
         known=entry.reason,
     )
-
-
-def _cases(planned: PlannedItem) -> Iterator[Case]:
-    """The cases that the item runs the check on."""
-    assert planned.case is not None
-    if planned.variants:
-        yield from (one.case for one in planned.variants)
-    else:
-        yield planned.case

@@ -185,12 +185,10 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
 
 def _run(planned: PlannedItem, check: Check) -> Iterator[CheckResult]:
     """The result on the item's case, or on each of its variants."""
-    if not planned.variants:
-        yield from (run_check(check, case) for case in planned.cases)
-        return
-    for one in planned.variants:
-        yield run_check(check, one.case)
-        one.case.release_if_large()
+    for case in planned.checked_cases:
+        yield run_check(check, case)
+        if planned.variants:
+            case.release_if_large()
 
 
 def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult]:
