@@ -23,31 +23,49 @@ from .arguments import Arguments
 from .tensors import is_plain, map_tensors, output_leaves
 
 
+@dataclass(frozen=True)
+class Violation:
+    """An output that is not as the fake kernel promises.
+
+    Args:
+        op: whose kernels they are.
+        code: of the finding.
+        text: one sentence, without the op.
+        in_backward: whether a backward called the op.
+    """
+
+    op: str
+    code: str
+    text: str
+    in_backward: bool
+
+
 @dataclass
 class FakeContract:
     """Where the fake kernels of the ops that ran broke their promise.
 
     Args:
-        violations: (op, one sentence) for each output that is not as promised.
+        violations: one for each call of which an output is not as promised.
         errors: by op, the exception of its fake kernel.
     """
 
-    violations: list[tuple[str, str]] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     errors: dict[str, Exception] = field(default_factory=dict)
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record every author's op that is called in the block, also by a backward."""
-        with observe_calls(self._call):
+    def recording(self, *, backward: bool = False) -> Iterator[None]:
+        """Record every author's op that is called in the block, which may be a backward."""
+
+        def call(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            result = overload(*args, **kwargs)
+            if is_authors(overload):
+                self._compare(overload, args, kwargs, result, backward)
+            return result
+
+        with observe_calls(call):
             yield
 
-    def _call(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = overload(*args, **kwargs)
-        if is_authors(overload):
-            self._compare(overload, args, kwargs, result)
-        return result
-
-    def _compare(self, overload: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def _compare(self, overload: Any, args: Any, kwargs: Any, result: Any, backward: bool) -> None:
         name = overload_name(overload)
         try:
             promised = _fake_result(overload, args, kwargs)
@@ -57,7 +75,7 @@ class FakeContract:
             return
         wrong = _violation(output_leaves(promised), output_leaves(result))
         if wrong:
-            self.violations.append((name, wrong))
+            self.violations.append(Violation(name, *wrong, backward))
 
 
 def data_dependent(arguments: Arguments) -> frozenset[int]:
@@ -87,33 +105,42 @@ def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return overload(*fake_args, **fake_kwargs)
 
 
-def _violation(promised: list[tuple[str, Any]], real: list[tuple[str, Any]]) -> str | None:
-    """The first output that is not as promised, in a sentence; None if there is none."""
+def _violation(
+    promised: list[tuple[str, Any]], real: list[tuple[str, Any]]
+) -> tuple[str, str] | None:
+    """The first output that is not as promised: (code, one sentence); None if there is none."""
     if len(promised) != len(real):
-        return f"the fake kernel promises {len(promised)} outputs, the op returns {len(real)}"
+        text = f"the fake kernel promises {len(promised)} outputs, the op returns {len(real)}"
+        return "fake-shape-mismatch", text
     for (name, fake), (_, leaf) in zip(promised, real, strict=True):
         if isinstance(fake, torch.Tensor) != isinstance(leaf, torch.Tensor):
             kinds = [
                 "a tensor" if isinstance(one, torch.Tensor) else "none" for one in (fake, leaf)
             ]
-            return f"{name}: the fake kernel promises {kinds[0]}, the op returns {kinds[1]}"
+            text = f"{name}: the fake kernel promises {kinds[0]}, the op returns {kinds[1]}"
+            return "fake-shape-mismatch", text
         if isinstance(leaf, torch.Tensor) and is_plain(leaf):
             wrong = _tensor_violation(fake, leaf)
             if wrong:
-                return f"{name}: {wrong}"
+                code, text = wrong
+                return code, f"{name}: {text}"
     return None
 
 
-def _tensor_violation(fake: torch.Tensor, real: torch.Tensor) -> str | None:
-    sizes = fake.dim() == real.dim() and all(
+def _tensor_violation(fake: torch.Tensor, real: torch.Tensor) -> tuple[str, str] | None:
+    promise = f"the fake kernel promises {_summary(fake)}, the op returns {_summary(real)}"
+    if fake.dim() != real.dim() or not all(
         isinstance(one, torch.SymInt) or one == other
         for one, other in zip(fake.shape, real.shape, strict=True)
-    )
-    if not sizes or fake.dtype != real.dtype or fake.device.type != real.device.type:
-        return f"the fake kernel promises {_summary(fake)}, the op returns {_summary(real)}"
+    ):
+        return "fake-shape-mismatch", promise
+    if fake.dtype != real.dtype:
+        return "fake-dtype-mismatch", promise
+    if fake.device.type != real.device.type:
+        return "fake-device-mismatch", promise
     needed, there = _elements(fake), real.untyped_storage().nbytes() // real.element_size()
     if needed is not None and needed > there:
-        return (
+        return "fake-stride-mismatch", (
             f"the fake kernel's strides {tuple(fake.stride())} reach over {needed} elements, the op "
             f"returns memory of {there}"
         )

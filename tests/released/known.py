@@ -180,7 +180,7 @@ _TORCHAO = (
 )
 
 _BREAK = dict.fromkeys(_COMPILE, "compile-graph-break")
-_NO_FAKE = _BREAK | dict.fromkeys((*_FAKE, "opcheck.test_aot_dispatch_dynamic"), "fake-missing")
+_NO_FAKE = dict.fromkeys((*_COMPILE, *_FAKE, "opcheck.test_aot_dispatch_dynamic"), "fake-missing")
 _ITEM = _BREAK | {
     "fake.forward": "fake-raises",
     "opcheck.test_aot_dispatch_dynamic": "fake-raises",

@@ -246,3 +246,72 @@ def _power(name, conjugate):
 
     power.register_fake(lambda z: torch.empty_like(z, dtype=z.real.dtype))
     return power
+
+
+def _argmax(name, fake_dtype):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        return x.argmax(-1)
+
+    op.register_fake(lambda x: x.new_empty(x.shape[:-1], dtype=fake_dtype))
+    return op
+
+
+def _composite(name, kernel):
+    """An op without a fake kernel of its own: torch looks at the ops that it calls."""
+    lib = library()
+    lib.define(f"{name}(Tensor x) -> Tensor")
+    lib.impl(name, kernel, "CompositeImplicitAutograd")
+    return getattr(torch.ops.zoo, name).default
+
+
+COMPOSITE = {"opcheck.test_faketensor": "checker-limit", "opcheck.test_schema": "checker-limit"}
+
+
+@specimen(
+    (MATRIX,),
+    expected={
+        "compile.static": "fake-dtype-mismatch",
+        "compile.dynamic": "fake-dtype-mismatch",
+    },
+    skips=COMPOSITE,
+)
+def calls_an_op_with_a_wrong_fake_kernel():
+    """The fake kernel of an op that this one calls says int32 for int64."""
+    inner = _argmax("argmax_with_a_wrong_fake_kernel", torch.int32)
+
+    def kernel(x):
+        return x.softmax(-1) + inner(x).unsqueeze(-1)
+
+    return _composite("calls_an_op_with_a_wrong_fake_kernel", kernel)
+
+
+@specimen((MATRIX,), twin_of="calls_an_op_with_a_wrong_fake_kernel", skips=COMPOSITE)
+def calls_an_op_with_a_fake_kernel():
+    """The fake kernel of the op that this one calls is right."""
+    inner = _argmax("argmax_with_a_fake_kernel", torch.int64)
+
+    def kernel(x):
+        return x.softmax(-1) + inner(x).unsqueeze(-1)
+
+    return _composite("calls_an_op_with_a_fake_kernel", kernel)
+
+
+@specimen(
+    (tensor(64, 33, low=-20, high=20),),
+    notes={
+        "compile.static": "compile-output-mismatch",
+        "compile.dynamic": "compile-output-mismatch",
+    },
+    skips=COMPOSITE,
+    dtypes=[torch.bfloat16],
+    requires_grad=[False],
+    backend="inductor",
+)
+def whole_numbers_of_a_chain():
+    """Whole numbers from bfloat16: Inductor rounds less between the steps, and some differ by one."""
+
+    def kernel(x):
+        return ((x * 3.3 + 0.7) * x).round().to(torch.int32)
+
+    return _composite("whole_numbers_of_a_chain", kernel)

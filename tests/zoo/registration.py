@@ -45,7 +45,26 @@ def formula_in_the_cpu_kernel():
     return _square("formula_in_the_cpu_kernel", "CPU")
 
 
-@specimen((MATRIX,), twin_of="formula_in_the_cpu_kernel")
+@specimen(
+    (MATRIX,),
+    expected={
+        "opcheck.test_autograd_registration": "autograd-registration",
+        "opcheck.test_faketensor": "fake-metadata-mismatch",
+        "compile.static": "compile-gradient-mismatch",
+        "compile.dynamic": "compile-gradient-mismatch",
+    },
+    skips={"opcheck.test_aot_dispatch_dynamic": "checker-limit"},
+    requires_grad=[True],
+)
+def gradients_in_eager_mode_alone():
+    """The CPU kernel is differentiated by itself; compiled, the op has no gradients."""
+    return _square("gradients_in_eager_mode_alone", "CPU")
+
+
+@specimen(
+    (MATRIX,),
+    twin_of=("formula_in_the_cpu_kernel", "gradients_in_eager_mode_alone"),
+)
 def formula_at_autograd():
     """A CPU kernel without gradients, and the formula through register_autograd."""
     lib = library()

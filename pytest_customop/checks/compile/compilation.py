@@ -114,11 +114,14 @@ class Compilation:
 
 def _fail_if_contract_broken(expected: EagerRecord, where: str) -> None:
     """Fail without running compiled code that would read or write memory that does not exist."""
-    for name, wrong in expected.contract.violations:
-        called = f"{name}, which the backward calls: " if name != expected.case.op.name else ""
+    for broken in expected.contract.violations:
+        code, called = "compile-output-mismatch", ""
+        if broken.op != expected.case.op.name:
+            caller = "the backward" if broken.in_backward else "the op"
+            code, called = broken.code, f"{broken.op}, which {caller} calls: "
         raise fail(
-            "compile-output-mismatch",
-            f"{where}{called}{wrong}",
+            code,
+            f"{where}{called}{broken.text}",
             "The compiled code was not run: it would read and write memory by the promise.",
         )
 

@@ -164,7 +164,7 @@ def _missing_fake_kernel(
     for one in (*chain(error), *contract.errors.values()):
         missing = missing_fake_kernel(one)
         if missing and not missing.startswith("pytest_customop::"):
-            return fail("compile-graph-break", f"{where}{missing} has no fake kernel")
+            return fail("fake-missing", f"{where}{missing} has no fake kernel")
     return None
 
 

@@ -280,7 +280,10 @@ def _hints(pairs: list[Pair], twice: tuple[Pair, Pair]) -> list[str]:
     if pair.zero:
         return ["where none is due: describe the argument with tensor(..., requires_grad=False)"]
     if pair.factor and other.factor and abs(pair.factor / other.factor - 1) < 1e-3:
-        return [f"everywhere the formula is {pair.factor:.6g} times the finite difference"]
+        return [
+            f"everywhere the formula is {pair.factor:.6g} times the finite difference",
+            'if a gradient is scaled or reversed on purpose, the mark says so: gradcheck="the reason"',
+        ]
     for one in pairs:
         if one.source != pair.source and one.target == pair.target and _swapped(pair, one):
             return ["the gradients of the two inputs look swapped"]
