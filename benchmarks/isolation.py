@@ -11,10 +11,12 @@ first isolated item, in which the child starts.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 CONFTEST = """
@@ -47,10 +49,13 @@ def test_copy(): ...
 """
 
 
-def spent(folder: Path, *options: str) -> list[float]:
+def spent(folder: Path, *options: str, variables: Mapping[str, str] | None = None) -> list[float]:
     """The wall time of each item of one session, in seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    subprocess.run([*command, *options], cwd=folder, check=True, capture_output=True)
+    environment = {**os.environ, **(variables or {})}
+    ran = subprocess.run([*command, *options], cwd=folder, env=environment, capture_output=True)
+    if ran.returncode not in (0, 1):  # items may fail
+        raise RuntimeError(ran.stdout.decode())
     found: list[float] = json.loads((folder / "spent.json").read_text())
     return found
 

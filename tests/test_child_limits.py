@@ -23,6 +23,7 @@ from pytest_customop.plugin.child import (
     process,
     protocol,
     pytest_timeout,
+    starting,
 )
 from pytest_customop.run import engine
 from pytest_customop.settings import Settings
@@ -93,8 +94,8 @@ def test_a_child_that_ends_before_its_descriptor_arrives_has_ended(
         "session = Connection(int(sys.argv[1])); session.recv(); "
         "session.send(Ready()); session.send(Stderr()); os._exit(3)"
     )
-    monkeypatch.setattr(process, "_BOOT", boot)
-    child = process.Child(protocol.Start((), None), os.getcwd(), quiet=True)
+    monkeypatch.setattr(starting, "_BOOT", boot)
+    child = process.Child(protocol.Start((), None, forks=False), os.getcwd(), quiet=True)
     with pytest.raises(exit_causes.ProcessExit, match="exit code 3") as caught:
         child.receive(60)
     assert caught.value.exit_code == 3

@@ -63,6 +63,11 @@ class Isolation:
         self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
         self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Prepare for the items of the child while other items run here."""
+        if not session.config.option.collectonly:
+            self._child.prepare([item for item in session.items if is_isolated(item)])
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None

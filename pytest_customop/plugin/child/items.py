@@ -13,6 +13,14 @@ def is_isolated(item: pytest.Item) -> bool:
     return planned is not None and planned.case is not None and planned.skip is None
 
 
+def is_on_cpu(item: pytest.Item) -> bool:
+    """Whether an item that a child process runs is of a case on the CPU."""
+    import torch
+
+    case = item.stash[PLANNED].case
+    return case is not None and torch.device(case.placement.device).type == "cpu"
+
+
 def names_of(item: pytest.Item) -> tuple[str, ...]:
     """The names of an item and of the classes around it, below its file."""
     chain = item.listchain()

@@ -3,74 +3,59 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from ...core.process_memory import resident
 from . import exit_causes, limits
+from .descriptors import receive_descriptors
 from .exit_causes import ProcessExit
-from .protocol import Done, End, Ready, Start, Stderr
+from .protocol import Done, End, Ready, Runner, Start, Stderr
+from .runner import RunnerProcess
+from .starting import ForkedProcess, ForkServer, Streams, new_interpreter
 
-# The child's sys.path first: the package may be found only by way of it.
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from pytest_customop.plugin.child.server import main; main(int(sys.argv[1]))"
-)
 _TICK = 0.05  # seconds between two looks at the child's memory
 _GRACE = 5.0  # seconds in which a process that is ending should be gone
-
-
-def _flags() -> list[str]:
-    """The flags of this interpreter that change what a test sees."""
-    return ["-" + "O" * sys.flags.optimize] * bool(sys.flags.optimize) + [
-        f"-W{option}" for option in sys.warnoptions
-    ]
 
 
 class Child:
     """A child process that runs items; once it has ended, it is not started again.
 
+    A child that is forked runs no item itself. It forks a runner, and when that has ended another one.
+
     Args:
         start: what its session is made of.
         cwd: the folder in which the session was started.
         quiet: whether what it writes to standard output goes nowhere.
+        server: forks it; None: it is a new interpreter.
 
     Raises:
         ProcessExit: if it does not start.
     """
 
-    def __init__(self, start: Start, cwd: str, quiet: bool) -> None:
+    def __init__(
+        self, start: Start, cwd: str, quiet: bool, server: ForkServer | None = None
+    ) -> None:
         self.memory: int | None = None  # bytes that it may hold
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- open as long as the child lives
         self._captured: int | None = None
         self._mark = 0
+        self._runner: RunnerProcess | None = None
         own_end, child_end = Pipe()
         self._connection: Connection[Any, Any] = own_end
-        with child_end:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *_flags(),
-                    "-c",
-                    _BOOT,
-                    str(child_end.fileno()),
-                    json.dumps(sys.path),
-                ],
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL if quiet else None,
-                stderr=self._errors,
-                pass_fds=[child_end.fileno()],
-                start_new_session=True,  # Ctrl-C is for the session only
-            )
+        stdout = os.open(os.devnull, os.O_WRONLY) if quiet else os.dup(1)
+        try:
+            with child_end:
+                streams = Streams(child_end.fileno(), stdout, self._errors.fileno())
+                forked = server.fork(cwd, streams) if server is not None else None
+                self._process = forked or new_interpreter(cwd, streams)
+        finally:
+            os.close(stdout)
         try:
             self.send(start)
             while not isinstance(self.receive(limits.STARTING), Ready):
@@ -81,18 +66,32 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+        """The id of the process that runs the items."""
+        return self._runner.pid if self._runner is not None else self._process.pid
+
+    @property
+    def has_runner(self) -> bool:
+        """Whether it has a runner, which answers in its place."""
+        return self._runner is not None
+
+    @property
+    def alive(self) -> bool:
+        """Whether another runner can be had, after the exit of one."""
+        return not self._connection.closed
+
+    @property
+    def _answering(self) -> Connection[Any, Any]:
+        return self._runner.connection if self._runner is not None else self._connection
 
     def send(self, message: object) -> None:
         """Send a message.
 
         Raises:
-            ProcessExit: if the child has ended.
+            ProcessExit: if the child, or its runner, has ended.
         """
         self._mark = os.fstat(self._errors.fileno()).st_size
         try:
-            self._connection.send(message)
+            self._answering.send(message)
         except OSError:
             raise self._exit_cause() from None
 
@@ -106,28 +105,37 @@ class Child:
             ProcessExit: if it ends, holds more memory than it may, or does not answer in time.
         """
         end = time.monotonic() + seconds if seconds is not None else None
-        while not self._connection.poll(_TICK):
-            if self._process.poll() is not None and not self._connection.poll(0):
-                raise self._exit_cause()  # what it has started may still hold the pipe open
+        while True:
+            message = self._next()
+            if message is not None:
+                return message
             self._kill_if_over_memory()
             if end is not None and seconds is not None and time.monotonic() > end:
                 self._ask_for_stacks()
                 raise self._killed(exit_causes.timed_out(seconds, self._stderr()))
+
+    def _next(self) -> Any:
+        """The next message; None if there was none for the session for a moment."""
+        if not wait({self._answering, self._connection}, _TICK):
+            if self._process.poll() is not None and not self._connection.poll(0):
+                raise self._exit_cause()  # what it has started may still hold the pipe open
+            return None
         try:
-            message = self._connection.recv()
-            if isinstance(message, Stderr):
-                self._captured = self._receive_descriptor()
+            if self._runner is None or self._answering.poll(0):
+                message = self._answering.recv()
+                if isinstance(message, Runner):
+                    (descriptor,) = receive_descriptors(self._connection, 1)
+                    self._runner = RunnerProcess(
+                        message.pid, Connection(descriptor), self._connection
+                    )
+                    return None
+                if isinstance(message, Stderr):
+                    self._close_captured()
+                    (self._captured,) = receive_descriptors(self._answering, 1)
+                return message
         except (EOFError, OSError):
             raise self._exit_cause() from None
-        return message
-
-    def _receive_descriptor(self) -> int:
-        """The file descriptor that follows a `Stderr`; EOFError if the child ends before it sends it."""
-        with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-            _, received, _, _ = socket.recv_fds(same, 1, 1)
-        if not received:
-            raise EOFError
-        return received[0]
+        raise self._exit_cause()
 
     def _kill_if_over_memory(self) -> None:
         if self.memory is None:
@@ -150,17 +158,25 @@ class Child:
             before = after
 
     def _exit_cause(self) -> ProcessExit:
-        """Why the child has ended by itself."""
+        """Why the runner, or else the child, has ended by itself."""
         try:
-            code = self._process.wait(_GRACE)
+            code = (self._runner or self._process).wait(_GRACE)
         except subprocess.TimeoutExpired:
             code = -signal.SIGKILL
         return self._killed(exit_causes.ended_itself(code, self._stderr()))
 
     def _killed(self, cause: ProcessExit) -> ProcessExit:
-        """Kill what is left of the child, and return the cause."""
-        self.kill()
+        """Kill what is left of the runner, or else of the child, and return the cause."""
+        if self._runner is None or not self._runner.kill(_GRACE):
+            self.kill()
+        self._runner = None
+        self._close_captured()
         return cause
+
+    def _close_captured(self) -> None:
+        if self._captured is not None:
+            os.close(self._captured)
+            self._captured = None
 
     def _tail(self) -> bytes:
         size = os.fstat(self._errors.fileno()).st_size
@@ -180,28 +196,29 @@ class Child:
     def finish(self) -> None:
         """Ask it to tear down what is set up, and to end. This does not wait for it."""
         with contextlib.suppress(OSError):
-            self._connection.send(End())
+            self._answering.send(End())
 
     def end(self) -> None:
         """Wait until it has ended after `finish`, and kill what is left of it."""
-        try:
+        with contextlib.suppress(ProcessExit, subprocess.TimeoutExpired):
             while not isinstance(self.receive(limits.STARTING), Done):
                 pass
-        except ProcessExit:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE)  # a thread that an op has started may never end
+            # A thread that an op has started may never end.
+            (self._runner or self._process).wait(_GRACE)
         self.kill()
 
     def kill(self) -> None:
         """Kill it and every process that it has started. A second call does nothing."""
         if self._connection.closed:
             return
+        if self._runner is not None:
+            self._runner.kill(0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()  # it may have no group of its own yet
         self._process.wait()
+        if isinstance(self._process, ForkedProcess):
+            self._process.close()
         self._connection.close()
         self._errors.close()
-        if self._captured is not None:
-            os.close(self._captured)
-            self._captured = None
+        self._close_captured()

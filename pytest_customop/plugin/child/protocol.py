@@ -15,17 +15,37 @@ Names = tuple[str, ...]  # of an item's nodes below its file: class, function wi
 
 
 @dataclass(frozen=True)
+class Fork:
+    """Ask the process that has torch imported for a child. Four file descriptors follow.
+
+    They are the socket on which it sends the child's process id and, when the child has ended, its exit
+    code; and the child's end of the connection, its standard output and its standard error.
+
+    Args:
+        cwd: the child's folder.
+        environment: its environment variables.
+        path: its `sys.path`.
+    """
+
+    cwd: str
+    environment: dict[str, str]
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Start:
     """The first message: what the child's pytest session is made of.
 
     Args:
         args: of the session's own command line.
         basetemp: the child's folder for temporary files; None: pytest's own choice.
+        forks: whether it forks a runner for the items, and another when that one has ended.
         workerinput: as of an xdist worker, because plugins ask for it.
     """
 
     args: tuple[str, ...]
     basetemp: str | None
+    forks: bool
     workerinput: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,6 +91,28 @@ class Collected:
 
 
 @dataclass(frozen=True)
+class Runner:
+    """A runner was forked, which answers in the child's place. The descriptor of its connection follows.
+
+    Args:
+        pid: its process id.
+    """
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class RunnerEnded:
+    """The runner has ended; the next question is the child's own again.
+
+    Args:
+        code: the exit code, or minus the number of the signal.
+    """
+
+    code: int
+
+
+@dataclass(frozen=True)
 class Phase:
     """The phase that the child begins."""
 
@@ -79,7 +121,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Stderr:
-    """Standard error is captured into a file; its descriptor follows."""
+    """Standard error is captured into a file; the file's descriptor follows."""
 
 
 @dataclass(frozen=True)

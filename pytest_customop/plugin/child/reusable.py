@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ from ...run.record import ResultRecord, to_wire
 from ...settings import Settings
 from . import limits, protocol
 from .exit_causes import ProcessExit
-from .items import is_isolated, names_of
+from .items import is_isolated, is_on_cpu, names_of
 from .process import Child
 from .protocol import Collect, Collected, Phase, Run, Start
+from .starting import FORKS, ForkServer
 from .xdist_emulation import workerinput
 
 
@@ -28,11 +29,26 @@ class ReusableChild:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
         self._settings = settings
+        self._server: ForkServer | None = (
+            None  # forks the children; None: they are new interpreters
+        )
         self._child: Child | None = None
         self._started = 0
-        self._collected: dict[str, Collected] = {}  # by the files that this child has collected
+        # By the files that this child has collected, and those that its next runner would have.
+        self._collected: dict[str, Collected] = {}
+        self._to_fork: dict[str, Collected] = {}
         self._fatal_files: dict[str, ProcessExit] = {}  # whose import has ended a child
         self._start_failure: ProcessExit | None = None  # why no child starts
+
+    def prepare(self, items: Sequence[pytest.Item]) -> None:
+        """Choose how children start, by the items that they are to run, and begin with it.
+
+        A process that uses another device than the CPU cannot always be forked, nor be a fork.
+        """
+        if FORKS and items and all(map(is_on_cpu, items)):
+            self._server = ForkServer()
+            if not hasattr(self._config, "workerinput"):  # a worker may get none of them
+                self._server.start()
 
     def run(
         self,
@@ -99,6 +115,8 @@ class ReusableChild:
                 self._fatal_files[path] = self._drop_child(ended, protocol.COLLECT)
                 raise ended from None
             self._collected[path] = message
+            if not child.has_runner:
+                self._to_fork[path] = message
         return child, self._collected[path]
 
     def _start(self) -> Child:
@@ -107,10 +125,12 @@ class ReusableChild:
         self._started += 1
         config = self._config
         args = tuple(str(one) for one in config.invocation_params.args)
-        start = Start(args, self._basetemp(), workerinput(config))
+        forks = self._server is not None
+        start = Start(args, self._basetemp(), forks, workerinput(config))
         quiet = config.getoption("capture") != "no"
         try:
-            self._child = Child(start, str(config.invocation_params.dir), quiet)
+            folder = str(config.invocation_params.dir)
+            self._child = Child(start, folder, quiet, self._server)
         except ProcessExit as ended:
             self._start_failure = self._drop_child(ended, protocol.START)
             raise ended from None
@@ -124,10 +144,13 @@ class ReusableChild:
         return None if folder is None else str(folder / f"customop-child-{self._started}")
 
     def _drop_child(self, ended: ProcessExit, phase: str) -> ProcessExit:
-        """Forget the child that has ended; the exit gets the phase that it was in."""
+        """Forget what has ended of the child; the exit gets the phase that it was in."""
         ended.phase = phase
-        self._child = None
-        self._collected = {}
+        if self._child is not None and self._child.alive:
+            self._collected = dict(self._to_fork)
+        else:
+            self._child = None
+            self._collected, self._to_fork = {}, {}
         return ended
 
     def finish(self) -> None:
@@ -136,10 +159,12 @@ class ReusableChild:
             self._child.finish()
 
     def end(self) -> None:
-        """Wait until the child has ended after `finish`."""
+        """Wait until the child has ended after `finish`; end what forks children."""
         if self._child is not None:
             self._child.end()
             self._child = None
+        if self._server is not None:
+            self._server.end()
 
     def kill(self) -> None:
         """Kill the child at once."""

@@ -12,19 +12,21 @@ import os
 import pickle
 import select
 import signal
-import socket
 import sys
 import threading
 import warnings
 from collections.abc import Generator
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 import pytest
 
+from ...compat.pytest_private import base_temp
 from ...run.record import ResultRecord, from_wire, to_wire
 from ..session.state import FINISHED, SESSION
 from . import protocol
+from .descriptors import send_descriptors
+from .fork_safety import count_threads, may_fork
 from .items import is_isolated, names_of
 from .protocol import CHILD, Collect, Collected, Names, Run
 
@@ -38,8 +40,21 @@ def main(descriptor: int) -> None:
     stderr = os.fdopen(os.dup(2), "w")
     faulthandler.enable(stderr)
     faulthandler.register(signal.SIGUSR1, stderr)
-    threading.Thread(target=_exit_with_session, args=(connection.fileno(),), daemon=True).start()
+    _leave_no_core_file()
+    _watch_session(connection)
     sys.exit(pytest.main(list(start.args), plugins=[ChildServer(connection, start, stderr)]))
+
+
+def _leave_no_core_file() -> None:
+    """It would have the size of this process, for each crash."""
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _watch_session(connection: Connection[Any, Any]) -> None:
+    threading.Thread(target=_exit_with_session, args=(connection.fileno(),), daemon=True).start()
 
 
 def _exit_with_session(descriptor: int) -> None:
@@ -74,6 +89,8 @@ class ChildServer:
         self._collected: list[pytest.Item] = []
         self._errors: list[str] = []
         self._captured = False
+        # How many threads a fork can do without; None where this process runs the items itself.
+        self._threads = count_threads() if start.forks else None
 
     # What kind of session this is
 
@@ -117,7 +134,7 @@ class ChildServer:
             while not isinstance(asked := self._connection.recv(), protocol.End):
                 if isinstance(asked, Collect):
                     self._collect(session, asked.path)
-                else:
+                elif self._runs_here():
                     self._run(session, asked)
         return True
 
@@ -129,6 +146,48 @@ class ChildServer:
 
     def _send(self, message: object) -> None:
         self._connection.send(message)
+
+    # The runner: a fork of this process as it is when everything is collected, and nothing has run
+
+    def _runs_here(self) -> bool:
+        """Whether this process runs the item that was asked for, and not a runner."""
+        if self._threads is None or not may_fork(self._threads):
+            self._threads = None
+            return True
+        base_temp(self._config)  # each runner would empty the folder
+        own_end, other_end = Pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python 3.12: this process has another thread
+            pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            own_end.close()
+            self._connection.close()
+            self._connection, self._threads = other_end, None
+            _watch_session(other_end)
+            return True
+        other_end.close()
+        with contextlib.suppress(OSError):  # the runner may have done so, or have ended
+            os.setpgid(pid, pid)
+        self._send(protocol.Runner(pid))
+        send_descriptors(self._connection, [own_end.fileno()])
+        own_end.close()
+        self._outlive(pid)
+        return False
+
+    def _outlive(self, runner: int) -> None:
+        """Wait until the runner has ended, and report how."""
+        ended = os.waitid(os.P_PID, runner, os.WEXITED | os.WNOWAIT)
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            capture.read_global_capture()  # what the runner has left there
+        exited = ended is not None and ended.si_code == os.CLD_EXITED
+        status = ended.si_status if ended is not None else 0
+        self._send(protocol.RunnerEnded(status if exited else -status))
+        self._connection.poll(
+            None
+        )  # until then, the session may still kill what the runner has started
+        os.waitpid(runner, 0)
 
     # Collection
 
@@ -194,8 +253,7 @@ class ChildServer:
         if os.path.samestat(os.fstat(2), os.fstat(self._stderr.fileno())):
             return
         self._send(protocol.Stderr())
-        with socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-            socket.send_fds(same, [b"-"], [2])
+        send_descriptors(self._connection, [2])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:

@@ -1,0 +1,25 @@
+"""Whether a process can be forked so that the fork works as the process does. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def count_threads() -> int:
+    """How many threads this process has, those of libraries included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def may_fork(threads: int) -> bool:
+    """Whether nothing here is lost in a fork: the threads of a pool, or the driver of a GPU.
+
+    Args:
+        threads: how many there are that a fork can do without.
+    """
+    if count_threads() > threads:
+        return False
+    with contextlib.suppress(OSError):
+        return "libcuda.so" not in Path("/proc/self/maps").read_text(encoding="utf-8")
+    return False

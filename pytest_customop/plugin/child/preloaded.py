@@ -1,0 +1,180 @@
+"""A process that has torch imported and forks children: one is there in milliseconds, not in seconds.
+
+It imports, and runs nothing: no operator of torch, no pytest, no test. So it has no threads of torch, and
+a fork of it is as good as a new interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from .descriptors import receive_descriptors
+from .protocol import Fork
+
+# What the first item of a child would import, and what is imported before it.
+MODULES = (
+    "torch",
+    "torch._dynamo",
+    "pytest",
+    "pytest_customop.global_state.preserve",
+    "pytest_customop.checks",
+    "pytest_customop.plan.matrix",
+    "pytest_customop.plugin.run_item",
+    "pytest_customop.run.engine",
+    "pytest_customop.plugin.child.server",
+)
+# The child may use CUDA: nobody before it may have asked the driver, which does not survive a fork.
+_ASK_NO_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+def main(descriptor: int) -> None:
+    """Fork a child for each `Fork` that comes, until the session closes the connection."""
+    os.set_inheritable(descriptor, False)
+    control: Connection[Any, Any] = Connection(descriptor)
+    _import()
+    child = _serve(control)
+    if child is not None:
+        _end(child)
+
+
+def _import() -> None:
+    before, filters = os.environ.get(_ASK_NO_DRIVER), list(warnings.filters)
+    os.environ[_ASK_NO_DRIVER] = "1"
+    for name in MODULES:
+        importlib.import_module(name)
+    sys.modules["torch"].compiler.list_backends()  # imports what dynamo needs when it is first used
+    sys.modules["pytest_customop.checks"].builtin_checks()  # imports the families
+    if before is None:
+        del os.environ[_ASK_NO_DRIVER]
+    warnings.filters[:] = filters  # type: ignore[index]
+    gc.collect()
+    gc.freeze()  # or every child would write to all of torch's objects, and so copy them
+
+
+def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
+    """Answer the session.
+
+    Returns:
+        In a child, what it has to run; None in this process, at the end.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the session
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer)
+    running: dict[Connection[Any, Any], int] = {}
+    reported: set[int] = set()
+    while True:
+        every: list[Any] = [control, reader, *running]
+        ready, _, _ = select.select(every, [], [])
+        if reader in ready:
+            os.read(reader, 4096)
+            _report_ended(running, reported)
+        for one in [one for one in running if one in ready]:  # the session is done with it
+            pid = running.pop(one)
+            one.close()
+            _reap(pid)
+            reported.discard(pid)
+        if control not in ready:
+            continue
+        try:
+            asked: Fork = control.recv()
+            status, *descriptors = receive_descriptors(control, 4)
+        except (EOFError, OSError):
+            return None
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for one in (control, *running):
+                one.close()
+            for each in (reader, writer, status):
+                os.close(each)
+            return _become(asked, descriptors)
+        for each in descriptors:
+            os.close(each)
+        connection: Connection[Any, Any] = Connection(status)
+        running[connection] = pid
+        with contextlib.suppress(OSError):
+            connection.send(pid)
+
+
+def _report_ended(running: dict[Connection[Any, Any], int], reported: set[int]) -> None:
+    """Send the session how each child has ended. It is not reaped yet: its id stays its own."""
+    for connection, pid in running.items():
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None or pid in reported:
+            continue
+        reported.add(pid)
+        signaled = ended.si_code != os.CLD_EXITED
+        with contextlib.suppress(OSError):
+            connection.send(-ended.si_status if signaled else ended.si_status)
+
+
+def _reap(pid: int) -> None:
+    if os.waitpid(pid, os.WNOHANG)[0] == 0:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _become(asked: Fork, descriptors: list[int]) -> Callable[[], None]:
+    """Make this process what a new interpreter would be, started by the session.
+
+    Args:
+        asked: by the session.
+        descriptors: the connection to the session, standard output and standard error.
+    """
+    os.setsid()  # Ctrl-C is for the session only
+    connection, stdout, stderr = descriptors
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for each in (stdout, stderr):
+        os.close(each)
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
+    os.chdir(asked.cwd)
+    os.environ.clear()
+    os.environ.update(asked.environment)
+    sys.path[:] = asked.path
+    tempfile.tempdir = None  # it depends on the environment
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+
+    def run() -> None:
+        from .server import main
+
+        main(connection)
+
+    return run
+
+
+def _end(child: Callable[[], None]) -> None:
+    """Run the child, and end it as an interpreter ends, but for what takes long: freeing all modules."""
+    status: Any = 1
+    try:
+        child()
+    except SystemExit as end:
+        status = end.code or 0
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(int(status))

@@ -1,0 +1,83 @@
+"""Children that are forked: what is imported once, and what makes a new interpreter."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+from kit import Suite
+
+from pytest_customop.plugin.child import fork_safety, starting
+
+pytestmark = pytest.mark.skipif(not starting.FORKS, reason="no child is forked here")
+
+DIES = """
+import ctypes
+import threading
+import time
+import torch
+from pathlib import Path
+from pytest_customop import customop_cases, tensor
+
+with Path(__file__).with_name("imports").open("a") as log:
+    print("imported", file=log)
+
+BEGINS
+
+@torch.library.custom_op("NS::dies", mutates_args=())
+def dies(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] > 4:
+        print("what is written before the end")
+        ctypes.string_at(0)
+    return x.clone()
+
+dies.register_fake(torch.empty_like)
+
+@customop_cases(dies, [(tensor(n),) for n in (3, 5, 6, 7, 4)])
+def test(): ...
+"""
+
+
+def _run(suite: Suite, begins: str = "") -> int:
+    """Run a suite of which three samples end the child; returns how often its file was imported."""
+    suite.test(DIES.replace("BEGINS", begins), ops="")
+    result = suite.run("--customop-isolate", checks="fake.forward")
+    result.assert_outcomes(passed=2, failed=3)
+    return len((suite.path / "imports").read_text().split())
+
+
+def test_after_a_death_no_file_is_imported_again(suite: Suite) -> None:
+    assert _run(suite) == 2
+
+
+def test_a_file_that_starts_threads_is_imported_by_each_child(suite: Suite) -> None:
+    assert _run(suite, "threading.Thread(target=time.sleep, args=(1e9,), daemon=True).start()") == 5
+
+
+def test_where_nothing_forks_children_they_are_new_interpreters(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = "import sys; '{module}' == 'preloaded' and sys.exit(1); "
+    monkeypatch.setattr(starting, "_BOOT", ends + starting._BOOT)
+    assert _run(suite) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("new_interpreters")
+def test_a_child_of_a_real_server(suite: Suite) -> None:
+    assert _run(suite) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_thread_that_has_started_since_keeps_a_process_from_being_forked() -> None:
+    before = fork_safety.count_threads()
+    assert not fork_safety.may_fork(before - 1)
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        assert not fork_safety.may_fork(before)
+    finally:
+        end.set()
+        thread.join()
