@@ -628,7 +628,7 @@ def test_symbolic_passes_on_every_layout(layout: str, grad: bool) -> None:
 
 
 def test_symbolic_without_other_sizes(snapshot: Snapshot) -> None:
-    numbers = torch.randint(5, (3, 4))
+    numbers = torch.randperm(12).reshape(3, 4)
     real = skipped(symbolic, case("t_fake::right", numbers))
     assert (real.code, real.unjudged) == ("no-second-size", True)
     snapshot(real.reason, "of whole numbers")
@@ -789,8 +789,6 @@ def test_torchs_own_custom_ops_pass() -> None:
     assert other == {
         # every size of its samples is 0 or 1
         "numpy_cube fake.symbolic": ["nothing-to-check"] * len(found["numpy_cube fake.symbolic"]),
-        # the index tensors stay real, and have all the sizes
-        "numpy_take fake.symbolic": ["no-second-size"] * len(found["numpy_take fake.symbolic"]),
         "numpy_mul fake.backward": ["nothing-to-check"],
         "numpy_mul_scalar fake.backward": ["nothing-to-check"],
     }

@@ -232,7 +232,13 @@ class Case:
         """
         positional = [argument.name for argument in self.op.positional]
         named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
-        values = [_resize(value, name, change, self.placement) for name, value in named]
+        shapes = {
+            path: tuple(leaf.shape)
+            for name, value in named
+            for path, leaf in _leaves(name, value)
+            if isinstance(leaf, (TensorSpec, torch.Tensor))
+        }
+        values = [_resize(value, name, change, self.placement, shapes) for name, value in named]
         if any(value is _CANNOT for value in values):
             return None
         count = len(self.sample.args)
@@ -325,20 +331,34 @@ def _is_described(value: Any) -> bool:
 _CANNOT = object()
 
 
+def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
+    """(path, value) of an argument, or of each element of a list."""
+    if isinstance(value, (list, tuple)):
+        return [(f"{name}[{index}]", element) for index, element in enumerate(value)]
+    return [(name, value)]
+
+
 def _resize(
-    value: Any, name: str, change: Callable[[str, int, int], int], placement: Placement
+    value: Any,
+    name: str,
+    change: Callable[[str, int, int], int],
+    placement: Placement,
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> Any:
     if isinstance(value, (TensorSpec, torch.Tensor)):
         shape = tuple(change(name, dim, size) for dim, size in enumerate(value.shape))
         if shape == tuple(value.shape):
             return value
         spec = value if isinstance(value, TensorSpec) else described(value, placement)
-        found = redrawn(spec, dtype_of(spec, placement.dtype), shape) if spec else None
+        if spec is None:
+            return _CANNOT
+        others = frozenset(size for path, sizes in shapes.items() if path != name for size in sizes)
+        found = redrawn(spec, dtype_of(spec, placement.dtype), shape, others)
         return _CANNOT if found is None else found
     if isinstance(value, (list, tuple)):
         resized = [
-            _resize(element, f"{name}[{index}]", change, placement)
-            for index, element in enumerate(value)
+            _resize(element, path, change, placement, shapes)
+            for path, element in _leaves(name, value)
         ]
         return _CANNOT if any(element is _CANNOT for element in resized) else type(value)(resized)
     return value

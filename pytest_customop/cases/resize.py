@@ -124,8 +124,9 @@ def fixed_inputs(case: Case) -> str:
     """Why sizes of the case cannot be changed, and what to do about it."""
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(p.argument for p in _fixed(case)))
     return (
-        f"other sizes cannot be tried: {names} is given by its values, which are no floating-point "
-        "numbers; describe it with tensor(shape, dtype=, low=, high=), or give a sample of other sizes"
+        f"other sizes cannot be tried: {names} is given by its values, which are whole numbers that "
+        "count or order something; describe it with tensor(shape, dtype=, low=, high=), or give a "
+        "sample of other sizes"
     )
 
 

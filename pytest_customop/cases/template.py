@@ -1,7 +1,8 @@
 """Use a tensor that an author gave by its values as a template for other sizes.
 
-Floating-point values are drawn anew in the range of the given ones. Whole numbers and booleans stay as they
-are: these are mostly positions, counts or masks, which have to fit the other arguments.
+Floating-point values are drawn anew in the range of the given ones. Whole numbers and booleans are mostly
+positions, counts or masks, which have to fit the other arguments: other sizes take the given rows, from the
+first on and then again. Those that count or order something keep their size.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch
 from ..declare.inputs import TensorSpec
 from .arguments import Placement
 from .tensors import is_differentiable, is_plain
+
+_RECORD = 4  # numbers that belong together are at most as many
 
 
 def described(tensor: torch.Tensor, placement: Placement) -> TensorSpec | None:
@@ -32,13 +35,53 @@ def described(tensor: torch.Tensor, placement: Placement) -> TensorSpec | None:
     )
 
 
-def is_redrawable(spec: TensorSpec, dtype: torch.dtype) -> bool:
-    """Whether values can be drawn for a described tensor at another size.
+def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) -> bool:
+    """Whether there are values for a described tensor at another size.
 
     Args:
         dtype: of the tensor in its case.
+        others: the sizes of the other tensors.
     """
-    return spec.values is None or is_differentiable(dtype)
+    if spec.values is None or is_differentiable(dtype):
+        return True
+    given = listed(spec)
+    return not (
+        given.numel() == 0
+        or is_sorted(given)
+        or is_permutation(given)
+        or int(given.sum()) in others  # lengths, or how many a mask leaves
+    )
+
+
+def listed(spec: TensorSpec) -> torch.Tensor:
+    """The values that an author listed, on the CPU."""
+    return torch.as_tensor(spec.values).detach().cpu()
+
+
+def is_sorted(given: torch.Tensor) -> bool:
+    """Whether the numbers, more than one, never decrease."""
+    return given.numel() > 1 and bool((given.flatten().diff() >= 0).all())
+
+
+def is_permutation(given: torch.Tensor) -> bool:
+    """Whether the numbers, more than one, are consecutive in some order."""
+    if given.dtype == torch.bool:
+        return False
+    ordered = given.flatten().sort().values
+    count = ordered.numel()
+    return count > 1 and bool((ordered == torch.arange(count) + ordered[0]).all())
+
+
+def record_size(spec: TensorSpec, dtype: torch.dtype) -> int | None:
+    """The size that says how many numbers belong together in listed whole numbers; None if none does.
+
+    Four to a box of `[boxes, 4]`, and two to an edge of `[2, edges]`: such a size does not change.
+    """
+    if spec.values is None or is_differentiable(dtype) or len(spec.shape) < 2:
+        return None
+    if spec.shape[-1] <= _RECORD:
+        return spec.shape[-1]
+    return 2 if spec.shape[0] == 2 else None
 
 
 def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
@@ -49,38 +92,63 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
     """
     if spec.values is None or is_differentiable(dtype) or dtype == torch.bool:
         return frozenset()
-    listed = torch.as_tensor(spec.values).detach().cpu()
-    if not listed.numel():
+    given = listed(spec)
+    if not given.numel():
         return frozenset()
-    most = int(listed.max())
-    sizes = {most, most + 1, int(listed.sum())}
-    if listed.dim() == 1 and listed[0] == 0 and bool((listed.diff() >= 0).all()):
-        sizes.add(len(listed) - 1)  # offsets: one row between each and the next
+    most = int(given.max())
+    sizes = {most, most + 1, int(given.sum())}
+    if given.dim() == 1 and given[0] == 0 and bool((given.diff() >= 0).all()):
+        sizes.add(len(given) - 1)  # offsets: one row between each and the next
     return frozenset(sizes)
 
 
-def redrawn(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:
+def redrawn(
+    spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...], others: frozenset[int]
+) -> TensorSpec | None:
     """The description at another size; None where it is not `is_redrawable`.
 
     Args:
         dtype: of the tensor in its case.
+        others: the sizes of the other tensors.
     """
     if shape == spec.shape:
         return spec
     if spec.values is None:
         return replace(spec, shape=shape)
-    if not is_redrawable(spec, dtype):
+    if not is_redrawable(spec, dtype, others):
         return None
+    if not is_differentiable(dtype):
+        return _rows_taken(spec, dtype, shape)
     low, high = _range(spec, dtype)
     if low is not None and low == high:
         return replace(spec, shape=shape, values=None, fill=low)
+    if len(shape) == 1 and low is not None and high is not None and is_sorted(listed(spec)):
+        ordered = torch.linspace(low, high, shape[0], dtype=torch.float64)
+        return replace(spec, shape=shape, values=ordered)  # boundaries, times, a codebook
     return replace(spec, shape=shape, values=None, low=low, high=high)
+
+
+def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:
+    """Listed whole numbers at another size: the given rows, from the first on and then again."""
+    given, record = listed(spec), record_size(spec, dtype)
+    if len(shape) > given.dim():  # one more leading dim repeats them all
+        return replace(spec, shape=shape, values=given.expand(shape).contiguous())
+    if not shape:
+        return replace(spec, shape=shape, values=given.flatten()[0])
+    if len(shape) < given.dim():
+        return None
+    for dim, (size, wanted) in enumerate(zip(given.shape, shape, strict=True)):
+        if size != wanted:
+            if size == record:
+                return None
+            given = given.index_select(dim, torch.arange(wanted) % size)
+    return replace(spec, shape=shape, values=given)
 
 
 def _range(spec: TensorSpec, dtype: torch.dtype) -> tuple[float | None, float | None]:
     """The smallest and the largest finite value; None for both of complex numbers."""
     if dtype.is_complex:
         return None, None
-    listed = torch.as_tensor(spec.values).detach().cpu().to(torch.float64)
-    finite = listed[listed.isfinite()]
+    given = listed(spec).to(torch.float64)
+    finite = given[given.isfinite()]
     return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)

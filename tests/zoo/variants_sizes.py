@@ -192,3 +192,61 @@ def expands_one_row():
 def repeats_one_row():
     """Returns every row where all are equal."""
     return _repeated("repeats_one_row", lambda row, x: row.expand(x.shape).contiguous())
+
+
+BOXES = torch.tensor([[0, 0, 4, 3], [2, 1, 8, 6], [1, 1, 2, 2]])
+
+
+def _box_sums(name, none):
+    """The sum of each box of an image; `none(image)` is what an image without boxes gives."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def box_sums(image: Tensor, boxes: Tensor) -> Tensor:
+        if boxes.numel() == 0:
+            return none(image)
+        return torch.stack([image[:, b:d, a:c].sum((1, 2)) for a, b, c, d in boxes.tolist()])
+
+    box_sums.register_fake(lambda image, boxes: image.new_empty(boxes.shape[0], image.shape[0]))
+    return box_sums
+
+
+@specimen((torch.rand(2, 6, 9), BOXES), variant_findings=SHAPE, shown_by="boxes.empty0")
+def no_boxes_have_no_dims():
+    """Without boxes the result has one dim, and two otherwise. The example is made of real tensors."""
+    return _box_sums("no_boxes_have_no_dims", lambda image: image.new_empty(0))
+
+
+@specimen((torch.rand(2, 6, 9), BOXES), twin_of="no_boxes_have_no_dims")
+def no_boxes_have_two_dims():
+    """Without boxes the result has two dims as well."""
+    return _box_sums("no_boxes_have_two_dims", lambda image: image.new_empty(0, len(image)))
+
+
+def _sum_along(name, sizes):
+    """The sum along a dim; `sizes(shape, dim)` is the fake kernel's."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def reduced(x: Tensor, dim: int) -> Tensor:
+        return x.sum(dim)
+
+    reduced.register_fake(lambda x, dim: x.new_empty(sizes(x.shape, dim)))
+    return reduced
+
+
+@specimen((torch.randn(3, 4, 5), 1), variant_findings=SHAPE, shown_by="dim.-1")
+def fake_slices_from_minus_one():
+    """The fake kernel slices behind the dim: for -1 that is everything."""
+    return _sum_along(
+        "fake_slices_from_minus_one", lambda shape, dim: shape[:dim] + shape[dim + 1 :]
+    )
+
+
+@specimen((torch.randn(3, 4, 5), 1), twin_of="fake_slices_from_minus_one")
+def fake_counts_the_dim_from_the_start():
+    """The fake kernel counts the dim from the start before it slices."""
+
+    def without(shape, dim):
+        dim %= len(shape)
+        return shape[:dim] + shape[dim + 1 :]
+
+    return _sum_along("fake_counts_the_dim_from_the_start", without)

@@ -174,7 +174,8 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
     for dim in range(dims):
         if dim not in (value, other):
             yield _step(name, str(dim), f"{name}={dim}", dim, 5 if dim in (0, dims - 1) else 9)
-            yield _step(name, str(dim - dims), f"{name}={dim - dims}", dim - dims, 12)
+            rank = 3 if dim == dims - 1 else 12  # -1 is the most frequent of the negative ones
+            yield _step(name, str(dim - dims), f"{name}={dim - dims}", dim - dims, rank)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,16 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Placement, dtype_of, wants_grad
-from ...cases.template import counted_sizes, described, is_redrawable, redrawn
+from ...cases.template import (
+    counted_sizes,
+    described,
+    is_permutation,
+    is_redrawable,
+    is_sorted,
+    listed,
+    record_size,
+    redrawn,
+)
 from ...cases.tensors import is_differentiable
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
@@ -25,6 +35,7 @@ class TensorArgument:
         path: `x`, or `xs[1]`.
         spec: its description; a real tensor is described by its values.
         dtype: its dtype in the case.
+        others: the sizes of the other tensors of the sample.
         mutated: whether the op writes to it.
         wants_grad: whether it requires gradients in a case with gradients.
     """
@@ -32,6 +43,7 @@ class TensorArgument:
     path: str
     spec: TensorSpec
     dtype: torch.dtype
+    others: frozenset[int]
     mutated: bool
     wants_grad: bool
 
@@ -52,8 +64,14 @@ class TensorArgument:
 
     @property
     def resizable(self) -> bool:
-        """Whether values can be drawn for another size."""
-        return is_redrawable(self.spec, self.dtype)
+        """Whether there are values for another size."""
+        return is_redrawable(self.spec, self.dtype, self.others)
+
+    @property
+    def record_sizes(self) -> frozenset[int]:
+        """The size that says how many of its whole numbers belong together, if one does."""
+        size = record_size(self.spec, self.dtype)
+        return frozenset() if size is None else frozenset((size,))
 
     @property
     def listed_whole(self) -> bool:
@@ -63,12 +81,46 @@ class TensorArgument:
     @functools.cached_property
     def listed(self) -> torch.Tensor:
         """Its listed values, on the CPU."""
-        return torch.as_tensor(self.spec.values).detach().cpu()
+        return listed(self.spec)
+
+    @functools.cached_property
+    def is_permutation(self) -> bool:
+        """Whether its listed numbers, more than one, are consecutive in some order."""
+        return self.spec.values is not None and is_permutation(self.listed)
+
+    @functools.cached_property
+    def is_sorted(self) -> bool:
+        """Whether its listed numbers, more than one, never decrease."""
+        return self.spec.values is not None and is_sorted(self.listed)
 
     @functools.cached_property
     def counted(self) -> frozenset[int]:
         """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths."""
         return counted_sizes(self.spec, self.dtype)
+
+    @functools.cached_property
+    def value_limits(self) -> tuple[float, float] | None:
+        """The range that floating-point values of a variant stay in.
+
+        That of the description, or of the values that the author listed. These stand for any number if
+        they are of both signs and exceed 1, as those of `torch.randn` do. None where the values have an
+        order, or are all the same.
+        """
+        spec = self.spec
+        if spec.fill is not None:
+            return None
+        if spec.values is None:
+            low = -math.inf if spec.low is None else float(spec.low)
+            return low, math.inf if spec.high is None else float(spec.high)
+        if self.dtype.is_complex or (self.listed.dim() == 1 and self.is_sorted):
+            return None
+        finite = self.listed[self.listed.isfinite()].to(torch.float64)
+        if not finite.numel():
+            return None
+        low, high = float(finite.min()), float(finite.max())
+        if low < 0 < high and max(-low, high) > 1:
+            return -math.inf, math.inf
+        return (low, high) if low < high else None
 
     @functools.cached_property
     def highest_position(self) -> int | None:
@@ -82,12 +134,12 @@ class TensorArgument:
         return int(high) - 1 if low is not None and low >= 0 and high is not None else None
 
     def resized(self, shape: tuple[int, ...]) -> TensorSpec:
-        """The description at another size, with values drawn in the range of those that were listed.
+        """The description at another size, with values like those that were listed.
 
         Raises:
             ValueError: for one that is not `resizable`.
         """
-        found = redrawn(self.spec, self.dtype, shape)
+        found = redrawn(self.spec, self.dtype, shape, self.others)
         if found is None:
             raise ValueError(f"{self.path} cannot be drawn at another size")
         return found
@@ -124,21 +176,29 @@ class SampleView:
     def free_sizes(self) -> frozenset[int]:
         """The sizes that can change: those which no tensor has that keeps its size, or counts."""
         fixed = {size for each in self.tensors if not each.resizable for size in each.shape}
-        fixed |= {size for each in self.tensors for size in each.counted}
+        fixed |= {size for each in self.tensors for size in each.counted | each.record_sizes}
         every = {size for each in self.tensors for size in each.shape}
         return frozenset(every - fixed)
 
     def _tensors(self) -> Iterator[TensorArgument]:
+        described = [*self._descriptions()]
+        for path, name, spec in described:
+            others = frozenset(
+                size for other, _, one in described if other != path for size in one.shape
+            )
+            dtype = dtype_of(spec, self.placement.dtype)
+            mutated = name in self.op.mutated
+            grad = wants_grad(spec, self.placement.dtype, mutated)
+            yield TensorArgument(path, spec, dtype, others, mutated, grad)
+
+    def _descriptions(self) -> Iterator[tuple[str, str, TensorSpec]]:
+        """(path, argument, description) of each dense tensor."""
         for name, value in self.given.items():
-            listed = isinstance(value, (list, tuple))
-            for index, leaf in enumerate(value if listed else [value]):
+            is_list = isinstance(value, (list, tuple))
+            for index, leaf in enumerate(value if is_list else [value]):
                 spec = self._described(leaf)
                 if spec is not None:
-                    path = f"{name}[{index}]" if listed else name
-                    dtype = dtype_of(spec, self.placement.dtype)
-                    mutated = name in self.op.mutated
-                    grad = wants_grad(spec, self.placement.dtype, mutated)
-                    yield TensorArgument(path, spec, dtype, mutated, grad)
+                    yield f"{name}[{index}]" if is_list else name, name, spec
 
     def _described(self, leaf: Any) -> TensorSpec | None:
         if isinstance(leaf, TensorSpec):

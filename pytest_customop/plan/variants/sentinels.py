@@ -11,7 +11,7 @@ import torch
 
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
-from .values import counts_sizes, is_permutation, range_of
+from .values import counts_sizes, range_of
 
 _IGNORED = re.compile(r"(^|_)ignored?($|_)")
 _SENTINEL = re.compile(
@@ -50,10 +50,7 @@ def _may_hold(each: TensorArgument, view: SampleView) -> bool:
     whole = not each.floating and each.dtype != torch.bool and not each.mutated
     size = math.prod(each.shape)
     return (
-        whole
-        and 0 < size <= _ELEMENTS
-        and not is_permutation(each)
-        and not counts_sizes(each, view)
+        whole and 0 < size <= _ELEMENTS and not each.is_permutation and not counts_sizes(each, view)
     )
 
 

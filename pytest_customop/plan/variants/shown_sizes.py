@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -34,7 +35,11 @@ def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
         return "a size that an argument gives as a number differs from it"
     if _leaves_positions_outside(view, changes):
         return "a size smaller than whole numbers of the sample, which may be positions in it"
+    if _repeats_positions(view, new):
+        return "positions that come twice in several tensors of whole numbers"
     emptied = [each for each in view.tensors if 0 in new[each.path] and 0 not in each.shape]
+    if any(each.holds_positions for each in emptied):
+        return None  # no boxes, no edges, no tokens
     # A tensor of one element is a number to most ops.
     kept = [each for each in view.tensors if 0 not in new[each.path] and set(each.shape) - {1}]
     return "one of several tensors empty" if emptied and kept else None
@@ -46,6 +51,14 @@ def _numbers(view: SampleView) -> Iterator[int]:
         if not names_dims(name):
             listed = value if isinstance(value, (list, tuple)) else [value]
             yield from (one for one in listed if type(one) is int and one > 1)
+
+
+def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
+    """Whether listed whole numbers of several tensors, which may belong together, are repeated."""
+    return sum(each.holds_positions for each in view.tensors) > 1 and any(
+        each.listed_whole and math.prod(new[each.path]) > math.prod(each.shape)
+        for each in view.tensors
+    )
 
 
 def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:

@@ -18,6 +18,7 @@ from .sample_view import SampleView, TensorArgument
 _LOWEST, _HIGHEST = 1e-3, 1e3
 _MODERATE = 30.0  # the squares of some such numbers can be added up in float16, and e**30 is finite
 _RATIO = 10.0  # what the largest magnitude is of the smallest at least
+_ANY = (-math.inf, math.inf)
 _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 
@@ -40,9 +41,9 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 
 def _free(view: SampleView) -> list[TensorArgument]:
-    """The tensors of real numbers that were not listed; none if any was."""
+    """The tensors of real numbers whose values may be any of a range; none if one has others."""
     floats = [each for each in view.tensors if each.dtype.is_floating_point]
-    if any(each.spec.values is not None or each.spec.fill is not None for each in floats):
+    if any(each.value_limits is None for each in floats):
         return []
     return [each for each in floats if math.prod(each.shape) > 1]
 
@@ -52,7 +53,7 @@ def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[
     changes = {}
     for each in floats:
         most = highest if each.dtype.itemsize > 2 else min(highest, _MODERATE)
-        low, high = _limits(each)
+        low, high = each.value_limits or _ANY
         if math.prod(each.shape) > _ELEMENTS or each.dtype.itemsize < 2:
             return
         top = min(most, max(-low, high))
@@ -68,12 +69,6 @@ def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[
     if changes:
         description = f"values of magnitudes from {_LOWEST:g} to {highest:g}"
         yield Step(name, description, changes, rank, reads_beyond=True)
-
-
-def _limits(each: TensorArgument) -> tuple[float, float]:
-    """The author's range of a tensor."""
-    low, high = each.spec.low, each.spec.high
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
 
 
 def _generator(each: TensorArgument) -> torch.Generator:
@@ -100,14 +95,15 @@ def _numbers(
 
 def _filled(each: TensorArgument) -> object:
     """The same number everywhere, from inside of the range."""
-    low, high = _limits(each)
+    low, high = each.value_limits or _ANY
     low = low if math.isfinite(low) else min(-1.0, high - 2)
     high = high if math.isfinite(high) else max(2.0, low + 2)
-    return replace(each.spec, low=None, high=None, fill=low + 0.75 * (high - low))
+    fill = low + 0.75 * (high - low)
+    return replace(each.spec, low=None, high=None, values=None, fill=fill)
 
 
 def _with_equal_rows(each: TensorArgument) -> object:
-    low, high = _limits(each)
+    low, high = each.value_limits or _ANY
     low = low if math.isfinite(low) else min(-9.0, high - 2)
     high = high if math.isfinite(high) else max(9.0, low + 2)
     row = torch.rand(each.shape[1:], generator=_generator(each), dtype=torch.float64)

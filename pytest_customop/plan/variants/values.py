@@ -5,6 +5,7 @@ Values stay in the range that the author gave.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ def positions(view: SampleView) -> Iterator[Step]:
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
-        if not each.floating and not is_permutation(each) and not counts_sizes(each, view):
+        if not each.floating and not each.is_permutation and not counts_sizes(each, view):
             yield from _whole(each, _beyond(each, several))
 
 
@@ -41,7 +42,7 @@ def _beyond(each: TensorArgument, several: bool) -> str | None:
         return None
     if several:
         return "values of one of several tensors of whole numbers"
-    return "whole numbers that are sorted in the sample" if _is_sorted(each) else None
+    return "whole numbers that are sorted in the sample" if each.is_sorted else None
 
 
 def special(view: SampleView) -> Iterator[Step]:
@@ -68,22 +69,24 @@ def _together(
     floats = [each for each in view.tensors if each.floating]
     if floats and all(_allows(each, to) for each in floats):
         changes = {
-            each.path: replace(each.spec, **{"low": None, "high": None, **to}) for each in floats
+            each.path: replace(each.spec, **{"low": None, "high": None, "values": None, **to})
+            for each in floats
         }
         # A kernel that computes positions from values could look anywhere.
         yield Step(name, description, changes, rank, reads_beyond=name != "zeros", beyond=beyond)
 
 
-def _allows(each: TensorArgument, wanted: dict[str, Any]) -> bool:
+def _allows(each: TensorArgument, wanted: dict[str, float]) -> bool:
     """Whether the range that the author gave contains the values."""
-    low, high = each.spec.low, each.spec.high
-    if each.spec.fill is not None or each.spec.values is not None:
+    limits = each.value_limits
+    if limits is None:
         return False
-    if low is None and high is None:
+    low, high = limits
+    if (low, high) == (-math.inf, math.inf):
         return True
     if "fill" in wanted:
-        return wanted["fill"] == 0 and (low is None or low <= 0) and (high is None or high > 0)
-    return (low is None or low <= wanted["low"]) and (high is None or high >= wanted["high"])
+        return wanted["fill"] == 0 and low <= 0 < high
+    return low <= wanted["low"] and high >= wanted["high"]
 
 
 def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
@@ -108,23 +111,6 @@ def counts_sizes(each: TensorArgument, view: SampleView) -> bool:
         return False
     ends = {int(each.listed.max()), int(each.listed.sum())}
     return any(size in ends for other in view.tensors if other is not each for size in other.shape)
-
-
-def is_permutation(each: TensorArgument) -> bool:
-    """Whether the listed numbers are consecutive, in any order."""
-    if each.spec.values is None or each.dtype == torch.bool:
-        return False
-    listed = each.listed.flatten().sort().values
-    count = listed.numel()
-    return count > 1 and bool((listed == torch.arange(count) + listed[0]).all())
-
-
-def _is_sorted(each: TensorArgument) -> bool:
-    """Whether the listed numbers, more than one, never decrease."""
-    if each.spec.values is None:
-        return False
-    listed = each.listed.flatten()
-    return listed.numel() > 1 and bool((listed.diff() >= 0).all())
 
 
 def range_of(each: TensorArgument) -> tuple[int, int] | None:
