@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 REPORT_FORMATS = (".json",)
 AMOUNTS = ("off", "quick", "full")
+ISOLATE = ("auto", "on", "off")
 _DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
@@ -74,7 +75,10 @@ class Settings(NamedTuple):
         repro_dir: where scripts that reproduce failures are written.
         variants: which variants of the samples are tried.
         variant_steps: the steps of those that run, as in the report; None for all.
-        isolate: whether items run in a child process.
+        isolate: which items run in a child process: `on`: all; `auto`: those of variants that could crash
+            the process; `off`: none.
+        without_child: how variants that could crash the process would run; None where a child process
+            runs them.
         timeout: seconds that an item may take; 0 for no limit; None if not given.
         memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
         max_samples: how many samples of a mark run at most; None for all.
@@ -92,7 +96,8 @@ class Settings(NamedTuple):
     repro_dir: Path | None = None
     variants: Variants = Variants()
     variant_steps: tuple[str, ...] | None = None
-    isolate: bool = False
+    isolate: str = "auto"
+    without_child: str | None = "pytest runs them in a child process"
     timeout: float | None = None
     memory: float | None = None
     max_samples: int | None = None
@@ -141,6 +146,14 @@ def _number(text: str, unit: str) -> float:
     if not 0 <= value < math.inf:
         raise ValueError(f"give a number of {unit}")
     return value
+
+
+def read_isolate(text: str) -> str:
+    """One of `ISOLATE`, or what an ini file calls true or false."""
+    word = {"true": "on", "false": "off"}.get(text.lower(), text.lower())
+    if word not in ISOLATE:
+        raise ValueError(f"give {', '.join(ISOLATE[:-1])} or {ISOLATE[-1]}")
+    return word
 
 
 def read_shard(text: str) -> Shard:

@@ -73,14 +73,14 @@ def test_by_hand(customop_check):
 def _output(result: pytest.RunResult) -> list[str]:
     """What a session prints, without the option and the times."""
     lines = [re.sub(r" in \d+\.\d+s.*|0x[0-9a-f]+", "", line) for line in result.outlines]
-    return [line.replace(" --customop-isolate", "").strip("= ") for line in lines]
+    return [line.replace(" --customop-isolate=on", "").strip("= ") for line in lines]
 
 
 def _records(suite: Suite) -> list[dict[str, Any]]:
     found = suite.results()
     for one in found:
         del one["duration"]
-        one["repro"] = one["repro"].replace(" --customop-isolate", "")
+        one["repro"] = one["repro"].replace(" --customop-isolate=on", "")
     return found
 
 

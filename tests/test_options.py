@@ -72,7 +72,8 @@ def test_it_is_one_under_xdist_too(suite: Suite, option: str) -> None:
 def test_a_time_needs_somebody_to_keep_it(suite: Suite) -> None:
     suite.test(TEST)
     reported = (
-        "add --customop-isolate, which runs the items in a child process; or install pytest-timeout"
+        "add --customop-isolate=on, which runs the items in a child process; or install "
+        "pytest-timeout"
     )
     result = suite.run("-p", "no:timeout", "--customop-timeout=3", checks=None)
     assert_usage_error(result, f"ERROR: --customop-timeout=3: {reported}")
@@ -85,7 +86,7 @@ def test_an_isolated_session_has_no_debugger(suite: Suite) -> None:
     suite.test(TEST)
     reported = "--pdb needs the process that runs the tests"
     result = suite.run("--customop-isolate", "--pdb", checks=None)
-    assert_usage_error(result, f"ERROR: --customop-isolate: {reported}")
+    assert_usage_error(result, f"ERROR: --customop-isolate=on: {reported}")
     suite.write("pytest.ini", "[pytest]\ncustomop_isolate = true\n")
     result = suite.run("--pdb", checks=None)
     assert_usage_error(result, f"ERROR: pytest.ini: customop_isolate = true: {reported}")
@@ -310,7 +311,8 @@ def test_every_option_has_an_ini_twin(
         max_samples=1,
         shard=Shard(1, 2),
         durations=({"test_it.py::test": 2.0},),
-        isolate=True,
+        isolate="on",
+        without_child=None,
         timeout=100.0,
         memory=0.0,
     )
@@ -355,7 +357,7 @@ def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
     [
         ("customop_seed = 'many'", "customop_seed = many: give a whole number"),
         ("customop_seed = ['1', '2']", "customop_seed = 1, 2: give one value, not a list"),
-        ("customop_isolate = 'maybe'", "customop_isolate = maybe: give true or false"),
+        ("customop_isolate = 'maybe'", "customop_isolate = maybe: give auto, on or off"),
         ("customop_max_samples = -1", "customop_max_samples = -1: give a whole number of 1 or"),
         (
             "customop_report = ['report.json', 'report.txt']",
@@ -440,7 +442,8 @@ def test_the_header_of_a_session_without_options_says_the_same() -> None:
 
 
 def test_every_option_is_a_setting_and_every_setting_an_option() -> None:
-    assert sorted(option.setting for option in OPTIONS) == sorted(Settings._fields)
+    derived = {"without_child"}  # from several options and the system
+    assert sorted(option.setting for option in OPTIONS) == sorted({*Settings._fields} - derived)
 
 
 def test_every_function_of_the_table_is_there() -> None:

@@ -69,13 +69,13 @@ def test_what_could_not_be_checked_is_listed_with_its_reason(snapshot: Snapshot)
 def test_variants_are_counted_by_what_is_known_of_them_and_not_by_messages(
     snapshot: Snapshot,
 ) -> None:
-    words = "rejected: --customop-isolate runs them; its fake kernel accepts it"
+    words = "rejected: how to; its fake kernel accepts it"
     rejected = {"outcome": "skipped", "skip_code": "rejected"}
     records = [
         record("t[a]", variant="a", message=words),
         record("t[b]", variant="b", **rejected),
         record("t[c]", variant="c", accepted_by_fake=True, **rejected),
-        record("t[d]", variant="d", outcome="skipped", needs_child=True),
+        record("t[d]", variant="d", outcome="skipped", without_child="how to"),
         record("t[e]", variant="e", outcome="failed", finding="some-code"),
         record("t[f]", sample="own~id", message=words),
     ]

@@ -1,4 +1,4 @@
-"""Variants that take the process down, with and without a process of their own."""
+"""Variants that could take the process down: by default a child process runs them, and nothing else."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def run(suite: Suite, *args: str) -> pytest.RunResult:
     return suite.run_apart("--customop-variants=quick", report, *args, checks="fake.forward")
 
 
-def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite) -> None:
-    result = run(suite, "--customop-isolate", "--customop-timeout=3", "-k", "not test_grows")
+@pytest.mark.parametrize("more", [(), ("--customop-isolate",), ("-n", "2")], ids=str)
+def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite, more: tuple[str, ...]) -> None:
+    result = run(suite, *more, "--customop-timeout=3", "-k", "not test_grows")
     assert outcomes(suite) == {
         "test_crashes 0~dim.negated": "crash",
         "test_loops 0~empty0": "hang",
@@ -105,7 +106,6 @@ def test_after_a_crash_the_next_variant_runs_and_the_call_is_not_tried_again(sui
     suite.test(TWICE, ops="")
     suite.run_apart(
         "--customop-variants=quick",
-        "--customop-isolate",
         "--customop-report=report.json",
         checks="fake.forward,values.mutation",
     )
@@ -127,14 +127,21 @@ def test_a_variant_that_takes_too_much_memory_is_ended(suite: Suite) -> None:
     assert outcomes(suite) == {"test_grows 0~empty0": "crash"}
 
 
-def test_what_is_too_risky_is_not_run_in_this_process(suite: Suite) -> None:
-    result = run(suite, "-k", "test_crashes")
+@pytest.mark.parametrize(
+    ("option", "how"),
+    [
+        ("--customop-isolate=off", "--customop-isolate=auto runs them in a child process"),
+        ("--pdb", "a child process runs them without the debugger"),
+    ],
+)
+def test_what_is_too_risky_is_not_run_in_this_process(suite: Suite, option: str, how: str) -> None:
+    result = run(suite, option, "-k", "test_crashes")
     assert outcomes(suite) == {
         "test_crashes 0~dim.negated": "skipped",
         "test_crashes 0~dim.0": "skipped",
     }
     result.stdout.fnmatch_lines(
-        ["  *::crashes: 0 tried; 2 not run, they could read out of bounds (--customop-isolate *"]
+        [f"  *::crashes: 0 tried; 2 not run, they could read out of bounds ({how})*"]
     )
 
 
@@ -142,5 +149,5 @@ def test_python_that_does_not_come_back_is_ended_in_this_process(suite: Suite) -
     suite.write(
         "conftest.py", "import pytest_customop.run.watchdog as guard\nguard.SECONDS = 1.0\n"
     )
-    run(suite, "-k", "test_loops")
+    run(suite, "--customop-isolate=off", "-k", "test_loops")
     assert outcomes(suite) == {"test_loops 0~empty0": "hang"}

@@ -27,8 +27,6 @@ STRICT = "strict"
 SEPARATOR = "~"
 # The code of the skip where the op rejects a variant.
 REJECTED = "rejected"
-# Ends the reason of a skip: how to run variants that could make a kernel read out of bounds.
-ISOLATE_HINT = "--customop-isolate runs them"
 
 
 class Step(NamedTuple):

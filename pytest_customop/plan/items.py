@@ -32,8 +32,8 @@ class PlannedVariant:
     Args:
         case: the variant.
         skip: why it does not run; None where it does.
-        needs_child: whether it would run with `--customop-isolate`: a variant that could make a
-            kernel read out of bounds runs in a child process only.
+        needs_child: whether it could make a kernel read out of bounds, and so runs in a child process
+            only.
     """
 
     case: Case
@@ -68,6 +68,11 @@ class PlannedItem:
     missing_device: str | None = None
     variants: tuple[PlannedVariant, ...] = ()
     known: tuple[Known, ...] = ()
+
+    @property
+    def needs_child(self) -> bool:
+        """Whether it runs in a child process only: one of its variants could crash the process."""
+        return any(one.needs_child for one in self.variants)
 
     @property
     def is_body(self) -> bool:

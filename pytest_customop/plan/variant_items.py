@@ -14,7 +14,7 @@ from typing import Any
 from ..checks import Check
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
-from ..declare.variant import ISOLATE_HINT, Variant
+from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import predicate_reason, skip_reason
 from .items import CaseCell, Key, PlannedItem, PlannedVariant
@@ -183,9 +183,9 @@ class _Planner:
         if reason:
             return PlannedVariant(case, reason)
         risk = self._risk(base.cell.device) if variant.reads_beyond else None
-        if risk and not self._settings.isolate:
-            return PlannedVariant(case, f"{risk}: {ISOLATE_HINT}", needs_child=True)
-        return PlannedVariant(case)
+        if risk and self._settings.without_child is not None:
+            return PlannedVariant(case, f"{risk}: {self._settings.without_child}", needs_child=True)
+        return PlannedVariant(case, needs_child=risk is not None)
 
     def _is_skipped_by_mark(self, base: CaseCell, variant: Variant) -> bool:
         """Whether the mark's `skip_if` leaves out the variant's cell."""

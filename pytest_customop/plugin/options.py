@@ -6,6 +6,7 @@ the values given into `Settings`. Every session imports this module, so that it 
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -51,6 +52,8 @@ class Option(NamedTuple):
         in_worker: what a worker of pytest-xdist does with it. `read`: it reads the option as its
             controller does. `sent`: the controller sends the value. `unchecked`: it takes the path as it
             is, because the controller has validated it. `unused`: only the controller needs it.
+        words: the only values, written after `=`; without one, the option means `bare`.
+        bare: one of them.
         prints: whether something is printed and nothing runs. Such an option has no ini key.
     """
 
@@ -67,6 +70,8 @@ class Option(NamedTuple):
     validate: Callable[[Any], None] | None = None
     rerun: bool = False
     in_worker: Literal["read", "sent", "unchecked", "unused"] = "read"
+    words: tuple[str, ...] = ()
+    bare: str = ""
     prints: bool = False
 
     @property
@@ -215,10 +220,16 @@ ALL_OPTIONS = (
     ),
     Option(
         "isolate",
-        "run the items of marked tests in a child process, which may crash or hang",
-        kind="flag",
+        "which items of marked tests run in a child process, which may crash or hang: all (`on`), none "
+        "(`off`), or those of variants that could crash the process (`auto`)",
+        metavar="WORD",
+        example="on",
+        default="auto",
         more="A crash or a hang fails one item, and the session goes on (Linux, macOS; "
         "[docs/faults.md](docs/faults.md)).",
+        parse=_in_settings("read_isolate"),
+        words=("auto", "on", "off"),
+        bare="on",
         rerun=True,
     ),
     Option(
@@ -226,8 +237,8 @@ ALL_OPTIONS = (
         "seconds that an item may take; 0 for no limit",
         metavar="SECONDS",
         example="60",
-        default="300 with `--customop-isolate`, else no limit",
-        more="Without `--customop-isolate` it needs pytest-timeout.",
+        default="300 in a child process, else no limit",
+        more="Without `--customop-isolate=on` it needs pytest-timeout.",
         parse=_in_settings("read_seconds"),
         rerun=True,
     ),
@@ -260,6 +271,20 @@ BY_DEFAULT = "customop: " + " ".join(
 )
 
 
+class _StoreWord(argparse.Action):
+    """Stores what follows `=`, or `const`. So an argument after the option is not taken for its value."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        word = (option_string or "").partition("=")[2]
+        setattr(namespace, self.dest, word or self.const)
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Register the options and their ini keys."""
     group = parser.getgroup(_PREFIX, "conformance of PyTorch custom operators")
@@ -269,6 +294,18 @@ def add_options(parser: pytest.Parser) -> None:
         if option.kind == "flag":
             group.addoption(
                 option.flag, dest=option.key, action="store_true", default=None, help=text
+            )
+        elif option.words:
+            forms = [f"{option.flag}={word}" for word in option.words]
+            group.addoption(
+                option.flag,
+                *forms,
+                dest=option.key,
+                action=_StoreWord,
+                nargs=0,
+                const=option.bare,
+                default=None,
+                help=text,
             )
         else:
             group.addoption(

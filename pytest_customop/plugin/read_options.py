@@ -13,6 +13,7 @@ import pytest
 from ..settings import Settings
 from .options import OPTIONS, Option, ini_value, overridden
 
+POSIX = os.name == "posix"  # there are child processes that may crash
 # Where an xdist worker finds the values that its controller sends, by field of `Settings`.
 SENT = "customop_settings"
 _TRUTH = {
@@ -74,7 +75,19 @@ def read_settings(config: pytest.Config) -> Settings:
             raise pytest.UsageError(str(error)) from None
         if value is not None:
             found[option.setting] = value
-    return Settings(**found)
+    settings = Settings(**found)
+    return settings._replace(without_child=_without_child(config, settings.isolate))
+
+
+def _without_child(config: pytest.Config, isolate: str) -> str | None:
+    """How variants that could crash the process would run; None where a child process runs them."""
+    if not POSIX:
+        return "a child process runs them on Linux and macOS"
+    if isolate == "off":
+        return "--customop-isolate=auto runs them in a child process"
+    if config.getoption("usepdb", False) or config.getoption("trace", False):
+        return "a child process runs them without the debugger"
+    return None
 
 
 def validate_settings(config: pytest.Config, settings: Settings, on_command_line: bool) -> None:

@@ -39,7 +39,7 @@ def apply_options(config: pytest.Config) -> None:
         from .child.pytest_timeout import validate_timer
 
         validate_timer(config, session)
-    if session.settings.isolate:
+    if session.settings.isolate == "on":
         from .child.controller import isolate
 
         isolate(config, session)
@@ -67,6 +67,10 @@ class Runtime:
         if planned is None:
             return
         item.stash[PLANNED] = planned
+        if planned.needs_child and planned.skip is None:
+            from .child.controller import isolate
+
+            isolate(item.config, self._session)
         if self._session.settings.timeout:
             from .child.pytest_timeout import add_time_limit
 

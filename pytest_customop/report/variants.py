@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..declare.variant import ISOLATE_HINT, REJECTED
+from ..declare.variant import REJECTED
 from ..plan.omissions import OmittedVariants
 from ..plan.place import Place
 from ..run.record import ResultRecord
@@ -32,8 +32,8 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
     every = {_variant(one) for one in records}
     rejected = {_variant(one) for one in records if one.skip_code == REJECTED}
     lenient = {_variant(one) for one in records if one.accepted_by_fake}
-    not_run = {_variant(one) for one in records if one.needs_child}
-    parts = [f"{len(every - not_run)} tried"]
+    not_run = {_variant(one): one.without_child for one in records if one.without_child}
+    parts = [f"{len(every - not_run.keys())} tried"]
     if rejected:
         parts[0] += f", {len(rejected)} of them rejected by the op"
     if lenient:
@@ -47,7 +47,8 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
     if bad or outcomes["passed"]:
         parts.append(", ".join([*bad, f"{outcomes['passed']} ok"]))
     if not_run:
-        parts.append(f"{len(not_run)} not run, they could read out of bounds ({ISOLATE_HINT})")
+        how = "; ".join(dict.fromkeys(not_run.values()))
+        parts.append(f"{len(not_run)} not run, they could read out of bounds ({how})")
     if left:
         parts.append(f"{left} left out (--customop-variants=full)")
     return "; ".join(parts)

@@ -52,7 +52,7 @@ class ResultRecord:
         known: why a failure is expected, from the mark's `known=`.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
-        needs_child: whether a variant was not run because it needs `--customop-isolate`.
+        without_child: of a variant that did not run because it could crash the process: how it would.
         by_hand: whether the fixture `customop_check` ran the check.
         repro: the command that runs the item again, with this variant alone.
         text: the whole text of a failure or a note, as the terminal prints it; no report holds it.
@@ -72,7 +72,7 @@ class ResultRecord:
     known: str = ""
     unjudged: bool = False
     accepted_by_fake: bool = False
-    needs_child: bool = False
+    without_child: str | None = None
     by_hand: bool = False
     repro: str | None = None
     text: str = ""

@@ -5,7 +5,6 @@ Other items run as always.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Generator
 from dataclasses import replace
@@ -16,7 +15,7 @@ import pytest
 
 from ...plan.place import Place
 from ...run.record import ResultRecord, from_wire
-from ..read_options import where_given
+from ..read_options import POSIX, where_given
 from ..session.records import record_of
 from ..session.state import PLANNED, Session
 from . import protocol
@@ -35,22 +34,26 @@ if TYPE_CHECKING:
 # The phases in which it is a variant, and not the item as a whole, that ends the child.
 _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
 
+_NAME = "customop-isolation"  # of the plugin
+
 
 def isolate(config: pytest.Config, session: Session) -> None:
-    """Have a child process run this session's items, unless this session is a child itself.
+    """Have a child process run what `is_isolated` says, unless this session is a child itself.
 
     Raises:
         pytest.UsageError: where that is not possible.
     """
-    if protocol.CHILD in getattr(config, "workerinput", {}):
+    if protocol.CHILD in getattr(config, "workerinput", {}) or config.pluginmanager.has_plugin(
+        _NAME
+    ):
         return
-    if os.name != "posix":
+    if not POSIX:
         raise pytest.UsageError(f"{where_given(config, 'isolate')}: needs Linux or macOS")
     if config.getoption("usepdb", False):
         raise pytest.UsageError(
             f"{where_given(config, 'isolate')}: --pdb needs the process that runs the tests"
         )
-    config.pluginmanager.register(Isolation(config, session), "customop-isolation")
+    config.pluginmanager.register(Isolation(config, session), _NAME)
 
 
 class Isolation:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ..session.state import PLANNED
+from ..session.state import PLANNED, SESSION
 
 
 def is_isolated(item: pytest.Item) -> bool:
-    """Whether a child process runs an item: a check or a body on a case."""
+    """Whether a child process runs an item: a check or a body on a case.
+
+    With `--customop-isolate=auto`, only variants that could crash the process, with the others that the
+    check runs on.
+    """
     planned = item.stash.get(PLANNED, None)
-    return planned is not None and planned.case is not None and planned.skip is None
+    if planned is None or planned.case is None or planned.skip is not None:
+        return False
+    return planned.needs_child or item.config.stash[SESSION].settings.isolate == "on"
 
 
 def is_on_cpu(item: pytest.Item) -> bool:

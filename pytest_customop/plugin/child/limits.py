@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from ...core.process_memory import available, resident
+from ...run import watchdog
 
 SECONDS = 300.0  # that an item may take in a child process by default
 STARTING = 600.0  # seconds until the child has started, or has collected a file
+_LONGER = 10.0  # than a call of Python that ends itself
 _SHARE = 0.8  # of the memory that is free, for the child
 _GB = 1_000_000_000
 
 
-def seconds(asked: float | None) -> float | None:
-    """The time that an item may take; None: any time."""
-    return SECONDS if asked is None else asked or None
+def seconds(asked: float | None, *, variant_call: bool = False) -> float | None:
+    """The time that an item may take; None: any time.
+
+    Args:
+        asked: by the session; None: nothing.
+        variant_call: whether it is the calls of an op on one variant, which end themselves where that is
+            possible.
+    """
+    if asked is None:
+        return watchdog.SECONDS + _LONGER if variant_call else SECONDS
+    return asked or None
 
 
 def memory(pid: int, asked: float | None, workers: int) -> int | None:

@@ -12,6 +12,7 @@ import pytest
 from ...core.tracebacks import is_of_author
 from ..read_options import where_given
 from ..session.state import Session
+from .protocol import CHILD
 
 if TYPE_CHECKING:
     from ...cases.case import Case
@@ -30,13 +31,15 @@ def validate_timer(config: pytest.Config, session: Session) -> None:
     """Raise `pytest.UsageError` if a time is given and nothing here can keep it."""
     if _is_used(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
         raise pytest.UsageError(
-            f"{where_given(config, 'timeout')}: add --customop-isolate, which runs the items in a child "
+            f"{where_given(config, 'timeout')}: add --customop-isolate=on, which runs the items in a child "
             "process; or install pytest-timeout, which ends them in this one"
         )
 
 
 def _is_used(session: Session) -> bool:
-    return bool(session.settings.timeout) and not session.settings.isolate
+    if not session.settings.timeout or session.settings.isolate == "on":
+        return False
+    return CHILD not in getattr(session.config, "workerinput", {})
 
 
 def add_time_limit(item: pytest.Item, session: Session) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ...run.record import ResultRecord, to_wire
 from ...settings import Settings
+from ..session.state import PLANNED
 from . import limits, protocol
 from .exit_causes import ProcessExit
 from .items import is_isolated, is_on_cpu, names_of
@@ -74,11 +75,14 @@ class ReusableChild:
             workers = getattr(self._config, "workerinput", {}).get("workercount", 1)
             child.memory = limits.memory(child.pid, self._settings.memory, workers)
         phase, start = protocol.SETUP, time.perf_counter()
+        of_variants = bool(item.stash[PLANNED].variants)
         try:
             done = tuple(to_wire(one) for one in finished)
             child.send(Run(path, names_of(item), item.nodeid, *following, done))
             while True:
-                message = child.receive(limits.seconds(self._settings.timeout))
+                in_call = of_variants and phase in (protocol.DRAW, protocol.EAGER)
+                limit = limits.seconds(self._settings.timeout, variant_call=in_call)
+                message = child.receive(limit)
                 phase = message.name if isinstance(message, Phase) else phase
                 yield message
                 if isinstance(message, (protocol.Done, protocol.Ended)):

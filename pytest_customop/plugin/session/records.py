@@ -12,7 +12,7 @@ from ...run.record import Outcome, ResultRecord
 from ..options import ini_value
 from .carried import error_of
 from .rerun import rerun_command, script_of
-from .state import PLANNED, RECORDS
+from .state import PLANNED, RECORDS, SESSION
 
 if TYPE_CHECKING:
     from ...plan.items import PlannedItem, PlannedVariant
@@ -86,7 +86,9 @@ def _not_run(
         record,
         place=place_of(variant.case),
         message=variant.skip or record.message,
-        needs_child=variant.needs_child,
+        without_child=item.config.stash[SESSION].settings.without_child
+        if variant.needs_child
+        else None,
     )
 
 
