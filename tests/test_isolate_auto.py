@@ -143,6 +143,13 @@ def test_a_correct_native_op_is_silent_and_its_samples_run_here(native: Suite) -
     assert len({*_pids(native, "imports")}) == 2
 
 
+def test_a_session_without_any_option(native: Suite) -> None:
+    source = (native.path / "test_it.py").read_text(encoding="utf-8")
+    few = source.replace('variants="shape"', 'variants="shape", checks="fake.forward"')
+    (native.path / "test_it.py").write_text(few, encoding="utf-8")
+    native.pytester.runpytest_subprocess().assert_outcomes(passed=6, failed=1)
+
+
 def test_ops_in_python_start_no_process(native: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*args: object) -> None:
         raise AssertionError("a child was started")

@@ -119,8 +119,6 @@ class ChildServer:
         """Silence the terminal reporter; other plugins may rely on it, so it stays registered."""
         if config.pluginmanager.has_plugin("terminalreporter"):
             config.get_terminal_writer().write = lambda *_, **__: None  # type: ignore[method-assign]
-        config.stash[SESSION].on_phase = self._enter
-        config.stash[SESSION].on_record = self._send_variant
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Write an internal error where the session finds it; it ends this process."""
@@ -227,6 +225,8 @@ class ChildServer:
         pytest_private.set_nodeid(item, asked.nodeid)
         item.stash[FINISHED] = [from_wire(one) for one in asked.finished]
         following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
+        state = session.config.stash[SESSION]  # made when the item was collected, if not before
+        state.on_phase, state.on_record = self._enter, self._send_variant
         self._enter(protocol.SETUP)
         try:
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
