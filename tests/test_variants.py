@@ -9,11 +9,11 @@ import torch
 from pytest_customop import Sample, tensor
 from pytest_customop.cases import template
 from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.cases.crash_risk import crash_risk
 from pytest_customop.declare.inputs import SameAs
 from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS, Variant
 from pytest_customop.plan.variants.ranking import call_signature, ranked_variants
-from pytest_customop.plan.variants.safety import crash_risk
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
 

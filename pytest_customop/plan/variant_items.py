@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..cases.crash_risk import crash_risk
 from ..checks import Check
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
@@ -20,7 +21,6 @@ from .cells import predicate_reason, skip_reason
 from .items import CaseCell, Key, PlannedItem, PlannedVariant
 from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import call_signature, ranked_variants
-from .variants.safety import crash_risk
 
 QUICK = 32  # the most variants of a sample in the quick set
 

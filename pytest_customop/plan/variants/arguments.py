@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...cases.argument_names import names_dims
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample
 from ...declare.variant import Step
@@ -16,16 +17,10 @@ from . import lists, numeric, optional
 from .constants import compared_constants
 from .sample_view import SampleView
 
-_DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
 _NUMBERS = ("int", "SymInt", "float", "number", "Scalar")
 _LISTED = ("List[int]", "List[SymInt]")
 _DTYPES = (torch.float64, torch.float32, torch.float16)
 _WORDS = 6  # the most strings that are tried for one argument
-
-
-def names_dims(name: str) -> bool:
-    """Whether an argument of this name counts dims."""
-    return bool(_DIM.search(name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from ...cases.argument_names import names_dims
 from ...cases.resize import UNTIED
-from .arguments import names_dims
 from .sample_view import SampleView
 
 # (argument path, dim) -> the new size

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ...compat.ops import kernel_in_python, python_kernels
-from ...declare.ops import Op
+from ..compat.ops import kernel_in_python, python_kernels
+from ..declare.ops import Op
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})

@@ -1,0 +1,29 @@
+"""What the name of an argument says about its meaning."""
+
+from __future__ import annotations
+
+import re
+
+_DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
+# Positions in another tensor, and numbers of elements.
+_POSITIONS = re.compile(
+    r"(^|_)(ind(ex|ices|exes|ptr)?|idx[a-z]?|offsets?|positions?|pos|rows?|cols?|columns?|crow|edges?"
+    r"|segments?|batch|lengths?|lens|(seq|seq_)lens?|ptr|rowptr|colptr|targets?|labels?|tokens?|ids?"
+    r"|perm|permutation|slots?)\d*($|_)"
+)
+_SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
+
+
+def names_dims(name: str) -> bool:
+    """Whether an argument of this name counts dims."""
+    return bool(_DIM.search(name))
+
+
+def names_positions(name: str) -> bool:
+    """Whether an argument of this name holds positions, or numbers of elements."""
+    return bool(_POSITIONS.search(name))
+
+
+def names_seed(name: str) -> bool:
+    """Whether an argument of this name is where random numbers start from."""
+    return bool(_SEED.search(name))
