@@ -90,6 +90,7 @@ class Placement:
         switch_real: whether real tensors require gradients in a case with gradients where they can;
             False: those alone that say `requires_grad=True`.
         gradients_asked: whether the mark says which values of requires_grad there are.
+        listed_dtypes: those that the mark lists; None where it lists none.
     """
 
     device: str
@@ -99,6 +100,7 @@ class Placement:
     cast_real: torch.dtype | None = None
     switch_real: bool = False
     gradients_asked: bool = False
+    listed_dtypes: frozenset[torch.dtype] | None = None
 
     @property
     def guesses_gradients(self) -> bool:

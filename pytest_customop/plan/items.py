@@ -211,6 +211,7 @@ def case_cell(
         cell.sample_id,
     )
     templates = not declaration.as_given
+    listed = declaration.dtypes
     placement = Placement(
         device=cell.device,
         dtype=cell.dtype,
@@ -219,6 +220,7 @@ def case_cell(
         cast_real=cell.dtype if templates and declaration.dtypes is not None else None,
         switch_real=templates and not _says_which(sample, cell.dtype),
         gradients_asked=declaration.requires_grad is not None,
+        listed_dtypes=None if listed is None else frozenset(listed),
     )
     case = Case(
         op=declaration.op,
