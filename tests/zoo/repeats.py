@@ -193,11 +193,16 @@ def cache_by_address():
 
 @aot((MATRIX,), twin_of="cache_by_address")
 def cache_by_address_and_version():
-    """Remembers results by the address of the input and the number of writes to it."""
-    return _cached(
-        "cache_by_address_and_version",
-        lambda x: (x.data_ptr(), x._version, x.shape, x.stride(), x.dtype),
-    )
+    """Remembers results by the address of the input and the number of writes to it.
+
+    Tensors of inference mode do not count writes, so nothing is remembered for them.
+    """
+
+    def key(x):
+        version = object() if x.is_inference() else x._version
+        return x.data_ptr(), version, x.shape, x.stride(), x.dtype
+
+    return _cached("cache_by_address_and_version", key)
 
 
 @aot((POSITIVE,), expected={"values.uninitialized": "uninitialized-output"})

@@ -189,7 +189,7 @@ mask = torch.rand(x.shape, generator=GENERATOR) > p
 mask = torch.rand(x.shape) > p
 """,
         docs=(doc_links.CHECKPOINT,),
-        follows=("undeclared-mutation",),
+        follows=("undeclared-mutation", "outputs-ignore-seed"),
     ),
 }
 

@@ -111,7 +111,7 @@ def flip(x: Tensor) -> Tensor:
     return x.t().contiguous()
 """,
         docs=(doc_links.COMPILE, doc_links.CUSTOM_OP),
-        follows=_RELIED_ON,
+        follows=(*_RELIED_ON, "grad-mode-mismatch"),
     ),
     "compile-mutation-mismatch": Explanation(
         meaning=(

@@ -1,0 +1,245 @@
+"""`relations.arguments`: a dim counted from the other end, and 2.0 in place of 2, give the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...cases.argument_names import names_dims
+from ...cases.arguments import Arguments
+from ...cases.case import Case, Run
+from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_differentiable
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    expression,
+    skip_if_no_results,
+    skip_if_random,
+    with_argument,
+)
+from .compare import Disagreement, disagreement, everything, is_unsteady
+from .scripts import call_lines, compare_lines
+
+_INTEGRAL = ("int", "SymInt", "List[int]", "List[SymInt]")
+_SCALAR = ("number", "Scalar")
+
+
+@dataclass(frozen=True)
+class _Wording:
+    """Other values for an argument that mean the same.
+
+    Args:
+        name: of the argument.
+        code: of the finding if none of the values gives the same.
+        values: that may mean the same; one that does is enough.
+    """
+
+    name: str
+    code: str
+    values: Sequence[Any]
+
+
+def check_arguments(case: Case) -> None:
+    """Call the op with arguments that are said differently."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    calls = Caller(case)
+    wordings = list(_wordings(case))
+    if not wordings:
+        reason = "no argument that is given can be said differently"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    expected = everything(case, calls(case.inputs()))
+    judged = False
+    for wording in wordings:
+        judged |= _compare(calls, wording, expected)
+    if not judged:
+        reason = "the op rejects the arguments said differently"
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+
+def _may_be_said_differently(op: Op) -> bool:
+    types = {one.name: _type_of(one) for one in op.arguments}
+    return any(
+        kind in _SCALAR or (kind in _INTEGRAL and names_dims(name)) for name, kind in types.items()
+    )
+
+
+def _type_of(argument: Any) -> str:
+    """The type of the schema, without `Optional`."""
+    written = str(getattr(argument, "real_type", argument.type))
+    if written.startswith("Optional["):
+        return written.removeprefix("Optional[").removesuffix("]")
+    return written
+
+
+def _wordings(case: Case) -> Iterator[_Wording]:
+    """Arguments of the call that can be said differently."""
+    given = {argument.name: (argument, value) for argument, value in case.op.bind(case.sample)}
+    tensors = [tensor for _, tensor in case.inputs().tensors()]
+    floating = tensors and all(is_differentiable(tensor.dtype) for tensor in tensors)
+    for name, (argument, value) in given.items():
+        kind = _type_of(argument)
+        if kind in _SCALAR and floating and type(value) in (int, float):
+            other = float(value) if isinstance(value, int) else _whole(value)
+            if other is not None and other == value:
+                yield _Wording(name, "number-type-changes-result", [other])
+        if kind in _INTEGRAL and names_dims(name):
+            values = _counted_otherwise(case, value)
+            if values:
+                yield _Wording(name, "dim-from-the-end-differs", values)
+
+
+def _whole(value: float) -> int | None:
+    return int(value) if value.is_integer() else None
+
+
+def _counted_otherwise(case: Case, value: Any) -> list[Any]:
+    """A dim, or a list of dims, counted from the other end, for each number of dims that it may mean.
+
+    These are the numbers of dims of the arguments and of the outputs: the dim of `stack` and of
+    `unsqueeze` is one of the output.
+    """
+    listed = isinstance(value, (list, tuple))
+    dims = list(value) if listed else [value]
+    if not dims or any(type(dim) is not int for dim in dims):
+        return []
+    if any(dim >= 0 for dim in dims) and crash_risk(case.op, case.placement.device):
+        return []  # compiled code may read out of bounds for a negative dim
+    every = [*case.inputs().tensors(), *case.eager.outputs]
+    counts = sorted({tensor.dim() for _, tensor in every} - {0})
+    fitting = [count for count in counts if all(-count <= dim < count for dim in dims)]
+    others = [[dim - count if dim >= 0 else dim + count for dim in dims] for count in fitting]
+    return others if listed else [other for (other,) in others]
+
+
+def _compare(calls: Caller, wording: _Wording, expected: Leaves) -> bool:
+    """Whether the op takes the argument said differently.
+
+    Raises:
+        CheckFailed: if it gives other values for each of these.
+    """
+    case = calls.case
+    wrong: tuple[Any, Leaves, Disagreement] | None = None
+    for value in wording.values:
+        run = calls(_with(case, wording.name, value))
+        if run.error is not None:
+            continue
+        actual = _everything(case, run, expected)
+        found = disagreement(case, actual, expected)
+        if found is None:
+            return True
+        wrong = wrong or (value, actual, found)
+    if wrong is None:
+        return False
+    value, actual, found = wrong
+    again = lambda: everything(case, calls(case.inputs()))  # noqa: E731
+    if is_unsteady(again, expected, actual, found.name):
+        return False
+    original = dict(case.inputs().named()).get(wording.name, _given(case, wording.name))
+    raise fail(
+        wording.code,
+        f"{case.op.name}: with {wording.name}={value!r} it gives other values than with "
+        f"{wording.name}={original!r}, which is the same: {found}",
+        repro=_script(case, wording.name, value, found.name),
+    )
+
+
+def _everything(case: Case, run: Run, expected: Leaves) -> Leaves:
+    """Results and gradients; the gradients only if the outputs have the shapes of those expected."""
+    shapes = {name: one.shape for name, one in expected if isinstance(one, torch.Tensor)}
+    if any(one.shape != shapes.get(name) for name, one in run.outputs):
+        return [(name, one) for name, one in run.outputs]
+    return everything(case, run)
+
+
+def _with(case: Case, name: str, value: Any) -> Arguments:
+    return with_argument(case.inputs(), name, value)
+
+
+def _given(case: Case, name: str) -> Any:
+    return next(value for argument, value in case.op.bind(case.sample) if argument.name == name)
+
+
+def _script(case: Case, name: str, value: Any, result: str) -> str:
+    return (
+        call_lines(result)
+        + "\nexpected = call(*inputs())\nargs, kwargs = inputs()\nargs = list(args)\n"
+        + f"{expression(case, name)} = {value!r}\ngot = call(args, kwargs)\n"
+        + compare_lines(case, result)
+    )
+
+
+FINDINGS = {
+    "dim-from-the-end-differs": Explanation(
+        meaning=(
+            "The op takes a dim counted from the other end (-1 for the last one), and gives other values "
+            "than for the same dim."
+        ),
+        why=(
+            "-1 is how most code names the last dim. Where the op neither rejects it nor understands it, "
+            "the result is wrong without an error."
+        ),
+        fix=(
+            "Start with `dim = dim % x.dim()`, or raise for a negative dim. If a negative number has "
+            'another meaning, write checks=["-relations.arguments"].'
+        ),
+        before="""
+rest = [size for at, size in enumerate(x.shape) if at != dim]
+""",
+        after="""
+dim = dim % x.dim()
+rest = [size for at, size in enumerate(x.shape) if at != dim]
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+    "number-type-changes-result": Explanation(
+        meaning=(
+            "For an argument of the type Scalar, the op gives other values for 2.0 than for 2, though all "
+            "tensors are floating-point."
+        ),
+        why="Callers write both, and mean the same: torch's own ops give the same.",
+        fix=(
+            "Convert the number first: float(alpha) in Python, alpha.toDouble() in C++. Or declare the "
+            "argument as float, and torch converts it. If the type has a meaning, write "
+            'checks=["-relations.arguments"].'
+        ),
+        before="""
+lib.define("decay(Tensor x, Scalar rate) -> Tensor")
+lib.impl("decay", lambda x, rate: x * (1 // rate), "CPU")   # 0 for rate=2, 0.0 for 2.0, 2.0 for 0.5
+""",
+        after="""
+lib.define("decay(Tensor x, float rate) -> Tensor")
+lib.impl("decay", lambda x, rate: x * (1 / rate), "CPU")
+""",
+        docs=(doc_links.LIBRARY,),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.arguments",
+    summary="a dim counted from the other end, and 2.0 in place of 2, give the same",
+    run=check_arguments,
+    needs=_may_be_said_differently,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "Other values or gradients for a dim, or a list of dims, counted from the other end; and for a "
+        "number of the type Scalar as int and as float, where all tensors are floating-point. An op that "
+        "rejects the one or the other is left alone."
+    ),
+    cannot_see=(
+        "Arguments by position and by keyword, defaults given and left out, tuples for lists, 2 for 2.0 "
+        "where the schema says float: torch passes on the same for both. What the kernels make of "
+        "defaults is for `values.defaults`. Compiled code gets no dim that becomes negative."
+    ),
+    cost="calls",
+)

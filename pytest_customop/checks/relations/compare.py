@@ -1,0 +1,154 @@
+"""What two calls of an op give, and whether they agree except for rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ...cases.case import Case, Run, gradients
+from ...cases.rounding import calls_differ_as_much, within_another_order
+from ...cases.tensors import difference, is_plain
+from ...core import rng
+from ...core.tracebacks import reraise_bug
+from ..values.memory.calls import Leaves, comparable, results
+
+GRADIENT = "the gradient of "  # how the names of gradients start
+
+
+class Disagreement(NamedTuple):
+    """The first result in which two calls differ.
+
+    Args:
+        name: of the result, as in `everything`.
+        text: how it differs.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it is a gradient."""
+        return self.name.startswith(GRADIENT)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+def everything(case: Case, run: Run) -> Leaves:
+    """(name, value) of what a call returned and wrote and, in a case with gradients, of the gradients.
+
+    There are no gradients where the backward raises: that is for other checks.
+    """
+    return [*results(run), *gradients_of(case, run, case.grad_outputs)]
+
+
+def gradients_of(
+    case: Case,
+    run: Run,
+    grad_outputs: Callable[[list[tuple[str, torch.Tensor]]], list[torch.Tensor]],
+) -> Leaves:
+    """(name, gradient) of each argument that requires gradients; none where the backward raises.
+
+    Args:
+        grad_outputs: (outputs) -> the grad_output of each.
+    """
+    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
+    if not (outputs and case.requires_grad and run.arguments.differentiable()):
+        return []
+    rng.seed(case.seed)
+    try:
+        found = gradients(run.arguments, outputs, grad_outputs(outputs))
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
+        return []
+    return [(GRADIENT + name, one) for name, one in found.items() if one is not None]
+
+
+def disagreement(
+    case: Case, actual: Leaves, expected: Leaves, *, same_dtypes: bool = True
+) -> Disagreement | None:
+    """The first difference beyond the tolerances and beyond another order of additions; None without one.
+
+    Args:
+        actual, expected: of two calls, by `everything`. What only one of them has is left out.
+        same_dtypes: whether the dtypes of results must be equal.
+    """
+    given = [tensor for _, tensor in case.inputs().tensors()]
+    wanted = dict(expected)
+    for name, one in actual:
+        if name in wanted:
+            wrong = _difference(case, one, wanted[name], given, same_dtypes)
+            if wrong:
+                return Disagreement(name, wrong)
+    return None
+
+
+def _difference(
+    case: Case, actual: Any, expected: Any, given: Sequence[torch.Tensor], same_dtypes: bool
+) -> str | None:
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return None if _equal(actual, expected) else f"{actual!r} instead of {expected!r}"
+    if not (comparable(actual) and comparable(expected)):
+        return None
+    if not same_dtypes and actual.dtype != expected.dtype:
+        actual, expected = _without_limits(actual), _without_limits(expected)
+        wide = torch.promote_types(actual.dtype, expected.dtype)
+        actual, expected = actual.to(wide), expected.to(wide)
+    wrong = difference(actual, expected, *case.tolerance(actual.dtype))
+    if wrong is None or within_another_order(actual, expected, given):
+        return None
+    return wrong
+
+
+def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
+    """Whole numbers as int64, the smallest and the largest of their dtype as those of int64.
+
+    Ops use these for what is missing.
+    """
+    value = tensor.detach()
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        return value
+    limits, widest = torch.iinfo(value.dtype), torch.iinfo(torch.int64)
+    wide = value.to(torch.int64)
+    wide = torch.where(value == limits.max, widest.max, wide)
+    return torch.where(value == limits.min, widest.min, wide) if limits.min else wide
+
+
+def _equal(actual: Any, expected: Any) -> bool:
+    if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
+        return False
+    if isinstance(actual, float) and isinstance(expected, float):
+        both_nan = actual != actual and expected != expected
+        return both_nan or math.isclose(actual, expected, rel_tol=1e-5, abs_tol=1e-8)
+    return bool(actual == expected)
+
+
+def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found: str) -> bool:
+    """Whether a result differs from call to call as much as it does between two calls that must agree.
+
+    Args:
+        again: calls the op once more as it was called for `first`.
+        first, other: of the two calls.
+        found: the name of the result.
+    """
+    expected, actual = dict(first)[found], dict(other)[found]
+    if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
+        return not _equal(dict(again()).get(found), expected)
+
+    def repeated() -> list[tuple[Any, Any]]:
+        return [(dict(again()).get(found), expected)]
+
+    def differs(one: Any, two: Any) -> bool:
+        return not isinstance(one, torch.Tensor) or one.shape != two.shape
+
+    if actual.shape != expected.shape:
+        return any(differs(*pair) for pair in repeated())
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return any(
+            difference(one, two, 0.0, 0.0) is not None for _ in range(3) for one, two in repeated()
+        )
+    return calls_differ_as_much(repeated, differs, actual.to(expected.dtype), expected)

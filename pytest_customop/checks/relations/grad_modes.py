@@ -1,0 +1,200 @@
+"""`relations.grad_modes`: the values are the same with gradients, without them, and in inference mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from ...cases.case import Case, Run
+from ...core.tracebacks import error_line, message_of, raised_on_purpose, traceback_text
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
+from .compare import disagreement, is_unsteady
+from .scripts import call_lines, compare_lines
+
+
+@dataclass(frozen=True)
+class _Mode:
+    """A mode in which the op must give what it gives by default.
+
+    Args:
+        description: for a message.
+        code: the expression for a script.
+        context: makes the context.
+        made_inside: whether the arguments are made inside of it too.
+    """
+
+    description: str
+    code: str
+    context: Callable[[], AbstractContextManager[object]]
+    made_inside: bool = False
+
+
+_NO_GRAD = _Mode("under torch.no_grad()", "torch.no_grad()", torch.no_grad)
+_MODES = (
+    _NO_GRAD,
+    _Mode("under torch.inference_mode()", "torch.inference_mode()", torch.inference_mode),
+    _Mode(
+        "under torch.inference_mode(), with tensors made there",
+        "torch.inference_mode()",
+        torch.inference_mode,
+        made_inside=True,
+    ),
+)
+# What torch says where a kernel itself computes gradients, which inference mode does not allow.
+_DIFFERENTIATES = (
+    "does not require grad and does not have a grad_fn",
+    "nference tensors cannot be saved for backward",
+    "Setting requires_grad=True on inference tensor",
+)
+
+
+def check_grad_modes(case: Case) -> None:
+    """Call the op by default, under no_grad and in inference mode."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    calls = Caller(case)
+    base = calls(case.inputs())
+    if base.error is not None:
+        reason = f"the op raises {error_line(base.error)} at a further call"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    expected = copied(results(base))
+    for mode in _MODES:
+        run = _call(calls, mode)
+        if run.error is None:
+            _compare(calls, mode, expected, copied(results(run)))
+        elif not _may_raise(run.error) and calls(case.inputs()).error is None:
+            raise _raises(case, mode, run.error)
+
+
+def _call(calls: Caller, mode: _Mode) -> Run:
+    arguments = calls.case.inputs()
+    with mode.context():
+        return calls(calls.case.inputs() if mode.made_inside else arguments)
+
+
+def _may_raise(error: BaseException) -> bool:
+    """Whether the op raises on purpose, or because its kernel computes gradients by itself."""
+    text = message_of(error)
+    return raised_on_purpose(error) or any(one in text for one in _DIFFERENTIATES)
+
+
+def _compare(calls: Caller, mode: _Mode, expected: Leaves, actual: Leaves) -> None:
+    case = calls.case
+    wrong = disagreement(case, _without_missing(actual), expected)
+    if wrong is None:
+        return
+    again = lambda: copied(results(calls(case.inputs())))  # noqa: E731
+    if is_unsteady(again, expected, actual, wrong.name):
+        return
+    with_gradients = "inputs that require gradients" if case.requires_grad else "grad mode on"
+    raise fail(
+        "grad-mode-mismatch",
+        f"{case.op.name}: {mode.description} it gives other values than with {with_gradients}: {wrong}",
+        repro=_script(mode, call_lines(wrong.name)) + compare_lines(case, wrong.name),
+    )
+
+
+def _without_missing(found: Leaves) -> Leaves:
+    """The results but those without elements, if others have some: they may be for the backward alone."""
+    filled = [
+        leaf for leaf in found if not isinstance(leaf[1], torch.Tensor) or leaf[1].numel() > 0
+    ]
+    return filled or found
+
+
+def _raises(case: Case, mode: _Mode, error: BaseException) -> CheckFailed:
+    return fail(
+        "grad-mode-raises",
+        f"{case.op.name}: {mode.description} it raises {error_line(error)}",
+        traceback_text(error),
+        repro=_script(mode, call_lines("")),
+    )
+
+
+def _script(mode: _Mode, call: str) -> str:
+    inside = "got = call(*inputs())" if mode.made_inside else "got = call(*given)"
+    return (
+        f"{call}\nexpected = call(*inputs())\ngiven = inputs()\nwith {mode.code}:\n    {inside}\n"
+    )
+
+
+FINDINGS = {
+    "grad-mode-mismatch": Explanation(
+        meaning=(
+            "With equal inputs the op returns, or writes to an argument, other values under "
+            "torch.no_grad() or torch.inference_mode() than with gradients on."
+        ),
+        why=(
+            "What is validated and deployed is not what was trained. Whether gradients are on may change "
+            "how an op computes, not what."
+        ),
+        fix=(
+            "Compute the same in both branches of the forward. If the op trains and predicts in two "
+            "ways, as dropout does, take a flag (training: bool) as an argument. If the difference is "
+            'meant, write checks=["-relations.grad_modes"].'
+        ),
+        before="""
+def forward(x):
+    return x.tanh() if torch.is_grad_enabled() else x.clamp(-1, 1)
+""",
+        after="""
+def forward(x):
+    return x.tanh()
+""",
+        docs=(doc_links.AUTOGRAD_NOTES, doc_links.AUTOGRAD),
+        follows=("stale-result", "outputs-not-repeatable", "uninitialized-output"),
+    ),
+    "grad-mode-raises": Explanation(
+        meaning=(
+            "The op works with gradients on and raises under torch.no_grad() or torch.inference_mode()."
+        ),
+        why=(
+            "Inference mode skips the kernels at Autograd keys. An op that has no other kernel, or that "
+            "reads what tensors of inference mode do not have (their version), cannot be deployed so."
+        ),
+        fix=(
+            "Register the kernel for the device (CPU, CUDA) or for CompositeExplicitAutograd, and the "
+            "formula alone at the Autograd key, by torch.library.register_autograd. If the op is for "
+            'training alone, write checks=["-relations.grad_modes"].'
+        ),
+        before="""
+lib.impl("scale", lambda x: Scale.apply(x), "Autograd")   # the only kernel
+""",
+        after="""
+lib.impl("scale", lambda x: x * 2, "CPU")
+torch.library.register_autograd("mylib::scale", lambda ctx, grad: grad * 2, lib=lib)
+""",
+        docs=(doc_links.AUTOGRAD_NOTES, doc_links.REGISTER_AUTOGRAD),
+        follows=("autograd-registration",),
+    ),
+}
+
+CHECK = Check(
+    name="relations.grad_modes",
+    summary="values are the same with gradients, under no_grad and in inference mode",
+    run=check_grad_modes,
+    variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "Other values under `torch.no_grad()` and `torch.inference_mode()` than by default, with inputs "
+        "that require gradients in a case with gradients. An op that raises there alone: one with a "
+        "kernel at an Autograd key only."
+    ),
+    cannot_see=(
+        "The values of an op tagged as random. An op that raises on purpose, or whose kernel computes "
+        "gradients by itself, which inference mode does not allow."
+    ),
+    cost="calls",
+)

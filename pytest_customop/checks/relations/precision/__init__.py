@@ -1,0 +1,278 @@
+"""`relations.precision`: a dtype and a wider one give the same, as far as the narrower one can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ....cases.case import Case, Run
+from ....core.tracebacks import error_line
+from ....core.wording import dtype_name
+from ....findings import CheckFailed, Explanation, doc_links, fail, skip
+from ...check import Check
+from ...values.memory.calls import (
+    Caller,
+    Leaves,
+    copied,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..compare import GRADIENT, disagreement, gradients_of
+from ..scripts import call_lines, position
+from .inputs import Dtypes, Move, Point, dtypes_of, roundings
+from .judge import Difference, Judge
+from .randomness import may_be_random
+
+_MOVES = 18  # steps and kinks are met by chance
+_FEW = 6
+_AWAY = tuple(Move(0.25, False, seed) for seed in (1, 2))  # to points of no special kind
+
+
+def check_precision(case: Case) -> None:
+    """Compare results and gradients with those for the same numbers in a wider dtype.
+
+    They may differ as much as the results do for inputs that are moved by roundings of the narrower
+    dtype. If those in the wider dtype alone do so, they must agree at other points: memory that is read
+    as another dtype changes without measure.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    comparison = _Comparison(case)
+    here = comparison.at(None)
+    if here is None:
+        raise comparison.rejected
+    found = here.difference()
+    if found is None:
+        return
+    dtypes = comparison.dtypes
+    found = here.beyond_moves(dtypes.narrow, _MOVES)
+    if found is None:
+        return
+    if here.beyond_moves(dtypes.wide, _MOVES) is None and not comparison.differs_elsewhere():
+        return
+    if not comparison.is_unsteady(here, found):
+        raise comparison.failure(found)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The results of a case at a point, in both dtypes."""
+
+    comparison: _Comparison
+    point: Point
+    narrow: Leaves
+    wide: Leaves
+
+    def difference(self) -> Difference | None:
+        """A difference beyond what is allowed in any case."""
+        case, dtypes = self.comparison.case, self.comparison.dtypes
+        return Judge(case, dtypes, self.narrow, self.wide, self.wide, []).difference()
+
+    def beyond_moves(self, dtype: torch.dtype, count: int) -> Difference | None:
+        """A difference that inputs moved by roundings do not bring about in one of the dtypes."""
+        comparison = self.comparison
+        calls = (
+            comparison.call(self.point, dtype, move) for move in roundings(comparison.dtypes, count)
+        )
+        moved = [found for found in calls if found is not None]
+        base = self.narrow if dtype == comparison.dtypes.narrow else self.wide
+        judge = Judge(comparison.case, comparison.dtypes, self.narrow, self.wide, base, moved)
+        return judge.difference()
+
+
+class _Comparison:
+    """The calls of an op in the dtype of a case and in a wider one.
+
+    Raises:
+        CheckSkipped: if there is no wider dtype.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.dtypes = dtypes_of(case)
+        self.rejected = skip("nothing-to-check", "", unjudged=False)
+        self._calls = Caller(case)
+        self._weights: dict[str, torch.Tensor] = {}
+
+    def at(self, away: Move | None) -> _Pair | None:
+        """The results at a point, None for the case's own; None where the op rejects it."""
+        point = Point(self.case, self.dtypes, away)
+        found = [self.call(point, dtype) for dtype in self.dtypes]
+        narrow, wide = found
+        return None if narrow is None or wide is None else _Pair(self, point, narrow, wide)
+
+    def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:
+        """Results and gradients in one of the dtypes; None where the op rejects it."""
+        run = self._calls(point.arguments(dtype, move))
+        if run.error is not None:
+            reason = f"in {dtype_name(dtype)} the op raises {error_line(run.error)}"
+            self.rejected = skip("nothing-to-check", reason, unjudged=False)
+            return None
+        return self._found(run)
+
+    def differs_elsewhere(self) -> bool:
+        """Whether results differ at other points too, beyond what moved inputs change there."""
+        pairs = [self.at(away) for away in _AWAY]
+        return all(
+            pair is not None
+            and pair.difference() is not None
+            and pair.beyond_moves(self.dtypes.narrow, _FEW) is not None
+            for pair in pairs
+        )
+
+    def is_unsteady(self, here: _Pair, found: Difference) -> bool:
+        """Whether calls differ in the same dtype, or may because the op draws random numbers."""
+        for dtype, first in zip(self.dtypes, (here.narrow, here.wide), strict=True):
+            again = self.call(here.point, dtype)
+            if again is None:
+                return True
+            both = [[leaf for leaf in one if leaf[0] == found.name] for one in (again, first)]
+            if disagreement(self.case, *both):
+                return True
+        return may_be_random(self.case, lambda: self.call(here.point, self.dtypes.wide))
+
+    def failure(self, found: Difference) -> CheckFailed:
+        """The finding; a note where the mark lists dtypes, and the wider one is not among them.
+
+        What is not finite in the narrower one is wrong there.
+        """
+        case, (narrow, wide) = self.case, self.dtypes
+        listed = case.placement.listed_dtypes
+        shown_on = None
+        if listed is not None and wide not in listed and found.is_finite:
+            shown_on = replace(case, beyond=case.beyond or "a dtype that the mark does not list")
+        is_gradient = found.name.startswith(GRADIENT)
+        return fail(
+            "precision-gradient-mismatch" if is_gradient else "precision-mismatch",
+            f"{case.op.name}: {found.name} in {dtype_name(narrow)} is not what it is for the same "
+            f"numbers in {dtype_name(wide)}: {found.text}",
+            f"Moving the inputs by up to 16 roundings of {dtype_name(narrow)} changes this element by "
+            "less.",
+            repro=_script(case, self.dtypes, found),
+            case=shown_on,
+        )
+
+    def _found(self, run: Run) -> Leaves:
+        """The results of a call, and the gradients for grad_outputs of the narrower dtype."""
+        found = copied(results(run))
+        shapes = {name: one.shape for name, one in run.differentiable_outputs}
+        if self._weights and shapes != {name: one.shape for name, one in self._weights.items()}:
+            return found  # how many there are depends on the values
+        return [*found, *gradients_of(self.case, run, self._grad_outputs)]
+
+    def _grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
+        if not self._weights:
+            drawn = self.case.grad_outputs(outputs)
+            self._weights = {name: one for (name, _), one in zip(outputs, drawn, strict=True)}
+        return [self._weights[name].to(one.dtype) for name, one in outputs]
+
+
+def _script(case: Case, dtypes: Dtypes, found: Difference) -> str:
+    narrow, wide = dtypes
+    return call_lines(found.name, narrow) + _SCRIPT.format(
+        narrow=narrow,
+        wide=wide,
+        at=position(case, found.name),
+        element=found.element,
+        allowed=found.allowed,
+    )
+
+
+_SCRIPT = """
+def widened(each):
+    if each.dtype != {narrow}:
+        return each
+    return each.detach().to({wide}).requires_grad_(each.requires_grad)
+
+
+got = call(*inputs())[{at}].flatten()[{element}]
+expected = call(*tree_map_only(torch.Tensor, widened, inputs()))[{at}].flatten()[{element}]
+torch.testing.assert_close(got, expected, rtol=0.0, atol={allowed!r}, check_dtype=False)
+"""
+
+_BEFORE = """
+values = numpy.frombuffer(bytes_of(x), dtype=numpy.float32)   # x may be float64
+"""
+_AFTER = """
+torch._check(x.dtype == torch.float32, lambda: f"float32 only, not {x.dtype}")
+values = numpy.frombuffer(bytes_of(x), dtype=numpy.float32)
+"""
+_FIX = (
+    "Find which of the two is wrong: read memory by the dtype of the tensor (AT_DISPATCH, or a cast), "
+    "allocate scratch memory in that dtype, add up in float32 or wider, subtract the largest number "
+    "before exp. Raise for a dtype that the kernel is not made for. If the dtype is meant to change the "
+    "values, "
+    'write checks=["-relations.precision"]; if the difference is one of rounding, tolerances=.'
+)
+FINDINGS = {
+    "precision-mismatch": Explanation(
+        meaning=(
+            "For the same numbers in a wider dtype the op gives other values, beyond what inputs rounded "
+            "to the narrower dtype explain."
+        ),
+        why=(
+            "A dtype decides how exact a result is, not what it is. One of the two is wrong: a kernel "
+            "that reads memory as another dtype, a sum that overflows or stands still, a scratch tensor "
+            "of a fixed dtype."
+        ),
+        fix=_FIX,
+        before=_BEFORE,
+        after=_AFTER,
+        docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
+        follows=(
+            *("reference-mismatch", "stale-result", "uninitialized-output"),
+            *("outputs-not-repeatable", "undeclared-mutation"),
+        ),
+    ),
+    "precision-gradient-mismatch": Explanation(
+        meaning=(
+            "For the same numbers in a wider dtype the backward gives other gradients, beyond what inputs "
+            "rounded to the narrower dtype explain; the results agree."
+        ),
+        why=(
+            "Finite differences need float64, so gradcheck says nothing of the dtype that is trained in. "
+            "There, training follows a wrong direction."
+        ),
+        fix=_FIX,
+        before="""
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    scratch = torch.empty(x.shape, dtype=torch.float32)   # x may be float64
+    return run_backward(address_of(grad), address_of(x), address_of(scratch))
+""",
+        after="""
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    scratch = torch.empty_like(x)
+    return run_backward(address_of(grad), address_of(x), address_of(scratch))
+""",
+        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
+        follows=(
+            *("precision-mismatch", "gradient-mismatch", "gradient-missing", "backward-not-linear"),
+            "backward-not-repeatable",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.precision",
+    summary="a dtype and a wider one give the same, as far as the narrower one can",
+    run=check_precision,
+    variants=("dtype", "arguments"),
+    findings=FINDINGS,
+    catches=(
+        "Other results or gradients for the same numbers in a wider dtype: float32 and float64, half "
+        "precision and float32. They may differ as much as results in the wider dtype do for inputs that "
+        "are moved by roundings of the narrower one, several times over, and by what additions in it "
+        "explain. Whole numbers and booleans count where moved inputs do not change them. A finding is a "
+        "note where the mark lists dtypes, and the wider one is not among them."
+    ),
+    cannot_see=(
+        "A mistake that both dtypes share, and what is smaller than 0.2 % of the largest result (2 % in "
+        "float16, 10 % in bfloat16). Ops that draw random numbers, or may. Results whose size depends on "
+        "the dtype, and those that are no tensors. An op that rejects the wider dtype is left alone."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,122 @@
+"""The inputs of a case in its dtype and in a wider one, as they are and moved by roundings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.tensors import is_differentiable, is_plain, largest_magnitude
+from ....findings import skip
+
+# What a dtype is compared with. Of float64 nothing is wider; float8 is rather a format than a precision.
+WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+class Dtypes(NamedTuple):
+    """The dtype of a case, and the one it is compared with."""
+
+    narrow: torch.dtype
+    wide: torch.dtype
+
+    @property
+    def eps(self) -> float:
+        """The rounding of the narrower one."""
+        return torch.finfo(self.narrow).eps
+
+
+class Move(NamedTuple):
+    """How inputs are moved at random.
+
+    Args:
+        share: the largest shift, as a share of each number.
+        absolute: whether it is a share of the largest number of the tensor.
+        seed: of the shifts.
+    """
+
+    share: float
+    absolute: bool
+    seed: int
+
+
+def roundings(dtypes: Dtypes, count: int) -> list[Move]:
+    """Moves by 2 to 16 roundings of the narrower dtype: of each number, and of the largest one."""
+    sizes = [(size, absolute) for size in (16, 4, 2) for absolute in (False, True)]
+    return [Move(sizes[at % 6][0] * dtypes.eps, sizes[at % 6][1], 1000 + at) for at in range(count)]
+
+
+def dtypes_of(case: Case) -> Dtypes:
+    """The one dtype of the floating-point inputs, and the wider one.
+
+    Raises:
+        CheckSkipped: if there is none.
+    """
+    tensors = [tensor for _, tensor in case.inputs().tensors()]
+    found = {tensor.dtype for tensor in tensors if is_differentiable(tensor.dtype)}
+    if len(found) != 1:
+        reason = (
+            "the floating-point tensors differ in dtype" if found else "no floating-point tensor"
+        )
+        raise skip("nothing-to-check", reason, unjudged=False)
+    narrow = found.pop()
+    if narrow not in WIDER:
+        raise skip("nothing-to-check", f"{narrow} is compared with no other dtype", unjudged=False)
+    if not all(is_plain(tensor) for tensor in tensors):
+        raise skip("nothing-to-check", "an argument is no dense tensor", unjudged=False)
+    return Dtypes(narrow, WIDER[narrow])
+
+
+class Point:
+    """Numbers that the narrower dtype has, as inputs in either dtype.
+
+    Args:
+        case: the case.
+        dtypes: of the two.
+        away: how the numbers differ from those of the case; None: they do not.
+
+    Raises:
+        CheckSkipped: if the device has no such dtype.
+    """
+
+    def __init__(self, case: Case, dtypes: Dtypes, away: Move | None = None) -> None:
+        self._case = case
+        self._dtypes = dtypes
+        self._away = away
+        try:
+            self.arguments(dtypes.wide)
+        except (TypeError, RuntimeError) as error:  # MPS tensors have no float64
+            raise skip("nothing-to-check", str(error), unjudged=False) from error
+
+    def arguments(self, dtype: torch.dtype, move: Move | None = None) -> Arguments:
+        """The numbers in one of the dtypes, moved or not; a tensor that is given twice stays one."""
+        moves = [one for one in (self._away, move) if one is not None]
+        streams = [torch.Generator().manual_seed(self._case.seed + one.seed) for one in moves]
+        made: dict[int, Tensor] = {}
+
+        def cast(tensor: Tensor) -> Tensor:
+            if tensor.dtype != self._dtypes.narrow:
+                return tensor
+            if id(tensor) not in made:
+                value = tensor.detach()
+                for one, stream in zip(moves, streams, strict=True):
+                    value = self._moved(value.to(self._dtypes.wide), one, stream)
+                    if one is self._away:
+                        value = value.to(self._dtypes.narrow)
+                made[id(tensor)] = value.to(dtype).requires_grad_(tensor.requires_grad)
+            return made[id(tensor)]
+
+        return self._case.inputs().map(cast)
+
+    def _moved(self, wide: Tensor, move: Move, stream: torch.Generator) -> Tensor:
+        drawn = torch.rand(wide.shape, generator=stream, dtype=torch.float64) * 2 - 1
+        shift = drawn.to(wide.device) * move.share
+        size = (largest_magnitude(wide) or 1.0) if move.absolute else wide
+        return wide + (shift * size).to(wide.dtype)

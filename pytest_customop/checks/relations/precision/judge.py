@@ -1,0 +1,210 @@
+"""How far results may be from those in a wider dtype: as far as rounded inputs move these, and some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ....cases.case import Case
+from ....cases.tensors import in_double, is_differentiable, is_plain, largest_magnitude
+from ...values.memory.calls import Leaves
+from ..compare import GRADIENT
+from .inputs import Dtypes
+
+_TIMES = 16  # roundings inside of the op may be more, and larger, than those of its inputs
+_STEPS = 4  # so many of the largest jumps that moved inputs bring about is no difference
+_LARGEST_SHARE = 0.125
+# The allowed difference as a share of the largest result; kernels may use TF32, or approximate.
+_SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
+_SHARE = 2e-3
+
+
+class Difference(NamedTuple):
+    """A result that the wider dtype does not explain.
+
+    Args:
+        name: of the result.
+        text: how it differs, at the element that differs most.
+        element: the position of that element in the flattened result.
+        allowed: by how much this element may differ.
+        is_finite: whether the element is finite in the narrower dtype; it is in the wider one.
+        in_sign_alone: whether all elements agree but for their signs, or phases.
+    """
+
+    name: str
+    text: str
+    element: int
+    allowed: float
+    is_finite: bool
+    in_sign_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares the results of a case with those in a wider dtype.
+
+    Args:
+        case: the case.
+        dtypes: of the two.
+        narrow, wide: the results.
+        base: the results in one of the dtypes.
+        moved: those in that dtype for inputs moved by roundings.
+    """
+
+    case: Case
+    dtypes: Dtypes
+    narrow: Leaves
+    wide: Leaves
+    base: Leaves
+    moved: Sequence[Leaves]
+
+    def difference(self) -> Difference | None:
+        """The first result that differs by more than is allowed; None without one."""
+        signs_are_free = False  # as those of eigenvectors, on which gradients depend
+        expected = dict(self.wide)
+        for name, value in self.narrow:
+            is_gradient = name.startswith(GRADIENT)
+            found = self._compare(name, value, expected.get(name))
+            if found is None or (signs_are_free and is_gradient):
+                continue
+            if is_gradient or not found.in_sign_alone:
+                return found
+            signs_are_free = True
+        return None
+
+    def _compare(self, name: str, value: Any, expected: Any) -> Difference | None:
+        if not (isinstance(value, Tensor) and isinstance(expected, Tensor)):
+            return None  # a number may be the size of an element, or of a workspace
+        jumps = self._jumps(name)
+        if not all(map(is_plain, (value, expected))) or not value.numel():
+            return None
+        if value.shape != expected.shape or any(one.shape != value.shape for one in jumps):
+            return None  # it depends on the values, or on the dtype, how many there are
+        if is_differentiable(expected.dtype) != is_differentiable(value.dtype):
+            return None
+        if is_differentiable(expected.dtype):
+            return self._compare_floats(name, value, expected, jumps)
+        if value.dtype != expected.dtype:
+            return None
+        return _compare_whole(name, value, expected, jumps)
+
+    def _jumps(self, name: str) -> list[Tensor]:
+        """How far moved inputs move a result: a tensor for each move, empty if the shape changes."""
+        base = dict(self.base).get(name)
+        if not isinstance(base, Tensor) or not is_plain(base):
+            return []
+        others = [dict(one).get(name) for one in self.moved]
+        return [
+            _jump(one, base) if one.shape == base.shape else torch.empty(0)
+            for one in others
+            if isinstance(one, Tensor) and is_plain(one)
+        ]
+
+    def _compare_floats(
+        self, name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor]
+    ) -> Difference | None:
+        actual, expected = in_double(value), in_double(wide)
+        spread = torch.zeros_like(expected.abs())
+        judged = expected.isfinite() & (expected.abs() <= self._largest(value.dtype))
+        for jump in jumps:
+            judged &= jump.isfinite()
+            spread = torch.maximum(spread, jump.nan_to_num(0.0, 0.0, 0.0))
+        inside = torch.where(judged, expected, 0.0)
+        largest = min(map(largest_magnitude, (inside, actual)))
+        floor = self._floor(value.dtype, largest)
+        rtol, atol = self.case.tolerance(value.dtype)
+        allowed = _TIMES * spread + floor + rtol * inside.abs() + atol
+        judged &= expected.abs() + allowed <= 4 * self._largest(value.dtype)
+        gap = (actual - expected).abs().nan_to_num(math.inf, math.inf)
+        wrong = judged & (gap > allowed)
+        if not bool(wrong.any()) or _are_steps(wrong, gap, judged, spread, floor):
+            return None
+        signs = _differ_in_sign_alone(actual, expected, allowed, judged)
+        found = _worst(
+            name, actual, expected, torch.where(wrong, gap - allowed, -1.0), wrong, allowed
+        )
+        return found._replace(in_sign_alone=signs)
+
+    def _largest(self, dtype: torch.dtype) -> float:
+        """The largest number that is judged: the dtypes of input and result hold some times as much."""
+        return min(torch.finfo(one).max for one in (self.dtypes.narrow, dtype)) / 4
+
+    def _floor(self, dtype: torch.dtype, largest: float) -> float:
+        """What is allowed for every element, whatever moved inputs bring about.
+
+        Args:
+            dtype: of the result.
+            largest: the largest magnitude that the result has in both.
+        """
+        given = [in_double(one) for _, one in self.case.inputs().tensors() if _is_float(one)]
+        numbers = [
+            abs(one) for _, one in self.case.inputs().named() if isinstance(one, (int, float))
+        ]
+        count = max((one.numel() for one in given), default=1)
+        eps = max(self.dtypes.eps, torch.finfo(dtype).eps)
+        share = min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
+        finite = [one for one in numbers if math.isfinite(one)]
+        size = max(1.0, largest, *finite, *map(largest_magnitude, given))
+        return _SHARES.get(self.dtypes.narrow, _SHARE) * largest + share * size
+
+
+def _jump(moved: Tensor, base: Tensor) -> Tensor:
+    """The distance of each element, which is 0 for one that was not finite before."""
+    start = in_double(base)
+    return torch.where(start.isfinite(), (in_double(moved) - start).abs(), 0.0)
+
+
+def _is_float(tensor: Tensor) -> bool:
+    return is_differentiable(tensor.dtype)
+
+
+def _are_steps(wrong: Tensor, gap: Tensor, judged: Tensor, spread: Tensor, floor: float) -> bool:
+    """Whether the differences are jumps as moved inputs bring them about, at least as often."""
+    jumps = judged & (spread > floor)
+    if not bool(jumps.any()):
+        return False
+    few = int(wrong.sum()) <= int(jumps.sum())
+    return few and float(gap[wrong].max()) <= _STEPS * float(spread[jumps].max())
+
+
+def _differ_in_sign_alone(
+    actual: Tensor, expected: Tensor, allowed: Tensor, judged: Tensor
+) -> bool:
+    gap = (actual.abs() - expected.abs()).abs().nan_to_num(math.inf, math.inf)
+    return bool((~judged | (gap <= allowed)).all())
+
+
+def _compare_whole(
+    name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor]
+) -> Difference | None:
+    """Compare whole numbers and booleans, where moved inputs leave them as they are."""
+    unstable = torch.zeros_like(wide, dtype=torch.bool)
+    for jump in jumps:
+        unstable |= jump != 0
+    wrong = ~unstable & (value != wide)
+    if not bool(wrong.any()) or int(wrong.sum()) <= int(unstable.sum()):
+        return None
+    actual, expected = value.to(torch.float64), wide.to(torch.float64)
+    gap = torch.where(wrong, (actual - expected).abs(), -1.0)
+    return _worst(name, actual, expected, gap, wrong, torch.zeros_like(gap))
+
+
+def _worst(
+    name: str, actual: Tensor, expected: Tensor, excess: Tensor, wrong: Tensor, allowed: Tensor
+) -> Difference:
+    """The difference at the element that differs most."""
+    flat = int(excess.flatten().argmax())
+    where = [int(one) for one in torch.unravel_index(torch.tensor(flat), actual.shape)]
+    got, wanted = (one.flatten()[flat].item() for one in (actual, expected))
+    most = float(allowed.flatten()[flat])
+    total = actual.numel()
+    count = f"{int(wrong.sum())} of {total} elements differ, most" if total > 1 else "it differs"
+    place = f" at {where}" if where else ""
+    text = f"{count}{place}: {got:.6g} instead of {wanted:.6g} (allowed: {most:.3g})"
+    is_finite = bool(actual.flatten()[flat].isfinite())
+    return Difference(name, text, flat, most, is_finite)

@@ -1,0 +1,272 @@
+"""Ops that give other values for the same positions, dims and numbers said differently."""
+
+import functools
+
+import numpy
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 6)
+
+
+def _bytes(x, dtype, count):
+    """The first numbers in the memory of a tensor, read as a dtype of numpy."""
+    return numpy.frombuffer(x.contiguous().numpy().tobytes(), dtype)[:count]
+
+
+TABLE = tensor(8, 3)
+INDEX = tensor(6, dtype=torch.int64, low=0, high=8)
+INDEX_DTYPE = {"relations.index_dtype": "index-dtype-mismatch"}
+
+
+def _rows(name, positions, backward_positions=None):
+    """The rows of a table at some positions; `positions(index, count)` reads them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rows(table: Tensor, index: Tensor) -> Tensor:
+        return table[positions(index, table.shape[0])]
+
+    rows.register_fake(lambda table, index: table.new_empty(index.shape[0], *table.shape[1:]))
+    if backward_positions is not None:
+
+        def setup(ctx, inputs, output):
+            ctx.save_for_backward(inputs[1])
+            ctx.shape = inputs[0].shape
+
+        def backward(ctx, grad):
+            at = backward_positions(ctx.saved_tensors[0], ctx.shape[0])
+            return grad.new_zeros(ctx.shape).index_put((at,), grad, accumulate=True), None
+
+        rows.register_autograd(backward, setup_context=setup)
+    return rows
+
+
+def _read_as_int64(index, count):
+    """The positions, as a kernel reads them that takes all memory for int64 and wraps around."""
+    read = _bytes(torch.cat([index, torch.zeros_like(index)]), "int64", index.numel())
+    return torch.from_numpy(read.copy()) % max(count, 1)
+
+
+def _read(index, count):
+    return index.to(torch.int64)
+
+
+@aot((TABLE, INDEX), expected=INDEX_DTYPE)
+def reads_all_positions_as_int64():
+    """Reads the memory of positions of any dtype as int64."""
+    return _rows("reads_all_positions_as_int64", _read_as_int64)
+
+
+@aot((TABLE, tensor(6, dtype=torch.int32, low=0, high=8)), expected=INDEX_DTYPE)
+def reads_all_positions_as_int32():
+    """Reads the memory of positions of any dtype as int32: every second one of int64 is 0."""
+
+    def positions(index, count):
+        return torch.from_numpy(_bytes(index, "int32", index.numel()).astype("int64"))
+
+    return _rows("reads_all_positions_as_int32", positions)
+
+
+def _drops_wide(index, count):
+    """Positions of which a table for int32 has the first four alone."""
+    return index.long().clamp(max=3) if index.dtype == torch.int32 else index
+
+
+@aot(
+    (TABLE, INDEX),
+    expected={"relations.index_dtype": "gradient-depends-on-index-dtype"},
+)
+def gradient_of_int32_positions_in_the_wrong_rows():
+    """Adds the gradients of int32 positions to other rows than those of int64."""
+    return _rows("gradient_of_int32_positions_in_the_wrong_rows", _read, _drops_wide)
+
+
+@aot(
+    (TABLE, INDEX),
+    twin_of=(
+        "reads_all_positions_as_int64",
+        "reads_all_positions_as_int32",
+        "gradient_of_int32_positions_in_the_wrong_rows",
+    ),
+)
+def casts_positions():
+    """Casts positions to int64 first."""
+    return _rows("casts_positions", _read, _read)
+
+
+@aot((TABLE, INDEX), twin_of="reads_all_positions_as_int64")
+def rejects_other_positions():
+    """Reads positions as int64, and rejects other dtypes."""
+
+    def positions(index, count):
+        if index.dtype != torch.int64:
+            raise TypeError("positions are int64")
+        return _read_as_int64(index, count)
+
+    return _rows("rejects_other_positions", positions)
+
+
+@aot((tensor(6, low=-1, high=1), INDEX))
+def positions_or_the_largest_number():
+    """Correct: keeps the positions of positive numbers, the others are the largest of the dtype."""
+
+    @torch.library.custom_op("zoo::positions_or_the_largest_number", mutates_args=())
+    def kept(x: Tensor, index: Tensor) -> Tensor:
+        return torch.where(x > 0, index, torch.iinfo(index.dtype).max)
+
+    kept.register_fake(lambda x, index: torch.empty_like(index))
+    return kept
+
+
+@aot((tensor(6), tensor(6, dtype=torch.int32, low=0, high=1000)))
+def hash_that_wraps():
+    """Correct: a hash of whole numbers that wraps in 32 bits on purpose."""
+
+    @torch.library.custom_op("zoo::hash_that_wraps", mutates_args=())
+    def hashed(x: Tensor, cells: Tensor) -> Tensor:
+        return x + ((cells * 73856093) % 16)
+
+    hashed.register_fake(lambda x, cells: torch.empty_like(x))
+    return hashed
+
+
+# --------------------------------------------------------------------------------- arguments
+
+FROM_THE_END = {"relations.arguments": "dim-from-the-end-differs"}
+
+
+def _reduced(name, kernel):
+    """A sum over a dim."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def reduced(x: Tensor, dim: int) -> Tensor:
+        return kernel(x, dim)
+
+    @reduced.register_fake
+    def _(x, dim):
+        return kernel(x, dim) if dim < 0 else x.new_empty([*x.shape[:dim], *x.shape[dim + 1 :]])
+
+    return reduced
+
+
+def _first_for_negative(x, dim):
+    """The sum over a dim, and over the first one for each negative dim."""
+    return x.sum(max(dim, 0))
+
+
+@aot((tensor(4, 4), 1), variants=False, expected=FROM_THE_END)
+def takes_negative_dims_for_the_first():
+    """Takes the first dim for each negative one."""
+    return _reduced("takes_negative_dims_for_the_first", _first_for_negative)
+
+
+@aot((tensor(4, 4), -1), variants=False, expected=FROM_THE_END)
+def knows_the_last_dim_alone():
+    """Knows -1, and takes each other dim for the first."""
+    return _reduced("knows_the_last_dim_alone", lambda x, dim: x.sum(-1 if dim == -1 else 0))
+
+
+@aot((tensor(4, 4), [1]), variants=False, expected=FROM_THE_END)
+def scales_dims_that_it_finds():
+    """Scales along the dims in a list, and finds none for a negative one."""
+
+    @torch.library.custom_op("zoo::scales_dims_that_it_finds", mutates_args=())
+    def scaled(x: Tensor, dims: list[int]) -> Tensor:
+        factor = sum(x.shape[dim] for dim in range(x.dim()) if dim in dims)
+        return x * factor
+
+    scaled.register_fake(lambda x, dims: torch.empty_like(x))
+    return scaled
+
+
+def _sum(x, dim):
+    return x.sum(dim)
+
+
+@aot(
+    (tensor(4, 4), 1),
+    twin_of=("takes_negative_dims_for_the_first", "knows_the_last_dim_alone"),
+)
+def counts_dims_from_either_end():
+    """Takes a dim from either end."""
+    return _reduced("counts_dims_from_either_end", _sum)
+
+
+@aot((tensor(4, 4), 1), twin_of="takes_negative_dims_for_the_first")
+def rejects_negative_dims():
+    """Rejects negative dims."""
+
+    def kernel(x, dim):
+        if dim < 0:
+            raise IndexError("a dim from 0 on")
+        return x.sum(dim)
+
+    return _reduced("rejects_negative_dims", kernel)
+
+
+@aot((tensor(4, 4), [1]), twin_of="scales_dims_that_it_finds")
+def scales_dims_from_either_end():
+    """Scales along the dims in a list, which it counts from the first."""
+
+    @torch.library.custom_op("zoo::scales_dims_from_either_end", mutates_args=())
+    def scaled(x: Tensor, dims: list[int]) -> Tensor:
+        found = {dim % x.dim() for dim in dims}
+        return x * sum(x.shape[dim] for dim in found)
+
+    scaled.register_fake(lambda x, dims: torch.empty_like(x))
+    return scaled
+
+
+@aot((tensor(4, 4), 1))
+def stacks_at_a_dim():
+    """Correct: puts in a new dim, which is one of the output: -1 is the one after the last."""
+
+    @torch.library.custom_op("zoo::stacks_at_a_dim", mutates_args=())
+    def stacked(x: Tensor, dim: int) -> Tensor:
+        return torch.stack([x, x * 2], dim)
+
+    stacked.register_fake(lambda x, dim: torch.stack([x, x], dim))
+    return stacked
+
+
+@aot((tensor(2, 3, 4), tensor(4), 0))
+def dim_of_the_second_tensor():
+    """Correct: the dim is one of the second tensor, which has fewer than the first."""
+
+    @torch.library.custom_op("zoo::dim_of_the_second_tensor", mutates_args=())
+    def scaled(x: Tensor, weight: Tensor, dim: int) -> Tensor:
+        return x * weight.sum(dim)
+
+    scaled.register_fake(lambda x, weight, dim: torch.empty_like(x))
+    return scaled
+
+
+def _decays(name, factor):
+    lib = library()
+    lib.define(f"{name}(Tensor x, Scalar rate) -> Tensor")
+    lib.impl(name, torch.no_grad()(lambda x, rate: x * factor(rate)), "CPU")
+    torch.library.register_fake(f"zoo::{name}", lambda x, rate: torch.empty_like(x), lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot(
+    (MATRIX, 2),
+    variants=False,
+    expected={"relations.arguments": "number-type-changes-result"},
+)
+def divides_whole_numbers():
+    """Divides whole numbers as whole numbers: half of 1 is 0."""
+    return _decays(
+        "divides_whole_numbers", lambda rate: 1 // rate if isinstance(rate, int) else 1 / rate
+    )
+
+
+@aot((MATRIX, 2), (MATRIX, 0.5), twin_of="divides_whole_numbers")
+def divides_numbers():
+    """Divides all numbers alike."""
+    return _decays("divides_numbers", lambda rate: 1 / rate if rate else 0.0)

@@ -1,0 +1,205 @@
+"""Ops that give other values without gradients, in inference mode, or for the same seed."""
+
+import functools
+import itertools
+import os
+
+import numpy
+import torch
+
+from pytest_customop import tensor
+
+from .registry import library, specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 6)
+
+MODES = {"relations.grad_modes": "grad-mode-mismatch"}
+
+
+def _in_library(name, kernel, key="CPU", schema="(Tensor x) -> Tensor", fake=torch.empty_like):
+    lib = library()
+    lib.define(f"{name}{schema}")
+    lib.impl(name, kernel, key)
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot(
+    (MATRIX,),
+    expected={
+        **MODES,
+        "compile.static": "compile-output-mismatch",
+        "compile.dynamic": "compile-output-mismatch",
+        "opcheck.test_aot_dispatch_dynamic": "opcheck-failure",
+    },
+)
+def approximates_without_gradients():
+    """Computes something else where gradients are off."""
+
+    def kernel(x):
+        return x.detach().tanh() if torch.is_grad_enabled() else x.detach().clamp(-1, 1)
+
+    return _in_library("approximates_without_gradients", kernel)
+
+
+@aot((MATRIX,), expected=MODES)
+def forgets_the_tail_in_inference_mode():
+    """Leaves out the last column in inference mode."""
+
+    def kernel(x):
+        made = x.detach().tanh()
+        if torch.is_inference_mode_enabled() and made.numel():
+            made[..., -1] = 0
+        return made
+
+    return _in_library("forgets_the_tail_in_inference_mode", kernel)
+
+
+@aot((MATRIX,), twin_of=("approximates_without_gradients", "forgets_the_tail_in_inference_mode"))
+def computes_otherwise_without_gradients():
+    """Computes the same in another way where gradients are off."""
+
+    def kernel(x):
+        if torch.is_grad_enabled():
+            return x.detach().tanh()
+        return 1 - 2 / ((2 * x.detach()).exp() + 1)
+
+    return _in_library("computes_otherwise_without_gradients", kernel)
+
+
+class _Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.tanh()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * (1 - y * y)
+
+
+RAISES = {"relations.grad_modes": "grad-mode-raises"}
+
+
+@aot(
+    (MATRIX,),
+    expected=RAISES,
+    skips={"opcheck.test_schema": "checker-limit", "opcheck.test_faketensor": "checker-limit"},
+)
+def kernel_at_the_autograd_key_alone():
+    """Has one kernel, at the Autograd key, which inference mode leaves out."""
+    return _in_library("kernel_at_the_autograd_key_alone", _Tanh.apply, "Autograd")
+
+
+@aot((MATRIX,), expected=RAISES)
+def reads_the_version():
+    """Reads the version of its argument, which tensors of inference mode do not have."""
+
+    def kernel(x):
+        return x.detach().tanh() if x._version >= 0 else x
+
+    return _in_library("reads_the_version", kernel)
+
+
+@aot((MATRIX,), twin_of=("kernel_at_the_autograd_key_alone", "reads_the_version"))
+def kernel_for_the_cpu_and_a_formula():
+    """Has a kernel for the CPU, and a formula at the Autograd key."""
+    name = "kernel_for_the_cpu_and_a_formula"
+    made = _in_library(name, lambda x: x.tanh())
+
+    class Formula(_Tanh):
+        @staticmethod
+        def forward(ctx, x):
+            with torch._C._AutoDispatchBelowAutograd():
+                y = made(x)
+            ctx.save_for_backward(y)
+            return y
+
+    library().impl(name, Formula.apply, "Autograd")
+    return made
+
+
+# --------------------------------------------------------------------------------- seeds
+
+UNSTEADY = {
+    "opcheck.test_aot_dispatch_dynamic": "checker-limit",
+    "values.repeat": "nondeterministic",
+}
+SEED = {"relations.seed": "outputs-ignore-seed"}
+RANDOM = (torch.Tag.nondeterministic_seeded,)
+
+
+def _noisy(name, noise, more=""):
+    """Adds noise; tagged as random. `noise(x, *more)` makes it."""
+    lib = library()
+    lib.define(f"{name}(Tensor x{more}) -> Tensor", tags=RANDOM)
+    lib.impl(name, torch.no_grad()(lambda x, **given: x + noise(x, **given)), "CPU")
+    torch.library.register_fake(f"zoo::{name}", lambda x, **given: torch.empty_like(x), lib=lib)
+    return getattr(torch.ops.zoo, name).default
+
+
+def _of_numpy(x, seed):
+    drawn = numpy.random.default_rng(seed).random(tuple(x.shape))
+    return torch.from_numpy(drawn).to(x.dtype)
+
+
+@aot((MATRIX,), expected=SEED, skips=UNSTEADY)
+def noise_from_the_system():
+    """Draws from a stream that the system seeds."""
+    return _noisy(
+        "noise_from_the_system", lambda x: _of_numpy(x, int.from_bytes(os.urandom(8), "big"))
+    )
+
+
+@aot((MATRIX,), expected=SEED, skips=UNSTEADY)
+def noise_from_a_count_of_calls():
+    """Draws from a stream that the number of calls seeds."""
+    turns = itertools.count()
+    return _noisy("noise_from_a_count_of_calls", lambda x: _of_numpy(x, next(turns)))
+
+
+@aot((MATRIX,), twin_of=("noise_from_the_system", "noise_from_a_count_of_calls"))
+def noise_seeded_by_torch():
+    """Draws from a stream of its own that torch's seeds."""
+    return _noisy("noise_seeded_by_torch", lambda x: _of_numpy(x, int(torch.randint(2**31, ()))))
+
+
+GENERATOR = ", *, Generator? generator=None"
+
+
+@aot((MATRIX,), expected={"relations.seed": "outputs-ignore-generator"})
+def noise_without_its_generator():
+    """Takes a generator, and draws from torch's stream."""
+    return _noisy(
+        "noise_without_its_generator",
+        lambda x, generator=None: torch.rand(x.shape, dtype=x.dtype),
+        GENERATOR,
+    )
+
+
+@aot((MATRIX,), twin_of="noise_without_its_generator")
+def noise_of_its_generator():
+    """Takes a generator, and draws from it."""
+    return _noisy(
+        "noise_of_its_generator",
+        lambda x, generator=None: torch.rand(x.shape, dtype=x.dtype, generator=generator),
+        GENERATOR,
+    )
+
+
+@aot((MATRIX,))
+def noise_whose_sum_comes_in_any_order():
+    """Correct: draws from torch's stream, and adds up in an order that varies."""
+    turns = itertools.count()
+
+    def noise(x):
+        drawn = torch.rand(50, *x.shape, dtype=x.dtype).roll(next(turns) % 50, 0)
+        total = torch.zeros_like(x)
+        for one in drawn:
+            total = total + one
+        return total
+
+    return _noisy("noise_whose_sum_comes_in_any_order", noise)

@@ -1,0 +1,363 @@
+"""Ops that give other values in a wider dtype, and ops for which a dtype rightly changes something."""
+
+import functools
+
+import numpy
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 6)
+PRECISION = {"relations.precision": "precision-mismatch"}
+HALF = {"dtypes": [torch.float16, torch.bfloat16]}
+EVERY = {"dtypes": [torch.float64, torch.float32, torch.float16, torch.bfloat16]}
+
+
+def op(name, kernel, fake=torch.empty_like, backward=None):
+    """An op of one tensor; `backward(x, grad)` is its formula."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def one(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    one.register_fake(fake)
+    if backward is not None:
+
+        def setup(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        one.register_autograd(
+            lambda ctx, grad: backward(*ctx.saved_tensors, grad), setup_context=setup
+        )
+    return one
+
+
+def _bytes(x, dtype, count):
+    """The first numbers in the memory of a tensor, read as a dtype of numpy."""
+    return numpy.frombuffer(x.contiguous().numpy().tobytes(), dtype)[:count]
+
+
+def _doubled(x, dtype):
+    made = torch.from_numpy(_bytes(x, dtype, x.numel()) * 2)
+    return made.reshape(x.shape).to(x.dtype)
+
+
+@aot((MATRIX,), expected=PRECISION)
+def reads_all_memory_as_float32():
+    """Reads the memory of a tensor of any dtype as float32."""
+    return op("reads_all_memory_as_float32", lambda x: _doubled(x, "float32"))
+
+
+@aot((MATRIX,), twin_of="reads_all_memory_as_float32")
+def reads_memory_by_its_dtype():
+    """Reads the memory as the dtype of the tensor."""
+
+    def kernel(x):
+        return _doubled(x.float() if x.dtype == torch.bfloat16 else x, _numpys(x)).to(x.dtype)
+
+    def _numpys(x):
+        return "float32" if x.dtype == torch.bfloat16 else str(x.dtype).removeprefix("torch.")
+
+    return op("reads_memory_by_its_dtype", kernel)
+
+
+@aot((MATRIX,), twin_of="reads_all_memory_as_float32")
+def reads_float32_and_rejects_the_rest():
+    """Reads the memory as float32, and rejects other dtypes."""
+
+    def kernel(x):
+        if x.dtype != torch.float32:
+            raise TypeError(f"float32 only, not {x.dtype}")
+        return _doubled(x, "float32")
+
+    return op("reads_float32_and_rejects_the_rest", kernel)
+
+
+LONG = tensor(9000, low=0.5, high=1.5)
+
+
+def _total(x, dtype):
+    """The sum, one number after the other, in a dtype of numpy."""
+    added = numpy.add.accumulate(x.float().numpy().astype(dtype), dtype=dtype)
+    return x.new_full((), float(added[-1]) if len(added) else 0.0)
+
+
+def _number(x):
+    return x.new_empty(())
+
+
+@aot((LONG,), dtypes=[torch.float16, torch.float32], expected=PRECISION)
+def sum_that_stands_still():
+    """Adds up in float16: from 4096 on the next number is lost."""
+    return op(
+        "sum_that_stands_still",
+        lambda x: _total(x, "float16" if x.dtype == torch.float16 else "float32"),
+        _number,
+    )
+
+
+@aot((LONG,), dtypes=[torch.float16, torch.float32], twin_of="sum_that_stands_still")
+def sum_in_float32():
+    """Adds up in float32 and rounds once."""
+    return op("sum_in_float32", lambda x: _total(x, "float32"), _number)
+
+
+LARGE = tensor(4, 6, low=-30, high=30)
+
+
+@aot(
+    (LARGE,),
+    **HALF,
+    expected=PRECISION,
+    skips={"opcheck.test_aot_dispatch_dynamic": "checker-limit"},
+)
+def softmax_that_overflows():
+    """Computes exp of the numbers as they are, in their dtype: infinite in float16 from 11.1 on."""
+
+    def kernel(x):
+        raised = x.exp()
+        return raised / raised.sum(-1, keepdim=True)
+
+    return op("softmax_that_overflows", kernel)
+
+
+@aot((LARGE,), (tensor(4, 6, low=-2000, high=2000),), **EVERY, twin_of="softmax_that_overflows")
+def softmax_of_large_numbers():
+    """Subtracts the largest number first."""
+
+    def kernel(x):
+        raised = (x - x.amax(-1, keepdim=True)).exp()
+        return raised / raised.sum(-1, keepdim=True)
+
+    return op("softmax_of_large_numbers", kernel)
+
+
+POSITIVE = tensor(600, low=1, high=2)
+
+
+def _counted(x, dtype):
+    """How many numbers are positive, counted one by one in a dtype."""
+    total = torch.zeros((), dtype=dtype)
+    for one in x > 0:
+        total += one
+    return total.to(torch.int64)
+
+
+def _count(x):
+    return x.new_empty((), dtype=torch.int64)
+
+
+@aot((POSITIVE,), dtypes=[torch.bfloat16, torch.float32], expected=PRECISION)
+def count_that_stands_still():
+    """Counts in the dtype of the numbers: in bfloat16 up to 256."""
+    return op("count_that_stands_still", lambda x: _counted(x, x.dtype), _count)
+
+
+@aot((POSITIVE,), dtypes=[torch.bfloat16, torch.float32], twin_of="count_that_stands_still")
+def count_in_whole_numbers():
+    """Counts in int64."""
+    return op("count_in_whole_numbers", lambda x: _counted(x, torch.int64), _count)
+
+
+def _sine(name, backward):
+    return op(name, torch.sin, backward=backward)
+
+
+@aot((MATRIX,), expected={"relations.precision": "precision-gradient-mismatch"})
+def gradient_of_float32_with_the_wrong_sign():
+    """Has a backward of its own for float32, with the wrong sign. Finite differences see float64."""
+    sign = {torch.float32: -1}
+    return _sine(
+        "gradient_of_float32_with_the_wrong_sign",
+        lambda x, grad: grad * x.cos() * sign.get(x.dtype, 1),
+    )
+
+
+@aot((MATRIX,), expected={"relations.precision": "precision-gradient-mismatch"})
+def gradient_of_float32_without_small_numbers():
+    """Has a backward for float32 that goes through whole numbers."""
+
+    def backward(x, grad):
+        cosine = x.cos()
+        return grad * (cosine.round() if x.dtype == torch.float32 else cosine)
+
+    return _sine("gradient_of_float32_without_small_numbers", backward)
+
+
+@aot(
+    (MATRIX,),
+    twin_of=(
+        "gradient_of_float32_with_the_wrong_sign",
+        "gradient_of_float32_without_small_numbers",
+    ),
+)
+def gradient_of_float32_by_itself():
+    """Has a backward of its own for float32, in another order."""
+
+    def backward(x, grad):
+        return x.cos() * grad if x.dtype == torch.float32 else grad * x.cos()
+
+    return _sine("gradient_of_float32_by_itself", backward)
+
+
+# ------------------------------------------------------- what a dtype changes in correct ops
+
+
+@aot((tensor(40, 6),), **EVERY)
+def rounds_to_tenths():
+    """Correct: rounds to tenths, in the dtype that it gets: steps."""
+    return op("rounds_to_tenths", lambda x: (x * 10).round() / 10)
+
+
+@aot((tensor(40, 6),), **EVERY)
+def quantizes_by_the_largest():
+    """Correct: rounds to 255 steps of the largest number: one rounding moves every step."""
+
+    def kernel(x):
+        scale = x.abs().max() / 127 if x.numel() else x.new_ones(())
+        return (x / scale).round().clamp(-127, 127).to(torch.int8)
+
+    return op("quantizes_by_the_largest", kernel, lambda x: x.new_empty(x.shape, dtype=torch.int8))
+
+
+@aot((tensor(30, 8),), (tensor(30, 8, low=0, high=1e-3),), **EVERY)
+def position_of_the_largest_score():
+    """Correct: the position of the largest of sums, which rounding may make equal."""
+
+    def kernel(x):
+        return (x * 3.7 + x.flip(-1)).argmax(-1)
+
+    return op(
+        "position_of_the_largest_score",
+        kernel,
+        lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64),
+    )
+
+
+@aot((tensor(30, 8),), **EVERY)
+def sorted_by_a_product():
+    """Correct: sorts rows by a product of their numbers."""
+
+    def kernel(x):
+        return x[(x.select(-1, 0) * x.select(-1, -1)).argsort()] if x.numel() else x.clone()
+
+    return op("sorted_by_a_product", kernel)
+
+
+@aot((tensor(500, low=0, high=1),), **EVERY)
+def histogram_of_tenths():
+    """Correct: counts numbers in tenths, whose limits no binary dtype has."""
+
+    def kernel(x):
+        return torch.bincount((x * 10).floor().clamp(0, 9).to(torch.int64).flatten(), minlength=10)
+
+    return op("histogram_of_tenths", kernel, lambda x: x.new_empty(10, dtype=torch.int64))
+
+
+@aot((tensor(50, 6),), dtypes=[torch.float32, torch.float16])
+def running_sum_in_its_dtype():
+    """Correct: a running sum that is rounded at every step."""
+
+    def kernel(x):
+        made = x.clone()
+        for row in range(1, x.shape[0]):
+            made[row] += made[row - 1]
+        return made
+
+    return op("running_sum_in_its_dtype", kernel)
+
+
+@aot((tensor(30, 6, low=99, high=101),), **EVERY)
+def variance_by_squares():
+    """Correct: the mean of squares less the square of the mean, of which little is left."""
+
+    def kernel(x):
+        return x.square().mean(-1) - x.mean(-1).square()
+
+    return op("variance_by_squares", kernel, lambda x: x.new_empty(x.shape[:-1]))
+
+
+@aot((tensor(30, 6, low=0, high=1e-3),), **EVERY)
+def one_less_the_cosine():
+    """Correct: one less the cosine of small numbers, of which nothing is left in half precision."""
+    return op("one_less_the_cosine", lambda x: 1 - x.cos())
+
+
+@aot((tensor(values=[[0.0, 1.0, 0.5], [0.25, 0.0, 1.0]]),), **EVERY)
+def logit_within_the_dtype():
+    """Correct: keeps 0 and 1 apart by the eps of the dtype, and takes the logarithm."""
+
+    def kernel(x):
+        eps = torch.finfo(x.dtype).eps
+        kept = x.clamp(eps, 1 - eps)
+        return kept.log() - (1 - kept).log()
+
+    return op("logit_within_the_dtype", kernel)
+
+
+@aot((MATRIX,), **EVERY)
+def masks_with_the_lowest_number():
+    """Correct: puts the lowest number of the dtype where a number is negative."""
+    return op(
+        "masks_with_the_lowest_number",
+        lambda x: torch.where(x < 0, torch.finfo(x.dtype).min, x),
+    )
+
+
+@aot((tensor(5, 5),), dtypes=[torch.float32])
+def eigenvectors_of_any_sign():
+    """Correct: eigenvectors, whose signs differ from dtype to dtype."""
+
+    def kernel(x):
+        found = torch.linalg.eigh(x + x.mT)[1].contiguous()
+        return found if x.dtype == torch.float64 else -found
+
+    return op("eigenvectors_of_any_sign", kernel)
+
+
+@aot((MATRIX,), **EVERY)
+def projects_by_a_random_table():
+    """Correct: a table of random signs, of a seed of its own, drawn and kept for each dtype."""
+
+    @functools.cache
+    def table(count, dtype):
+        own = torch.Generator().manual_seed(3)
+        return torch.randn(count, generator=own, dtype=dtype)
+
+    return op("projects_by_a_random_table", lambda x: x * table(x.shape[-1], x.dtype))
+
+
+@aot((MATRIX,), **EVERY)
+def window_from_a_cache():
+    """Correct: a window that is kept for each length, in float64."""
+
+    @functools.cache
+    def window(count):
+        return torch.linspace(0, 1, count, dtype=torch.float64).sin()
+
+    return op("window_from_a_cache", lambda x: (x * window(x.shape[-1])).to(x.dtype))
+
+
+@aot((MATRIX,), **EVERY)
+def bytes_of_the_numbers():
+    """Correct: the bytes in memory, whose number depends on the dtype."""
+
+    def fake(x):
+        return x.new_empty((*x.shape[:-1], x.shape[-1] * x.element_size()), dtype=torch.uint8)
+
+    return op("bytes_of_the_numbers", lambda x: x.contiguous().view(torch.uint8).clone(), fake)
+
+
+@aot((tensor(30, 6, low=-5, high=5),), dtypes=[torch.float32, torch.bfloat16])
+def gradient_of_a_sharp_step():
+    """Correct: a steep sigmoid, whose gradient a rounding of the input changes several times over."""
+
+    def backward(x, grad):
+        high = (x * 50).sigmoid()
+        return grad * 50 * high * (1 - high)
+
+    return op("gradient_of_a_sharp_step", lambda x: (x * 50).sigmoid(), backward=backward)
