@@ -36,12 +36,17 @@ def pick(xs: List[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
     return xs[0][index]
 
 
+@torch.library.custom_op("t_variants::pair", mutates_args=())
+def pair(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    return x[rows, columns]
+
+
 @torch.library.custom_op("t_variants::put", mutates_args=("x",))
 def put(x: torch.Tensor, y: torch.Tensor) -> None:
     x.copy_(y)
 
 
-MIX, PICK, PUT = (resolve(op) for op in (mix, pick, put))
+MIX, PICK, PAIR, PUT = (resolve(op) for op in (mix, pick, pair, put))
 
 
 def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Variant]:
@@ -91,6 +96,7 @@ def test_every_kind_has_its_steps() -> None:
         ),
         "large": ["large0"],
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
+        "complex": [],
         "values": ["equal", "equal_rows", "negative", "spread", "zeros"],
         "magnitudes": ["magnitudes"],
         "positions": [],
@@ -152,16 +158,41 @@ def test_the_number_of_rows_that_offsets_bound_stays() -> None:
     assert "xs[1].empty0" in sizes([0, 4, 1, 7])
 
 
-def test_positions_keep_their_sizes_and_their_range() -> None:
+def test_positions_keep_their_range_and_other_sizes_take_them_again() -> None:
     index = tensor(values=[0, 3, 1])
     given = Sample(([tensor(5, 6)], index), id="a")
     found = near(PICK, given)
-    assert {"index.odd0", "index.empty0", "index.one0", "index.batch"}.isdisjoint(found)
+    for step, values in (
+        ("index.empty0", []),
+        ("index.one0", [0]),
+        ("odd", [0, 3, 1, 0, 3]),
+        ("index.batch", [[0, 3, 1], [0, 3, 1]]),
+    ):
+        assert draw(PICK, found[step].sample, FLOAT, 0).args[1].tolist() == values
+    for step in ("index.empty0", "index.one0", "odd"):
+        assert found[step].beyond is None
     for step, value in (("index.lowest", 0), ("index.highest", 3)):
         drawn = draw(PICK, found[step].sample, FLOAT, 0)
         assert drawn.args[1].tolist() == [value] * 3
         assert drawn.args[1].dtype == torch.int64
-    assert shapes(PICK, found["odd"]) == [(7, 9), (3,)]
+    assert shapes(PICK, found["odd"]) == [(7, 9), (5,)]
+
+
+def test_what_belongs_together_keeps_its_size() -> None:
+    boxes = tensor(values=[[0, 0, 4, 3], [2, 1, 8, 6], [1, 1, 2, 2]])
+    edges = tensor(values=[[0, 3, 1, 1, 4], [2, 1, 0, 4, 1]])
+    for index, record in ((boxes, 4), (edges, 2)):
+        found = near(PICK, Sample(([tensor(11, 6)], index), id="a"))
+        grown = {shapes(PICK, one)[1] for one in found.values()} - {index.shape}
+        assert {len(shape) for shape in grown} == {2, 3}
+        assert all(record in shape for shape in grown)
+
+
+def test_positions_of_several_tensors_are_not_repeated_within_the_sample() -> None:
+    rows, columns = tensor(values=[0, 7, 1, 1]), tensor(values=[2, 1, 0, 5])
+    found = near(PAIR, Sample((tensor(12, 10), rows, columns), id="a"))
+    assert "twice" in (found["odd"].beyond or "")
+    assert found["rows.tied_empty0"].beyond is None
 
 
 def test_a_permutation_stays_one() -> None:
@@ -361,7 +392,11 @@ class OnDevice(torch.Tensor):
 
 @pytest.mark.parametrize(
     ("values", "steps"),
-    [([0, 2, 1], set()), ([0, 3, 3], {"index.lowest", "index.highest"}), ([0, 1, 5], set())],
+    [
+        ([0, 2, 1], set()),
+        ([0, 3, 3], {"index.lowest", "index.highest"}),
+        ([0, 1, 5], {"index.empty_first", "index.empty_last"}),
+    ],
 )
 def test_positions_on_a_device_are_read_on_the_cpu(
     values: list[int], steps: set[str], monkeypatch: pytest.MonkeyPatch

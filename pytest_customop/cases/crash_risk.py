@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..compat.ops import kernel_in_python, python_kernels
+from ..core.functions import code_of, known_names
 from ..declare.ops import Op
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
@@ -41,11 +42,11 @@ def _foreign(function: Any) -> str | None:
 
 def _referred(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
     """The top-level modules of everything that a function refers to."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType) or depth == 0 or id(code) in seen:
+    code = code_of(function)
+    if code is None or depth == 0 or id(code) in seen:
         return
     seen.add(id(code))
-    known = {**function.__globals__, **_closed_over(function)}
+    known = known_names(function)
     for name in _names(code):
         yield name.partition(".")[0]
         value = known.get(name)
@@ -54,17 +55,6 @@ def _referred(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
         if isinstance(value, types.ModuleType):
             yield value.__name__.partition(".")[0]
         yield from _referred(value, depth - 1, seen)
-
-
-def _closed_over(function: Any) -> dict[str, Any]:
-    names = function.__code__.co_freevars
-    found = {}
-    for name, cell in zip(names, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    return found
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

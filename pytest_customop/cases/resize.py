@@ -229,12 +229,14 @@ def _fixed(case: Case) -> list[Place]:
 
 
 def _counted(case: Case) -> set[int]:
-    """The sizes that numbers which the author listed may refer to."""
+    """The sizes of other tensors that numbers which the author listed may refer to."""
     found: set[int] = set()
-    for leaf in case.sample.leaves():
+    leaves = [each for each in case.sample.leaves() if hasattr(each, "shape")]
+    for leaf in leaves:
         spec = described(leaf, case.placement) if isinstance(leaf, torch.Tensor) else leaf
         if isinstance(spec, TensorSpec):
-            found |= counted_sizes(spec, dtype_of(spec, case.placement.dtype))
+            others = {size for other in leaves if other is not leaf for size in other.shape}
+            found |= counted_sizes(spec, dtype_of(spec, case.placement.dtype)) & others
     return found
 
 

@@ -49,8 +49,19 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
         given.numel() == 0
         or is_sorted(given)
         or is_permutation(given)
-        or int(given.sum()) in others  # lengths, or how many a mask leaves
+        or adds_up_to_size(given, others)
     )
+
+
+def adds_up_to_size(given: torch.Tensor, others: frozenset[int]) -> bool:
+    """Whether numbers look like lengths of parts of another tensor, or a mask of what it holds.
+
+    Args:
+        given: at least one number.
+        others: the sizes of the other tensors. One number for each row counts no rows.
+    """
+    total = int(given.sum())
+    return total in others and total != given.numel()
 
 
 def listed(spec: TensorSpec) -> torch.Tensor:

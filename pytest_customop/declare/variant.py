@@ -13,6 +13,7 @@ KINDS = (
     "shape",
     "large",
     "dtype",
+    "complex",
     "values",
     "magnitudes",
     "positions",

@@ -116,3 +116,58 @@ def fake_hardcodes_what_an_int_says():
 def fake_reads_the_int():
     """Both kernels return as many elements as the int argument says."""
     return _column_sums("fake_reads_the_int", lambda columns: columns)
+
+
+def _polynomial(name, backward):
+    """A polynomial of x, from its coefficients on; `backward(ctx, grad)` is the formula."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def polynomial(x: Tensor, coefficients: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        for each in coefficients.tolist():
+            out = out * x + each
+        return out
+
+    polynomial.register_fake(lambda x, coefficients: x.new_empty(x.shape))
+    polynomial.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return polynomial
+
+
+COEFFICIENTS = tensor(3, requires_grad=False)
+
+
+@specimen(
+    (tensor(5, low=0.5, high=2), COEFFICIENTS),
+    expected={
+        "fake.symbolic": "fake-size-specialized",
+        "compile.dynamic": "compile-recompiles",
+    },
+)
+def backward_of_plain_counts():
+    """The backward computes powers for a plain int of coefficients."""
+
+    def backward(ctx, grad):
+        x, coefficients = ctx.saved_tensors
+        count = int(coefficients.shape[0])
+        powers = torch.arange(count - 1, -1, -1, device=x.device)
+        slope = powers * coefficients * x.unsqueeze(-1) ** (powers - 1)
+        return grad * slope.sum(-1), None
+
+    return _polynomial("backward_of_plain_counts", backward)
+
+
+@specimen((tensor(5, low=0.5, high=2), COEFFICIENTS), twin_of="backward_of_plain_counts")
+def backward_loops_over_a_count():
+    """The backward loops over the coefficients, so that each number of them has a graph of its own."""
+
+    def backward(ctx, grad):
+        x, coefficients = ctx.saved_tensors
+        value, slope = torch.zeros_like(x), torch.zeros_like(x)
+        for at in range(coefficients.shape[0]):
+            slope = slope * x + value
+            value = value * x + coefficients[at]
+        return grad * slope, None
+
+    return _polynomial("backward_loops_over_a_count", backward)

@@ -1,5 +1,7 @@
 """Ops that are right for the example, and wrong for large or 0-dim tensors, or for other values."""
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -202,6 +204,8 @@ def _box_sums(name, none):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def box_sums(image: Tensor, boxes: Tensor) -> Tensor:
+        if image.dim() != 3:
+            raise ValueError("an image has channels, rows and columns")
         if boxes.numel() == 0:
             return none(image)
         return torch.stack([image[:, b:d, a:c].sum((1, 2)) for a, b, c, d in boxes.tolist()])
@@ -250,3 +254,76 @@ def fake_counts_the_dim_from_the_start():
         return shape[:dim] + shape[dim + 1 :]
 
     return _sum_along("fake_counts_the_dim_from_the_start", without)
+
+
+OFFSETS = torch.tensor([0, 2, 3, 6])
+
+
+def _segment_sums(name, empty):
+    """The sum of each segment; `empty(x, start)` is that of one without elements."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(x: Tensor, offsets: Tensor) -> Tensor:
+        pairs = itertools.pairwise(offsets.tolist())
+        found = [x[start:end].sum() if end > start else empty(x, start) for start, end in pairs]
+        return torch.stack(found) if found else x.new_empty(0)
+
+    sums.register_fake(lambda x, offsets: x.new_empty(offsets.shape[0] - 1))
+
+    def backward(ctx, grad):
+        (offsets,) = ctx.saved_tensors
+        return grad.repeat_interleave(offsets.diff()), None
+
+    sums.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1])
+    )
+    return sums
+
+
+NO_OTHER_SIZE = {"fake.symbolic": "no-second-size"}
+
+
+@specimen(
+    (torch.rand(6), OFFSETS),
+    variant_findings=GRADIENT,
+    shown_by="offsets.empty_first",
+    skips=NO_OTHER_SIZE,
+)
+def empty_segments_have_an_element():
+    """A segment without elements gives the next one, as numpy's reduceat does."""
+    return _segment_sums("empty_segments_have_an_element", lambda x, start: x[start:][:1].sum())
+
+
+@specimen((torch.rand(6), OFFSETS), twin_of="empty_segments_have_an_element", skips=NO_OTHER_SIZE)
+def empty_segments_are_zero():
+    """A segment without elements gives 0."""
+    return _segment_sums("empty_segments_are_zero", lambda x, start: x.new_zeros(()))
+
+
+def _power(name, slope):
+    """The square of numbers that may be complex; `slope(x)` is what the gradient is multiplied by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def power(x: Tensor) -> Tensor:
+        if not (x.is_floating_point() or x.is_complex()):
+            raise TypeError("real or complex numbers, please")
+        return x * x
+
+    power.register_fake(lambda x: torch.empty_like(x))
+    power.register_autograd(
+        lambda ctx, grad: grad * slope(*ctx.saved_tensors),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return power
+
+
+@specimen((MATRIX,), variant_findings=GRADIENT, shown_by="complex64")
+def complex_gradient_without_conjugate():
+    """The gradient of complex numbers lacks the conjugate."""
+    return _power("complex_gradient_without_conjugate", lambda x: 2 * x)
+
+
+@specimen((MATRIX,), twin_of="complex_gradient_without_conjugate")
+def complex_gradient_with_conjugate():
+    """The gradient has the conjugate, which is nothing for real numbers."""
+    return _power("complex_gradient_with_conjugate", lambda x: 2 * x.conj())

@@ -10,6 +10,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.resize import second_case, whole_numbers
+from ...cases.unrolled import loops_over_sizes
 from ...compat.compiler import recompiles_raise
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -105,6 +106,8 @@ def _fail_if_size_pinned(error: Exception, case: Case, second: Case, where: str)
     name, dim, size = pinned
     if size in whole_numbers(case):
         return  # the op may compare the size with that argument
+    if loops_over_sizes(case, second):
+        return
     raise fail(
         "compile-recompiles",
         f"{where}compiled again, because size {size} at dim {dim} of {name} was made a constant; "

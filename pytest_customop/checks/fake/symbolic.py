@@ -26,6 +26,7 @@ from ...cases.resize import (
     whole_numbers,
 )
 from ...cases.tensors import output_leaves
+from ...cases.unrolled import loops_over_sizes
 from ...compat.fakes import is_data_dependent
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
@@ -152,6 +153,8 @@ def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]])
         disagreement = worst_new(other.disagreements(), known)
         if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
             return True  # sizes compared with arguments, which both kernels may have to decide
+        if disagreement is None and loops_over_sizes(case, changed):
+            return True
         if disagreement is None:
             raise _specialized(case, pin, changed)
         if not _explained_by_integers(pair, other, known):
@@ -373,9 +376,9 @@ CHECK = Check(
         "op works at another size."
     ),
     cannot_see=(
-        "Sizes 0 and 1, which are constants to a compiler. Whole numbers and booleans given by "
-        "their values cannot be drawn at another size. If no size is left that can change, the "
-        "second half is not judged: a skip, `no-second-size`."
+        "Sizes 0 and 1, which are constants to a compiler, and those that a backward loops over. "
+        "Whole numbers that count or order something keep their size. If no size is left that can "
+        "change, the second half is not judged: a skip, `no-second-size`."
     ),
     cost="many calls",
 )

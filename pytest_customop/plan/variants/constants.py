@@ -7,7 +7,6 @@ the argument is passed on to another function, or kept as an attribute of the sa
 from __future__ import annotations
 
 import ast
-import contextlib
 import enum
 import functools
 import linecache
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 from ...compat.ops import python_kernels, traced_functions
+from ...core.functions import code_of, known_names
 from ...declare.ops import Op
 
 _DEPTH = 3  # functions that call functions
@@ -45,8 +45,8 @@ def compared_constants(op: Op, argument: str) -> list[Any]:
 
 def _parameter_at(function: Any, position: int) -> str:
     """The name of a parameter; empty where there is none."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType):
+    code = code_of(function)
+    if code is None:
         return ""
     names = code.co_varnames[: code.co_argcount]
     return names[position] if position < len(names) else ""
@@ -54,22 +54,14 @@ def _parameter_at(function: Any, position: int) -> str:
 
 def _of_function(function: Any, names: frozenset[str], depth: int) -> Iterator[Any]:
     """The constants that a function compares the values of some names with."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, types.CodeType) or depth == 0:
+    code = code_of(function)
+    if code is None or depth == 0:
         return
-    known = {**function.__globals__, **_closed_over(function)}
+    known = known_names(function)
     for node in _nodes_at(code.co_filename, code.co_firstlineno, code.co_name):
         reader = _Reader(names, known, depth)
         for inner in ast.walk(node):
             yield from reader.read(inner)
-
-
-def _closed_over(function: Any) -> dict[str, Any]:
-    found = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # not filled yet
-            found[name] = cell.cell_contents
-    return found
 
 
 def _nodes_at(file: str, line: int, name: str) -> Sequence[_FunctionNode]:

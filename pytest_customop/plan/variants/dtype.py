@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,6 +11,7 @@ from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
+from .named_dtypes import named_dtypes
 from .sample_view import SampleView, TensorArgument
 from .values import range_of
 
@@ -39,22 +40,12 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """
     floats = [each for each in view.tensors if each.floating]
     if floats and not declared:
-        for dtype, rank in ((_OTHER.get(floats[0].dtype), 2), (_HALF, 9)):
-            if dtype is not None and any(each.dtype != dtype for each in floats):
-                changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
-                if not all(map(is_drawable, changes.values())):
-                    continue
-                name = dtype_name(dtype)
-                narrower = dtype.itemsize < floats[0].dtype.itemsize
-                mixed = len({each.dtype for each in floats}) > 1
-                yield Step(
-                    name,
-                    f"tensors of {name}",
-                    changes,
-                    rank,
-                    reads_beyond=narrower,
-                    beyond="dtypes that differ in the sample made equal" if mixed else None,
-                )
+        named = [each for each in named_dtypes(view.op) if each.is_floating_point]
+        ranks = {_HALF: 9} | dict.fromkeys(named, 4)
+        if floats[0].dtype in _OTHER:
+            ranks[_OTHER[floats[0].dtype]] = 2
+        for dtype, rank in ranks.items():
+            yield from _all_of(dtype, floats, rank)
     if not floats and not declared:
         yield from _whole(view)
     if len(view.tensors) < 2:
@@ -74,6 +65,32 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 reads_beyond=True,
                 beyond="one tensor in another dtype",
             )
+
+
+def complex_numbers(view: SampleView) -> Iterator[Step]:
+    """All floating-point tensors complex, where the op's code lists such a dtype, or asks for it."""
+    floats = [each for each in view.tensors if each.floating]
+    for dtype in named_dtypes(view.op):
+        if dtype.is_complex and floats and not any(each.dtype.is_complex for each in floats):
+            yield from _all_of(dtype, floats, 4)
+            return
+
+
+def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:
+    """All floating-point tensors in one other dtype."""
+    changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
+    if all(each.dtype == dtype for each in floats) or not all(map(is_drawable, changes.values())):
+        return
+    name = dtype_name(dtype)
+    mixed = len({each.dtype for each in floats}) > 1
+    yield Step(
+        name,
+        f"tensors of {name}",
+        changes,
+        rank,
+        reads_beyond=dtype.itemsize < floats[0].dtype.itemsize,
+        beyond="dtypes that differ in the sample made equal" if mixed else None,
+    )
 
 
 def _whole(view: SampleView) -> Iterator[Step]:

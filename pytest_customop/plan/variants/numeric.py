@@ -1,8 +1,8 @@
 """Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction.
 
-The op decides which of them it accepts. A number that a tensor's size may depend on changes alone here,
-so these are beyond the sample; so are 0 and negative numbers in place of positive ones, and numbers that
-whole numbers among the tensors may be too large for.
+The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
+numbers that whole numbers among the tensors may be too large for. So are, for a kernel that may read out
+of bounds, those that a tensor's size may depend on: they change alone here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
+from ...cases.crash_risk import crash_risk
 from ...declare.variant import Step
 from .sample_view import SampleView
 
 _TIED = "a number that sizes of the tensors may depend on, changed alone"
-_NOT_POSITIVE = "a number that is not positive, in place of a positive one"
+_NEGATIVE = "a negative number in place of another one"
 _TOO_SMALL = "a number smaller than whole numbers of the sample, which may be positions below it"
 _COUNTS = "a number in place of None, which may have to fit whole numbers of the sample"
 _SMALL = 0.05  # a change of a number below it would be lost in tolerances
@@ -58,7 +59,7 @@ def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Ste
     tied = any(_is_tied(view, value, name) for value in values)
     for step, by, rank in (("more", 1, 6), ("less", -1, 9)):
         other = type(values)(value + by for value in values)  # type: ignore[call-arg]
-        beyond = _TIED if tied else _not_positive(min(values), min(other))
+        beyond = _TIED if tied else _negative(min(values), min(other))
         description = f"{name}={other}, each one {step}"
         yield Step(f"{name}.{step}", description, {name: other}, rank, True, beyond=beyond)
 
@@ -78,14 +79,14 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
     for step, other, rank in others:
         if other not in seen and abs(other) <= max(_MOST, abs(value)):
             seen.add(other)
-            beyond = _beyond(view, name, value, other) or _not_positive(value, other)
+            beyond = _beyond(view, name, value, other) or _negative(value, other)
             yield _step(name, step, other, rank + 3 * tied, beyond)
 
 
 def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
     """Why another number leaves what the tensors of the sample show; None if it does not."""
-    if _is_tied(view, value, name):
-        return _TIED
+    if _is_tied(view, value, name) and crash_risk(view.op, view.placement.device):
+        return _TIED  # a Python kernel raises where a size does not fit, or takes it
     highest = [each.highest_position for each in view.tensors]
     return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None
 
@@ -102,7 +103,7 @@ def _floats(name: str, value: float) -> Iterator[Step]:
     others.append(("negative", -value or -0.1, 11))
     for step, other, rank in others:
         if other != value:
-            yield _step(name, step, other, rank, _not_positive(value, other, zero=False))
+            yield _step(name, step, other, rank, _negative(value, other))
 
 
 def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None) -> Step:
@@ -110,15 +111,9 @@ def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None
     return Step(f"{name}.{step}", description, {name: value}, rank, True, beyond=beyond)
 
 
-def _not_positive(value: float, other: float, *, zero: bool = True) -> str | None:
-    """Why another number leaves the sample for its sign; None if it does not.
-
-    Args:
-        zero: whether 0 does so in place of a positive number.
-    """
-    if other < 0 <= value or (zero and other == 0 < value):
-        return _NOT_POSITIVE
-    return None
+def _negative(value: float, other: float) -> str | None:
+    """Why another number leaves the sample for its sign; None if it does not."""
+    return _NEGATIVE if other < 0 <= value else None
 
 
 def _is_tied(view: SampleView, value: int, name: str) -> bool:

@@ -112,6 +112,8 @@ def _steps(
 ) -> Iterable[Step]:
     if kind == "dtype":
         return dtype.steps(view, declared_dtypes)
+    if kind == "complex":
+        return () if declared_dtypes else dtype.complex_numbers(view)
     if kind == "arguments":
         return arguments.steps(view, samples)
     return chain.from_iterable(steps(view) for steps in _STEPS[kind])

@@ -98,6 +98,11 @@ class TensorArgument:
         """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths."""
         return counted_sizes(self.spec, self.dtype)
 
+    @property
+    def counts_others(self) -> frozenset[int]:
+        """The sizes of other tensors that its listed whole numbers may refer to."""
+        return self.counted & self.others
+
     @functools.cached_property
     def value_limits(self) -> tuple[float, float] | None:
         """The range that floating-point values of a variant stay in.
@@ -176,7 +181,7 @@ class SampleView:
     def free_sizes(self) -> frozenset[int]:
         """The sizes that can change: those which no tensor has that keeps its size, or counts."""
         fixed = {size for each in self.tensors if not each.resizable for size in each.shape}
-        fixed |= {size for each in self.tensors for size in each.counted | each.record_sizes}
+        fixed |= {size for each in self.tensors for size in each.counts_others | each.record_sizes}
         every = {size for each in self.tensors for size in each.shape}
         return frozenset(every - fixed)
 

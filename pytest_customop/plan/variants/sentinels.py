@@ -49,9 +49,7 @@ def steps(view: SampleView) -> Iterator[Step]:
 def _may_hold(each: TensorArgument, view: SampleView) -> bool:
     whole = not each.floating and each.dtype != torch.bool and not each.mutated
     size = math.prod(each.shape)
-    return (
-        whole and 0 < size <= _ELEMENTS and not each.is_permutation and not counts_sizes(each, view)
-    )
+    return whole and 0 < size <= _ELEMENTS and not each.is_permutation and not counts_sizes(each)
 
 
 def _with(each: TensorArgument, value: int) -> torch.Tensor | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...cases.template import adds_up_to_size
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
@@ -28,11 +29,16 @@ def steps(view: SampleView) -> Iterator[Step]:
 def positions(view: SampleView) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
 
-    Positions repeat then. Permutations, offsets and lengths stay as they are: an op may rely on them.
+    Positions repeat then. Permutations stay as they are: an op may rely on them. Of offsets and lengths,
+    the first part is empty, or the last.
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
-        if not each.floating and not each.is_permutation and not counts_sizes(each, view):
+        if each.floating:
+            continue
+        if counts_sizes(each):
+            yield from _empty_parts(each, "one of several tensors of whole numbers" * several)
+        elif not each.is_permutation:
             yield from _whole(each, _beyond(each, several))
 
 
@@ -105,12 +111,34 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
         yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
 
 
-def counts_sizes(each: TensorArgument, view: SampleView) -> bool:
+def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:
+    """Offsets or lengths of which the first part is empty, or the last. What they add up to stays."""
+    if each.spec.values is None or len(each.shape) != 1 or not each.holds_positions:
+        return
+    given = each.listed
+    count = len(given) - each.is_sorted  # parts
+    for name, empty, other in (("first", 0, 1), ("last", -1, -2)):
+        values = given.clone()
+        if count < 2:
+            return
+        if each.is_sorted:
+            values[empty + 1 if empty == 0 else other] = given[empty]
+        else:
+            values[other] += given[empty]
+            values[empty] = 0
+        if not torch.equal(values, given):
+            spec = replace(each.spec, values=values)
+            what = f"{each.path}: the {name} part empty"
+            step = f"{each.path}.empty_{name}"
+            yield Step(step, what, {each.path: spec}, 2, True, beyond=beyond or None)
+
+
+def counts_sizes(each: TensorArgument) -> bool:
     """Whether the numbers look like offsets into another tensor, or lengths that add up to its size."""
     if not each.counted:
         return False
-    ends = {int(each.listed.max()), int(each.listed.sum())}
-    return any(size in ends for other in view.tensors if other is not each for size in other.shape)
+    ends_there = each.is_sorted and int(each.listed.max()) in each.others
+    return ends_there or adds_up_to_size(each.listed, each.others)
 
 
 def range_of(each: TensorArgument) -> tuple[int, int] | None:

@@ -1,0 +1,56 @@
+"""The floating-point dtypes that the Python code of an op names.
+
+`if x.dtype not in (torch.float32, torch.float16): raise ...` says which dtypes the author had in mind, and
+so does a tuple of dtypes at the top of the module. Complex ones count where they are in such a tuple, or
+where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones only.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+
+from ...compat.ops import python_kernels, traced_functions
+from ...core.functions import code_of, known_names
+from ...declare.ops import Op
+
+_DEPTH = 3  # functions that call functions
+_REAL = {
+    str(dtype)[len("torch.") :]: dtype for dtype in (torch.float16, torch.float32, torch.float64)
+}
+
+
+def named_dtypes(op: Op) -> list[torch.dtype]:
+    """The dtypes, each once, in the order of the code: kernels, fake kernel, formula."""
+    functions = [function for _, function in python_kernels(op.overload)]
+    found: dict[torch.dtype, None] = {}
+    seen: set[int] = set()
+    for function in [*functions, *filter(None, traced_functions(op.overload))]:
+        found |= dict.fromkeys(_of_function(function, _DEPTH, seen))
+    return [*found]
+
+
+def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dtype]:
+    code = code_of(function)
+    if code is None or depth == 0 or id(code) in seen:
+        return
+    seen.add(id(code))
+    known = known_names(function)
+    for name in (*code.co_names, *code.co_freevars):
+        if name == "is_complex":
+            yield torch.complex64
+        elif name in _REAL:
+            yield _REAL[name]
+        value = known.get(name)
+        if isinstance(value, Collection) and not isinstance(value, (str, bytes, torch.Tensor)):
+            yield from (each for each in value if _counts(each))
+        elif isinstance(value, types.FunctionType):
+            yield from _of_function(value, depth - 1, seen)
+
+
+def _counts(value: object) -> bool:
+    floating = isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
+    return floating and value.itemsize > 1  # type: ignore[attr-defined]
