@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from .descriptors import receive_descriptors
+from .fork_safety import fork
 from .protocol import Fork
 
 # What the first item of a child would import, and what is imported before it.
@@ -61,7 +62,6 @@ def _import() -> None:
     if before is None:
         del os.environ[_ASK_NO_DRIVER]
     warnings.filters[:] = filters  # type: ignore[index]
-    gc.collect()
     gc.freeze()  # or every child would write to all of torch's objects, and so copy them
 
 
@@ -95,8 +95,10 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
             asked: Fork = control.recv()
             status, *descriptors = receive_descriptors(control, 4)
         except (EOFError, OSError):
+            for pid in running.values():
+                _reap(pid)
             return None
-        pid = os.fork()
+        pid = fork()  # numpy has threads, and joins them before
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

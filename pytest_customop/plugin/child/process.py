@@ -200,11 +200,14 @@ class Child:
 
     def end(self) -> None:
         """Wait until it has ended after `finish`, and kill what is left of it."""
-        with contextlib.suppress(ProcessExit, subprocess.TimeoutExpired):
+        with contextlib.suppress(ProcessExit, subprocess.TimeoutExpired, OSError):
             while not isinstance(self.receive(limits.STARTING), Done):
                 pass
             # A thread that an op has started may never end.
             (self._runner or self._process).wait(_GRACE)
+            if self._runner is not None:
+                self._connection.send(End())
+                self._process.wait(_GRACE)
         self.kill()
 
     def kill(self) -> None:

@@ -41,6 +41,12 @@ class ReusableChild:
         self._fatal_files: dict[str, ProcessExit] = {}  # whose import has ended a child
         self._start_failure: ProcessExit | None = None  # why no child starts
 
+    @property
+    def _workers(self) -> int:
+        """Of pytest-xdist; 1 without."""
+        workers: int = getattr(self._config, "workerinput", {}).get("workercount", 1)
+        return workers
+
     def prepare(self, items: Sequence[pytest.Item]) -> None:
         """Choose how children start, by the items that they are to run, and begin with it.
 
@@ -48,7 +54,7 @@ class ReusableChild:
         """
         if FORKS and items and all(map(is_on_cpu, items)):
             self._server = ForkServer()
-            if not hasattr(self._config, "workerinput"):  # a worker may get none of them
+            if len(items) >= self._workers:  # else this worker may get none of them
                 self._server.start()
 
     def run(
@@ -72,8 +78,7 @@ class ReusableChild:
         if names_of(item) not in collected.names:
             raise NotCollected(_why_not_collected(item, collected))
         if child.memory is None:
-            workers = getattr(self._config, "workerinput", {}).get("workercount", 1)
-            child.memory = limits.memory(child.pid, self._settings.memory, workers)
+            child.memory = limits.memory(child.pid, self._settings.memory, self._workers)
         phase, start = protocol.SETUP, time.perf_counter()
         of_variants = bool(item.stash[PLANNED].variants)
         try:

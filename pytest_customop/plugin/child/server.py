@@ -26,7 +26,7 @@ from ...run.record import ResultRecord, from_wire, to_wire
 from ..session.state import FINISHED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
-from .fork_safety import count_threads, may_fork
+from .fork_safety import count_threads, fork, may_fork
 from .items import is_isolated, names_of
 from .protocol import CHILD, Collect, Collected, Names, Run
 
@@ -91,6 +91,7 @@ class ChildServer:
         self._captured = False
         # How many threads a fork can do without; None where this process runs the items itself.
         self._threads = count_threads() if start.forks else None
+        self._has_forked = False
 
     # What kind of session this is
 
@@ -134,6 +135,8 @@ class ChildServer:
                     self._collect(session, asked.path)
                 elif self._runs_here():
                     self._run(session, asked)
+        if self._has_forked:
+            os._exit(0)  # the session that ends is the runner's
         return True
 
     @pytest.hookimpl(trylast=True)
@@ -154,16 +157,15 @@ class ChildServer:
             return True
         base_temp(self._config)  # each runner would empty the folder
         own_end, other_end = Pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python 3.12: this process has another thread
-            pid = os.fork()
+        pid = fork()
         if pid == 0:
             os.setpgid(0, 0)
             own_end.close()
             self._connection.close()
-            self._connection, self._threads = other_end, None
+            self._connection, self._threads, self._has_forked = other_end, None, False
             _watch_session(other_end)
             return True
+        self._has_forked = True
         other_end.close()
         with contextlib.suppress(OSError):  # the runner may have done so, or have ended
             os.setpgid(pid, pid)

@@ -15,6 +15,8 @@ from typing import Any
 from .descriptors import send_descriptors
 from .protocol import Fork
 
+_GRACE = 5.0  # seconds in which it should be gone
+
 # Forking a process that has loaded the system's own libraries is safe on Linux, and not on macOS.
 FORKS = sys.platform == "linux"
 
@@ -68,6 +70,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._control: Connection[Any, Any] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_forked = False  # so it answers; before, it may be importing
 
     def start(self) -> None:
         """Start it, if it does not run. It imports torch while this process goes on."""
@@ -91,16 +94,20 @@ class ForkServer:
                 given = (streams.connection, streams.stdout, streams.stderr)
                 send_descriptors(self._control, [other_end.fileno(), *given])
                 other_end.close()
-                return ForkedProcess(status, status.recv())
+                forked = ForkedProcess(status, status.recv())
             except (EOFError, OSError):
                 status.close()
                 self.end()
                 return None
+        self._has_forked = True
+        return forked
 
     def end(self) -> None:
         """Have it end."""
         if self._control is not None and self._process is not None:
             self._control.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE if self._has_forked else 0)
             self._process.kill()
             self._process.wait()
         self._control = self._process = None
