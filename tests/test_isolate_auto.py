@@ -210,6 +210,41 @@ def test_a_system_without_children_says_so(native: Suite, monkeypatch: pytest.Mo
     assert "empty0" in skipped
 
 
+IN_CHILD = "len((Path(__file__).parent / 'imports').read_text().split()) > 1"
+
+
+@pytest.mark.parametrize(
+    ("begins", "why"),
+    [
+        ("raise OSError('the port is in use')", "the child process cannot collect *in use"),
+        ("os.abort()", "the child process dies of SIGABRT while it imports the test's file"),
+    ],
+)
+def test_a_file_that_the_child_cannot_import_is_a_skip(
+    native: Suite, begins: str, why: str
+) -> None:
+    source = (native.path / "test_it.py").read_text(encoding="utf-8")
+    once = source.replace("def op(name", f"if {IN_CHILD}:\n    {begins}\n\ndef op(name")
+    (native.path / "test_it.py").write_text(once, encoding="utf-8")
+    result = _run(native, "-k", "careful", "-rs")
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines([f"SKIPPED * a child process cannot run them: {why}"])
+    result.stdout.fnmatch_lines(["*::careful: 0 tried; 4 not run, they could read out of bounds *"])
+
+
+def test_a_set_up_that_works_only_once_is_a_skip(native: Suite) -> None:
+    native.write(
+        "conftest.py",
+        "import pytest\nfrom pathlib import Path\n"
+        "@pytest.fixture(scope='session', autouse=True)\n"
+        "def exclusive():\n"
+        "    Path(__file__).with_name('taken').mkdir()\n",
+    )
+    result = _run(native, "-k", "careful", "-rs")
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED *: the set-up of the test fails there: FileExistsError*"])
+
+
 def test_fixtures_of_the_session_are_set_up_in_the_child_too(native: Suite) -> None:
     native.write(
         "conftest.py",

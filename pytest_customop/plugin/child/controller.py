@@ -16,6 +16,7 @@ import pytest
 from ...plan.place import Place
 from ...run.record import ResultRecord, from_wire
 from ..read_options import POSIX, where_given
+from ..session.carried import error_of
 from ..session.records import record_of
 from ..session.state import PLANNED, Session
 from . import protocol
@@ -62,6 +63,7 @@ class Isolation:
     def __init__(self, config: pytest.Config, session: Session) -> None:
         self._config = config
         self._child = ReusableChild(config, session.settings)
+        self._may_do_without = session.settings.isolate == "auto"
         # Cases whose plain call ends the process: every further check of them would end it too.
         self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
         self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
@@ -98,7 +100,9 @@ class Isolation:
             failure = self._fatal_cases.get(planned.case)
         if not planned.variants and failure is None:
             failure = self._run_in_child(item, nextitem, log, [])
-        if isinstance(failure, ProcessExit):
+        if failure is not None and self._may_do_without and _has_no_child(failure):
+            log.skip(_why_no_child(failure, planned))
+        elif isinstance(failure, ProcessExit):
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_cases[planned.case] = failure
             result = _result_of(planned.check, planned.case, failure)
@@ -159,7 +163,11 @@ class Isolation:
     def _handle(self, message: Any, log: ItemLog) -> None:
         hook = self._config.hook
         if isinstance(message, protocol.Report):
-            log.log(hook.pytest_report_from_serializable(config=self._config, data=message.data))
+            report = hook.pytest_report_from_serializable(config=self._config, data=message.data)
+            if report.when == "setup" and report.failed and self._may_do_without:
+                log.skip(f"the set-up of the test fails there: {error_of(report)}")
+            else:
+                log.log(report)
         elif isinstance(message, protocol.Warned):
             self._warn(message)
         elif isinstance(message, protocol.Ended):
@@ -198,6 +206,20 @@ class Isolation:
     def pytest_unconfigure(self) -> None:
         """End the child, however the session has ended."""
         self._child.end()
+
+
+def _has_no_child(failure: ProcessExit | NotCollected) -> bool:
+    """Whether an item did not begin: the child did not start, or did not collect it."""
+    return isinstance(failure, NotCollected) or failure.phase in (protocol.START, protocol.COLLECT)
+
+
+def _why_no_child(failure: ProcessExit | NotCollected, planned: PlannedItem) -> str:
+    """In one line, why the child did not start, or did not collect the item."""
+    if isinstance(failure, ProcessExit):
+        assert planned.case is not None
+        return _result_of(planned.check, planned.case, failure).message
+    first, *more = str(failure).strip().splitlines()
+    return ": ".join([first, *(line.removeprefix("E").strip() for line in more[-1:])])
 
 
 def _result_of(check: Check | None, case: Case, ended: ProcessExit) -> CheckResult:

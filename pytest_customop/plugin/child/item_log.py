@@ -9,7 +9,7 @@ import pytest
 
 from ..session.carried import attach, attached
 from ..session.records import record_of
-from ..session.state import RECORDS
+from ..session.state import NO_CHILD, RECORDS
 
 if TYPE_CHECKING:
     from ...run.record import ResultRecord
@@ -56,6 +56,17 @@ class ItemLog:
             found, message = record.finding, record.message
             carried = attached(report)
             attach(report, [replace(one, finding=found, message=message) for one in carried])
+        self.log(report)
+
+    def skip(self, why: str) -> None:
+        """Log that the item is skipped because the child cannot run it."""
+        self._item.stash[NO_CHILD] = "and a child process cannot run them here"
+        text = (
+            f"these variants could read out of bounds, and a child process cannot run them: {why}"
+        )
+        report = self._report("setup", pytest.skip.Exception(text))
+        path, line, _ = self._item.reportinfo()
+        report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {text}")
         self.log(report)
 
     def tear_down(self, nextitem: pytest.Item | None) -> None:

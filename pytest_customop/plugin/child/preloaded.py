@@ -98,7 +98,7 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
             for pid in running.values():
                 _reap(pid)
             return None
-        pid = fork()  # numpy has threads, and joins them before
+        pid = fork()  # the threads of numpy's BLAS survive it: they are started anew
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

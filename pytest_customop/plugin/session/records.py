@@ -12,7 +12,7 @@ from ...run.record import Outcome, ResultRecord
 from ..options import ini_value
 from .carried import error_of
 from .rerun import rerun_command, script_of
-from .state import PLANNED, RECORDS, SESSION
+from .state import NO_CHILD, PLANNED, RECORDS, SESSION
 
 if TYPE_CHECKING:
     from ...plan.items import PlannedItem, PlannedVariant
@@ -86,10 +86,14 @@ def _not_run(
         record,
         place=place_of(variant.case),
         message=variant.skip or record.message,
-        without_child=item.config.stash[SESSION].settings.without_child
-        if variant.needs_child
-        else None,
+        without_child=_without_child(item, variant),
     )
+
+
+def _without_child(item: pytest.Item, variant: PlannedVariant) -> str | None:
+    """How a variant would run that needs a child process, or whose item does."""
+    asked = item.config.stash[SESSION].settings.without_child if variant.needs_child else None
+    return item.stash.get(NO_CHILD, asked)
 
 
 def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> ResultRecord:

@@ -28,6 +28,9 @@ RECORDS: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 # Of the variants of an item that an earlier child process has run.
 FINISHED: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
+# Of an item of variants that no child process runs, though one should: how they would run.
+NO_CHILD: pytest.StashKey[str] = pytest.StashKey()
+
 
 def _no_op(what: object) -> None:
     del what
