@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from ..session.state import PLANNED, SESSION
@@ -25,6 +27,12 @@ def is_on_cpu(item: pytest.Item) -> bool:
 
     case = item.stash[PLANNED].case
     return case is not None and torch.device(case.placement.device).type == "cpu"
+
+
+def any_compiles(items: Iterable[pytest.Item]) -> bool:
+    """Whether some of the items that a child process runs may compile."""
+    checks = (item.stash[PLANNED].check for item in items)
+    return any(check is not None and not check.cheap for check in checks)
 
 
 def names_of(item: pytest.Item) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from .descriptors import receive_descriptors
 from .fork_safety import fork
-from .protocol import Fork
+from .protocol import Fork, Preload
 
 # What the first item of a child would import, and what is imported before it.
 MODULES = (
@@ -43,21 +43,26 @@ _ASK_NO_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def main(descriptor: int) -> None:
-    """Fork a child for each `Fork` that comes, until the session closes the connection."""
+    """Import what `Preload` asks for, and fork a child for each `Fork`.
+
+    It ends when the session closes the connection.
+    """
     os.set_inheritable(descriptor, False)
     control: Connection[Any, Any] = Connection(descriptor)
-    _import()
+    with contextlib.suppress(EOFError):
+        _import(control.recv())
     child = _serve(control)
     if child is not None:
         _end(child)
 
 
-def _import() -> None:
+def _import(asked: Preload) -> None:
     before, filters = os.environ.get(_ASK_NO_DRIVER), list(warnings.filters)
     os.environ[_ASK_NO_DRIVER] = "1"
     for name in MODULES:
         importlib.import_module(name)
-    sys.modules["torch"].compiler.list_backends()  # imports what dynamo needs when it is first used
+    if asked.compiler:
+        sys.modules["torch"].compiler.list_backends()  # imports them
     sys.modules["pytest_customop.checks"].builtin_checks()  # imports the families
     if before is None:
         del os.environ[_ASK_NO_DRIVER]

@@ -15,6 +15,17 @@ Names = tuple[str, ...]  # of an item's nodes below its file: class, function wi
 
 
 @dataclass(frozen=True)
+class Preload:
+    """The first message to the process that forks children: what to import besides torch and dynamo.
+
+    Args:
+        compiler: whether what compiles is imported too.
+    """
+
+    compiler: bool
+
+
+@dataclass(frozen=True)
 class Fork:
     """Ask the process that has torch imported for a child. Four file descriptors follow.
 

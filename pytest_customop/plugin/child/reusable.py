@@ -13,7 +13,7 @@ from ...settings import Settings
 from ..session.state import PLANNED
 from . import limits, protocol
 from .exit_causes import ProcessExit
-from .items import is_isolated, is_on_cpu, names_of
+from .items import any_compiles, is_isolated, is_on_cpu, names_of
 from .process import Child
 from .protocol import Collect, Collected, Phase, Run, Start
 from .starting import FORKS, ForkServer
@@ -53,7 +53,7 @@ class ReusableChild:
         A process that uses another device than the CPU cannot always be forked, nor be a fork.
         """
         if FORKS and items and all(map(is_on_cpu, items)):
-            self._server = ForkServer()
+            self._server = ForkServer(any_compiles(items))
             if len(items) >= self._workers:  # else this worker may get none of them
                 self._server.start()
 

@@ -27,7 +27,7 @@ from ..session.state import FINISHED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
 from .fork_safety import count_threads, fork, may_fork
-from .items import is_isolated, names_of
+from .items import any_compiles, is_isolated, names_of
 from .protocol import CHILD, Collect, Collected, Names, Run
 
 
@@ -65,13 +65,14 @@ def _exit_with_session(descriptor: int) -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def _preload() -> None:
+def _preload(compiler: bool) -> None:
     """Import what the first item would import, so that its time limit does not count it."""
-    import torch
+    import torch._dynamo  # as the first call of a custom op does
 
     from ...global_state.preserve import preserved_state
 
-    torch.compiler.list_backends()  # loads dynamo, as the first call of a custom op does
+    if compiler:
+        torch.compiler.list_backends()  # imports them
     with preserved_state():
         pass
 
@@ -199,8 +200,9 @@ class ChildServer:
         except pytest.UsageError as error:
             self._errors.append(str(error))
         self._items[path] = {names_of(item): item for item in self._collected}
-        if any(is_isolated(item) for item in self._collected):
-            _preload()
+        isolated = [item for item in self._collected if is_isolated(item)]
+        if isolated:
+            _preload(any_compiles(isolated))
         names = frozenset(self._items[path])
         self._send(Collected(names, "\n".join(self._errors) or None))
 

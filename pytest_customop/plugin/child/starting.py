@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from .descriptors import send_descriptors
-from .protocol import Fork
+from .protocol import Fork, Preload
 
 _GRACE = 5.0  # seconds in which it should be gone
 
@@ -65,9 +65,14 @@ def _flags() -> list[str]:
 
 
 class ForkServer:
-    """The process that has torch imported and forks children."""
+    """The process that has torch imported and forks children.
 
-    def __init__(self) -> None:
+    Args:
+        compiler: whether it imports what compiles, too.
+    """
+
+    def __init__(self, compiler: bool) -> None:
+        self._compiler = compiler
         self._control: Connection[Any, Any] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._has_forked = False  # so it answers; before, it may be importing
@@ -82,6 +87,8 @@ class ForkServer:
             self._process = _interpreter(
                 "preloaded", other_end.fileno(), os.getcwd(), nowhere, nowhere
             )
+        with contextlib.suppress(OSError):  # it has ended: `fork` finds out
+            self._control.send(Preload(self._compiler))
 
     def fork(self, cwd: str, streams: Streams) -> ForkedProcess | None:
         """A child; None if the server cannot make one, and has ended."""
