@@ -54,6 +54,7 @@ def main(descriptor: int) -> None:
     child = _serve(control)
     if child is not None:
         _end(child)
+    os._exit(0)  # freeing all modules takes long
 
 
 def _import(asked: Preload) -> None:
@@ -171,7 +172,7 @@ def _become(asked: Fork, descriptors: list[int]) -> Callable[[], None]:
 
 
 def _end(child: Callable[[], None]) -> None:
-    """Run the child, and end it as an interpreter ends, but for what takes long: freeing all modules."""
+    """Run the child, and end it as an interpreter ends, but for the modules: they are not freed."""
     status: Any = 1
     try:
         child()
