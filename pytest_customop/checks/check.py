@@ -53,6 +53,8 @@ class Check:
         several_devices: True: only where the mark runs on another device too, which comes first:
             `Case.reference_device`.
         errors: True: on the mark's error samples and on nothing else; other checks never see these.
+        fresh_process: whether it runs calls in processes in which no item has run yet
+            (`core/fresh_process.py`).
         variants: the kinds of variants of the samples on which the check can find what it does not
             find on the samples themselves.
         cheap: whether it is cheap enough to run on variants where the session does not ask for all.
@@ -79,6 +81,7 @@ class Check:
     reference: bool = False
     several_devices: bool = False
     errors: bool = False
+    fresh_process: bool = False
     variants: Collection[str] = ("shape", "arguments")
     cheap: bool = False
     repro: str = ""

@@ -199,10 +199,10 @@ def _named(name: str) -> Op:
     base, _, overload = rest.partition(".")
     if not separator or not namespace or not base:
         raise OpError(f"op {name!r} is not a name; {_ALLOWED}")
-    known = registered_names()
-    if f"{namespace}::{base}" not in known:
-        raise OpError(_no_such_op(namespace, base, known))
-    packet = getattr(getattr(torch.ops, namespace), base)
+    try:
+        packet = getattr(getattr(torch.ops, namespace), base)
+    except AttributeError:
+        raise OpError(_no_such_op(namespace, base, registered_names())) from None
     if not overload:
         return _only_overload(packet)
     if overload not in packet.overloads():

@@ -92,6 +92,15 @@ class Runtime:
         # A usage error inside a worker would read as an internal one: the controller prints it.
         items.clear()
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        planned = [item.stash[PLANNED] for item in session.items if PLANNED in item.stash]
+        if planned and not session.config.option.collectonly:
+            from ..run import fresh
+
+            if fresh.needs_fresh_process(planned):
+                fresh.start()
+
     # Running
 
     @pytest.hookimpl(tryfirst=True)
@@ -143,6 +152,11 @@ class Runtime:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._session.record_report(report)
+
+    def pytest_unconfigure(self) -> None:
+        from ..core import fresh_process
+
+        fresh_process.stop()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

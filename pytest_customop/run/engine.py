@@ -140,7 +140,7 @@ def _run(
             message = f"{found.code}, as on sample {sample} itself, where it is reported"
             raise skip("as-sample", message, unjudged=False) from None
         lines = check.repro if found.repro is None else found.repro
-        return _found(passed, found, check, case, reproduced_by(found, lines, found.case or case))
+        return _found(passed, found, check, case, reproduced_by(found, lines, case))
     return passed
 
 

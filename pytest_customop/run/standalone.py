@@ -22,6 +22,7 @@ from ..plan.selection import registry_from, select_checks
 from ..settings import Settings, Variants, read_variants, validate_backend
 from .devices import why_absent
 from .engine import run_check
+from .fresh import fresh_process_for
 from .results import CheckResult
 
 
@@ -169,6 +170,11 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
     planned = [one for one in every if not one.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
+    with fresh_process_for(planned):
+        return _run_all(planned)
+
+
+def _run_all(planned: Iterable[PlannedItem]) -> list[CheckResult]:
     results: list[CheckResult] = []
     last: tuple[Case, ...] = ()
     for one in planned:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.testing import make_tensor
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
@@ -284,6 +285,13 @@ def opaque_ops() -> tuple[Any, Any]:
     torch.library.impl("pytest_customop::consume", "default", _contiguous_copy)
     torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape))
     return ops.produce.default, ops.consume.default
+
+
+def call_an_op() -> None:
+    """Call an op of this package and its backward once: torch imports most of itself at its first call."""
+    produce, _ = opaque_ops()
+    x = make_tensor(2, dtype=torch.float32, device="cpu", requires_grad=True)
+    produce(x).sum().backward()
 
 
 def _contiguous_copy(x: torch.Tensor) -> torch.Tensor:

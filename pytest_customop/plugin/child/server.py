@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from ...compat.pytest_private import base_temp
+from ...core import fresh_process
 from ...run.record import ResultRecord, from_wire, to_wire
 from ..session.state import FINISHED, SESSION
 from . import protocol
@@ -164,6 +165,7 @@ class ChildServer:
             own_end.close()
             self._connection.close()
             self._connection, self._threads, self._has_forked = other_end, None, False
+            fresh_process.renew()
             _watch_session(other_end)
             return True
         self._has_forked = True

@@ -1,0 +1,293 @@
+"""`relations.call_order`: what a call gives does not depend on which calls came before it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ...cases.arguments import Placement
+from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_differentiable, map_tensors
+from ...core import fresh_process
+from ...core.forked import ForkedError, ForkFailed
+from ...core.wording import dtype_name
+from ...declare.inputs import Sample
+from ...declare.ops import Op, resolve
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Leaves,
+    copied,
+    skip_if_no_results,
+    skip_if_random,
+)
+from .compare import Disagreement, disagreement, everything
+from .scripts import call_lines, position
+
+_ELEMENTS = 2**18  # of all arguments and results: they are sent between processes
+_SHOWN = 8  # values in a script
+_OTHER_FLOAT = {
+    torch.float32: torch.float64,
+    torch.float64: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of the op.
+
+    Args:
+        name: how it differs from that of the sample; empty for that one.
+        sample, placement, seed: of its arguments.
+        is_other_dtype: whether it differs in the dtype of the tensors.
+    """
+
+    name: str
+    sample: Sample
+    placement: Placement
+    seed: int
+    is_other_dtype: bool = False
+
+    def case(self, base: Case) -> Case:
+        """The case of the call; its tolerances and the like are those of another one."""
+        return replace(base, sample=self.sample, placement=self.placement, seed=self.seed)
+
+
+def check_call_order(case: Case) -> None:
+    """Make the same calls in several processes, in different orders."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    _skip_if_large(case)
+    calls = list(_calls(case))
+    first, *orders = (_results(case, order) for order in _orders(calls))
+    for call in calls:
+        for other in orders:
+            found = _disagreement(call.case(case), first[call.name], other.get(call.name))
+            if found is not None:
+                _confirm(case, call, [one for one in calls if one is not call])
+
+
+def _orders(calls: Sequence[_Call]) -> Iterator[Sequence[_Call]]:
+    """Orders of the calls: each call comes early in one of them, and late in another."""
+    of_dtype = [call for call in calls if call.is_other_dtype]
+    yield calls
+    yield calls[::-1]
+    if of_dtype:
+        yield [*of_dtype, calls[0]]
+
+
+def _skip_if_large(case: Case) -> None:
+    tensors = [*case.eager.arguments.tensors(), *case.eager.outputs]
+    if sum(tensor.numel() for _, tensor in tensors) > _ELEMENTS:
+        reason = "the tensors are too large to be sent between processes"
+        raise skip("costly", reason, unjudged=False)
+
+
+def _calls(case: Case) -> Iterator[_Call]:
+    """The call of the sample, and calls that differ from it in one thing."""
+    sample, placement, seed = case.sample, case.placement, case.seed
+    base = _Call("", sample, placement, seed)
+    yield base
+    larger = case.resized(lambda name, dim, size: 2 * size)
+    if larger is not None:
+        yield replace(base, name="sizes doubled", sample=larger.sample)
+    if placement.dtype in _OTHER_FLOAT:
+        dtype = _OTHER_FLOAT[placement.dtype]
+        there = replace(placement, dtype=dtype, cast_real=dtype)
+        name = f"tensors of {dtype_name(dtype)}"
+        yield replace(base, name=name, placement=there, is_other_dtype=True)
+    yield replace(base, name="other values", sample=_halved(sample), seed=seed + 1)
+    if crash_risk(case.op, placement.device) is None:  # others may not check their arguments
+        for argument, value in case.op.bind(sample):
+            for other in _other_values(value):
+                changed = _with(case.op, sample, argument.name, other)
+                yield replace(base, name=f"{argument.name}={other!r}", sample=changed)
+
+
+def _halved(sample: Sample) -> Sample:
+    """The sample with half of each real floating-point tensor; others are drawn from another seed."""
+
+    def half(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach() / 2 if is_differentiable(tensor.dtype) else tensor
+
+    kwargs = {name: map_tensors(value, half) for name, value in sample.kwargs.items()}
+    return replace(sample, args=map_tensors(sample.args, half), kwargs=kwargs)
+
+
+def _other_values(value: Any) -> Iterator[Any]:
+    """Other numbers and flags."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield value + 1
+        if value > 1:
+            yield value - 1
+    elif isinstance(value, float):
+        yield 2 * value if value else 0.5
+    elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
+        yield type(value)(one + 1 for one in value)
+
+
+def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
+    """The sample with another value of an argument that it gives."""
+    if name in sample.kwargs:
+        return replace(sample, kwargs={**sample.kwargs, name: value})
+    args = list(sample.args)
+    args[[one.name for one in op.positional].index(name)] = value
+    return replace(sample, args=tuple(args))
+
+
+def _results(case: Case, calls: Sequence[_Call]) -> dict[str, Leaves | None]:
+    """What each call gives by its name, made one after the other in a new process; None if it raises.
+
+    Of a call that is made twice, it is what the second one gives.
+
+    Raises:
+        CheckSkipped: if there is no such process, or it ends before the calls do.
+    """
+    process = fresh_process.current()
+    if process is None:
+        reason = "no copy of this process from before the first call can be had here"
+        raise skip("no-fresh-process", reason, unjudged=False)
+    try:
+        outcome = process.run(run_calls, case.op.name, list(calls))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        reason = f"the arguments cannot be sent to another process: {error}"
+        raise skip("checker-limit", reason, unjudged=False) from None
+    except (ForkFailed, ForkedError) as error:
+        raise skip("no-fresh-process", str(error), unjudged=False) from None
+    if not outcome.messages:
+        reason = "the new process ended before the calls did"
+        raise skip("no-fresh-process", reason, unjudged=False)
+    return dict(zip((call.name for call in calls), outcome.messages[0], strict=True))
+
+
+def run_calls(op: str, calls: Sequence[_Call]) -> list[Leaves | None]:
+    """Make calls, in a new process.
+
+    Returns:
+        for each the results, what it wrote, and gradients; None where it raises.
+    """
+    torch.set_num_threads(1)
+    resolved = resolve(op)
+    found: list[Leaves | None] = []
+    for call in calls:
+        case = Case(resolved, call.sample, call.placement, seed=call.seed)
+        try:
+            run = case.run(case.inputs())
+        except Exception:  # such arguments cannot be drawn
+            found.append(None)
+            continue
+        found.append(copied(everything(case, run)) if run.error is None else None)
+    return found
+
+
+def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disagreement | None:
+    if one is None or other is None:
+        return None
+    return disagreement(case, one, other)
+
+
+def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
+    """Report the first call that changes what a later one gives, compared with a process of its own.
+
+    Nothing is reported of an op that gives other values at its second call anyway.
+    """
+    called = call.case(case)
+    alone, again, twice = (_results(case, [call] * count)[call.name] for count in (1, 1, 2))
+    if any(_disagreement(called, alone, each) for each in (again, twice)):
+        return
+    for other in others:
+        after = _results(case, [other, call])[call.name]
+        found = _disagreement(called, after, alone)
+        if found is not None and alone is not None and after is not None:
+            raise fail(
+                "result-depends-on-earlier-calls",
+                f"{case.op.name}: after a call with {other.name or 'the arguments of the sample'}, "
+                f"a call with {call.name or 'the arguments of the sample'} gives other values than "
+                f"in a new process: {found}",
+                repro="" if call.name else _script(case, found.name, alone, after),
+                case=None if call.name else other.case(case),
+            )
+
+
+def _script(case: Case, name: str, expected: Leaves, actual: Leaves) -> str:
+    """Lines that make the other call first; they have the first values that differ of a new process."""
+    alone, after = dict(expected).get(name), dict(actual).get(name)
+    if not (isinstance(alone, torch.Tensor) and isinstance(after, torch.Tensor)):
+        return ""
+    if alone.shape != after.shape or alone.is_complex():
+        return ""
+    differ = (alone != after).flatten().nonzero()[:_SHOWN, 0].tolist()
+    values = [alone.flatten()[at].item() for at in differ]
+    return (
+        call_lines(name)
+        + "\ncall(*other_inputs())\n"
+        + f"got = call(*inputs())[{position(case, name)}].flatten()[{differ}]\n"
+        + f"expected = torch.tensor({values}, dtype=got.dtype)  # in a process without the other call\n"
+        + "torch.testing.assert_close(got, expected, equal_nan=True)\n"
+    )
+
+
+FINDINGS = {
+    "result-depends-on-earlier-calls": Explanation(
+        meaning=(
+            "A call gives other values after a call with other arguments than it gives in a process in "
+            "which the op was never called."
+        ),
+        why=(
+            "The op keeps something between calls. A model computes with what belongs to another call, "
+            "and which one depends on the order of its layers."
+        ),
+        fix=(
+            "If it is a cache, put everything that the value depends on into the key: sizes, dtype, "
+            "device, and each number or flag. If it is a buffer, overwrite all of it before it is read."
+        ),
+        before="""
+_tables = {}
+
+def table(x, base):
+    if x.shape[-1] not in _tables:
+        _tables[x.shape[-1]] = base ** -torch.arange(x.shape[-1])
+    return _tables[x.shape[-1]]
+""",
+        after="""
+_tables = {}
+
+def table(x, base):
+    key = (x.shape[-1], base, x.dtype, x.device)
+    if key not in _tables:
+        _tables[key] = base ** -torch.arange(x.shape[-1], dtype=x.dtype, device=x.device)
+    return _tables[key]
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("outputs-not-repeatable", "output-memory-reused", "uninitialized-output"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.call_order",
+    summary="what a call gives does not depend on the calls with other arguments before it",
+    run=check_call_order,
+    fresh_process=True,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "A cache whose key lacks an argument, a dtype or a size, and buffers that keep what an earlier "
+        "call wrote. The call of the sample, and calls with other numbers, flags, dtypes, sizes and "
+        "values, are made in new processes, in different orders: results, written arguments and "
+        "gradients agree."
+    ),
+    cannot_see=(
+        "What the test's own module calls while it is imported. Other numbers and flags are not passed "
+        "to compiled kernels. Needs a system with fork; elsewhere a skip."
+    ),
+    cost="many calls",
+)

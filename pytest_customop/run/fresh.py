@@ -1,0 +1,40 @@
+"""The copy of this process from before the first call, for the checks that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ..checks.compile.harness import call_an_op
+from ..core import fresh_process
+from ..plan.items import PlannedItem
+
+
+def needs_fresh_process(planned: Iterable[PlannedItem | None]) -> bool:
+    """Whether a check among those that run calls the op in new processes."""
+    return any(
+        each is not None
+        and each.skip is None
+        and each.check is not None
+        and each.check.fresh_process
+        for each in planned
+    )
+
+
+def start() -> None:
+    """Make the copy. Torch imports most of itself at its first call, so one is made before."""
+    call_an_op()
+    fresh_process.start()
+
+
+@contextmanager
+def fresh_process_for(planned: Iterable[PlannedItem]) -> Iterator[None]:
+    """Have the copy in a block, if an item needs it and there is none yet."""
+    wanted = fresh_process.current() is None and needs_fresh_process(planned)
+    if wanted:
+        start()
+    try:
+        yield
+    finally:
+        if wanted:
+            fresh_process.stop()

@@ -1,0 +1,113 @@
+"""Ops that keep something from one call to the next."""
+
+import functools
+import threading
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+ROWS = (tensor(3, 4), 10.0)
+ORDER = {"relations.call_order": "result-depends-on-earlier-calls"}
+
+
+def _scaled(name, table):
+    """Each column times a number of a table; `table(x, base)` gives it."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor, base: float) -> Tensor:
+        if x.dim() < 1 or not x.is_floating_point():
+            raise ValueError("floating-point numbers with a last dim, please")
+        return x * table(x, base)
+
+    scaled.register_fake(lambda x, base: torch.empty_like(x))
+    scaled.register_autograd(
+        lambda ctx, grad: (grad * _table(grad, ctx.base), None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "base", inputs[1]),
+    )
+    return scaled
+
+
+def _table(x, base):
+    return 1 / (1 + abs(base)) ** torch.arange(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+def _remembered(key):
+    kept = {}
+
+    def table(x, base):
+        found = key(x, base)
+        if found not in kept:
+            kept[found] = _table(x, base)
+        return kept[found]
+
+    return table
+
+
+@aot(ROWS, expected=ORDER)
+def table_kept_for_its_size():
+    """The table of the first base is used for every other base."""
+    key = lambda x, base: (x.shape[-1], x.dtype)  # noqa: E731
+    return _scaled("table_kept_for_its_size", _remembered(key))
+
+
+@aot(ROWS, twin_of="table_kept_for_its_size")
+def table_kept_for_all_that_it_depends_on():
+    """The key has the size, the dtype and the base."""
+    key = lambda x, base: (x.shape[-1], x.dtype, base)  # noqa: E731
+    return _scaled("table_kept_for_all_that_it_depends_on", _remembered(key))
+
+
+@aot(ROWS, twin_of="table_kept_for_its_size")
+def last_table_kept():
+    """Only the table of the last call is kept, and made anew when anything differs."""
+    kept = {}
+
+    def table(x, base):
+        key = (x.shape[-1], x.dtype, base)
+        if key not in kept:
+            kept.clear()
+            kept[key] = _table(x, base)
+        return kept[key]
+
+    return _scaled("last_table_kept", table)
+
+
+def _running(name, start):
+    """The sum of the rows, added up in a buffer of the module; `start(buffer, width)` prepares it."""
+    buffer = torch.zeros(64, dtype=torch.float64)
+    lock = threading.Lock()
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def running(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not 0 < x.shape[1] <= 32:
+            raise ValueError("a matrix of 1 to 32 columns, please")
+        width = x.shape[1]
+        with lock:
+            start(buffer, width)
+            buffer[:width] = x.sum(0)
+            ends = (
+                buffer[: 2 * (width // 2 + 1)].reshape(-1, 2).sum(1)
+            )  # an odd width needs one more
+        return ends.to(x.dtype)
+
+    running.register_fake(lambda x: x.new_empty(x.shape[1] // 2 + 1))
+    return running
+
+
+@aot((tensor(3, 5),), expected=ORDER)
+def buffer_with_the_tail_of_a_wider_call():
+    """Behind the last column stands what a wider call has left there."""
+    return _running("buffer_with_the_tail_of_a_wider_call", lambda buffer, width: None)
+
+
+@aot((tensor(3, 5),), twin_of="buffer_with_the_tail_of_a_wider_call")
+def buffer_cleared_before_each_call():
+    """The buffer is cleared first."""
+    return _running(
+        "buffer_cleared_before_each_call", lambda buffer, width: buffer[: width + 2].zero_()
+    )
