@@ -25,7 +25,7 @@ from pytest_customop.plugin.child import (
     pytest_timeout,
     starting,
 )
-from pytest_customop.run import engine
+from pytest_customop.run import engine, watchdog
 from pytest_customop.settings import Settings
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"
@@ -73,7 +73,9 @@ def test_without_a_number_workers_share_what_is_free() -> None:
 def test_times() -> None:
     assert limits.seconds(None) == limits.SECONDS
     assert limits.seconds(0) is None
-    assert limits.seconds(2.5) == 2.5
+    assert limits.seconds(2.5) == limits.seconds(2.5, variant_call=True) == 2.5
+    assert limits.seconds(0, variant_call=True) is None
+    assert watchdog.SECONDS < (limits.seconds(None, variant_call=True) or 0) < limits.SECONDS
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
