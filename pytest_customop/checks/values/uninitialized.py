@@ -22,6 +22,7 @@ from .memory.calls import (
 )
 from .memory.perturb import EXTREMES, changeable
 from .memory.poison import fresh_memory_filled
+from .repeat import check_repeat
 
 # (the byte in freed blocks, whether torch fills empty tensors with NaN)
 _FIRST, _SECOND = (0xA5, True), (0x3C, False)
@@ -85,6 +86,8 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
     if first_difference(results(again), results(first)) is not None:
         if trial.description:
             return
+        if case.base_case is not None:
+            check_repeat(case)  # not every session runs values.repeat on variants
         reason = "the op gives other values each time: see values.repeat"
         raise skip("nondeterministic", reason, unjudged=False)
     other = run(_SECOND)
@@ -183,7 +186,7 @@ CHECK = Check(
     name="values.uninitialized",
     summary="the results do not depend on what fresh memory held",
     run=check_uninitialized,
-    variants=("shape", "large", "positions", "arguments"),
+    variants=("shape", "large", "dtype", "positions", "arguments"),
     cheap=True,
     findings=FINDINGS,
     catches=(

@@ -40,7 +40,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """
     floats = [each for each in view.tensors if each.floating]
     if floats and not declared:
-        named = [each for each in named_dtypes(view.op) if each.is_floating_point]
+        named = [each for each in named_dtypes(view.op) if not each.is_complex]
         ranks = {_HALF: 9} | dict.fromkeys(named, 4)
         if floats[0].dtype in _OTHER:
             ranks[_OTHER[floats[0].dtype]] = 2

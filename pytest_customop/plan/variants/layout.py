@@ -24,7 +24,8 @@ def steps(view: SampleView) -> Iterator[Step]:
             rank = _FIRST.index(layout) if layout in _FIRST else 10
             yield _step(layout, layout, movable, rank)
         for each in movable if alone else ():
-            rank = 3 if layout == "transposed" else 12
+            images = layout == "channels_last" and each is view.tensors[0]
+            rank = 3 if layout == "transposed" or images else 12
             yield _step(f"{each.path}.{layout}", layout, [each], rank)
 
 

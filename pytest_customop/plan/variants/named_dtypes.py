@@ -1,8 +1,9 @@
-"""The floating-point dtypes that the Python code of an op names.
+"""The dtypes of tensors that the Python code of an op names.
 
 `if x.dtype not in (torch.float32, torch.float16): raise ...` says which dtypes the author had in mind, and
 so does a tuple of dtypes at the top of the module. Complex ones count where they are in such a tuple, or
-where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones only.
+where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones only. Whole
+numbers count where they stand beside floating-point ones.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dt
             yield _REAL[name]
         value = known.get(name)
         if isinstance(value, Collection) and not isinstance(value, (str, bytes, torch.Tensor)):
-            yield from (each for each in value if _counts(each))
+            yield from _listed(value)
         elif isinstance(value, types.FunctionType):
             yield from _of_function(value, depth - 1, seen)
 
 
-def _counts(value: object) -> bool:
-    floating = isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
-    return floating and value.itemsize > 1  # type: ignore[attr-defined]
+def _listed(values: Collection[Any]) -> list[torch.dtype]:
+    """The dtypes in a container that has a floating-point one; none of a single byte."""
+    dtypes = [each for each in values if isinstance(each, torch.dtype) and each.itemsize > 1]
+    return dtypes if any(each.is_floating_point for each in dtypes) else []
