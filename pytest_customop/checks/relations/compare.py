@@ -10,10 +10,11 @@ import torch
 
 from ...cases.case import Case, Run, gradients
 from ...cases.rounding import calls_differ_as_much, within_another_order
-from ...cases.tensors import difference, is_plain
+from ...cases.tensors import difference, is_plain, readable
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ..values.memory.calls import Leaves, comparable, results
+from ..values.memory.poison import fresh_memory_filled
 
 GRADIENT = "the gradient of "  # how the names of gradients start
 
@@ -130,6 +131,8 @@ def _equal(actual: Any, expected: Any) -> bool:
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found: str) -> bool:
     """Whether a result differs from call to call as much as it does between two calls that must agree.
 
+    One that has unwritten memory in it counts as such: that is for `values.uninitialized`.
+
     Args:
         again: calls the op once more as it was called for `first`.
         first, other: of the two calls.
@@ -138,6 +141,11 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found
     expected, actual = dict(first)[found], dict(other)[found]
     if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
         return not _equal(dict(again()).get(found), expected)
+
+    with fresh_memory_filled((), 0xFF, nan=True, device=expected.device.type):
+        filled = dict(again()).get(found)
+    if isinstance(filled, torch.Tensor) and _has_new_nan(filled, expected):
+        return True
 
     def repeated() -> list[tuple[Any, Any]]:
         return [(dict(again()).get(found), expected)]
@@ -152,3 +160,9 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found
             difference(one, two, 0.0, 0.0) is not None for _ in range(3) for one, two in repeated()
         )
     return calls_differ_as_much(repeated, differs, actual.to(expected.dtype), expected)
+
+
+def _has_new_nan(tensor: torch.Tensor, before: torch.Tensor) -> bool:
+    if tensor.shape != before.shape or not before.is_floating_point():
+        return False
+    return bool((readable(tensor).isnan() & ~readable(before).isnan()).any())
