@@ -57,6 +57,16 @@ class Draw:
         weights = [random_weights(one.values, generator) for one in function.outputs]
         return Draw(weights, [signs(point, generator) for point in function.point])
 
+    @staticmethod
+    def uneven(function: VectorFunction, seed: int) -> Draw:
+        """A random draw with directions of uneven sizes, along which errors do not cancel.
+
+        An op on a grid needs the even ones of `of`.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        weights = [random_weights(one.values, generator) for one in function.outputs]
+        return Draw(weights, [random_weights(point, generator) for point in function.point])
+
     def masks(self, seed: int) -> tuple[Draw, Draw]:
         """The draw with random zeros and ones as weights, and with their complement."""
         generator = torch.Generator().manual_seed(seed)
