@@ -181,3 +181,53 @@ def transposed_for_one_tensor():
 def usual_for_one_tensor():
     """Returns what it always returns where both arguments are one tensor."""
     return _outer("usual_for_one_tensor", lambda product: product)
+
+
+def _cubed(name, gradient):
+    """The cube; `gradient(x, y)` is its derivative."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def cubed(x: Tensor) -> Tensor:
+        return (x * x * x).contiguous()
+
+    cubed.register_fake(_contiguous)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], output)
+
+    cubed.register_autograd(
+        lambda ctx, grad: grad * gradient(*ctx.saved_tensors), setup_context=setup
+    )
+    return cubed
+
+
+def _in_memory_order(x):
+    """The numbers in the order of memory, as a kernel reads them that takes x for contiguous."""
+    strides = torch.empty(x.shape, device="meta").stride()
+    return x.as_strided(x.shape, strides, x.storage_offset()) if 0 not in x.stride() else x
+
+
+WRONG = {"gradcheck.backward": "gradient-mismatch"}
+
+
+@specimen((MATRIX,), variant_findings=WRONG, shown_by="transposed")
+def backward_takes_memory_for_contiguous():
+    """The backward reads the saved argument in the order of memory."""
+    name = "backward_takes_memory_for_contiguous"
+    return _cubed(name, lambda x, y: 3 * _in_memory_order(x).square())
+
+
+@specimen((MATRIX,), variant_findings=WRONG, shown_by="zeros")
+def backward_divides_by_its_argument():
+    """The backward divides the result by the argument, with a guard that is wrong at 0."""
+    name = "backward_divides_by_its_argument"
+    return _cubed(name, lambda x, y: torch.where(x == 0, 1.0, 3 * y / x))
+
+
+@specimen(
+    (MATRIX,),
+    twin_of=("backward_takes_memory_for_contiguous", "backward_divides_by_its_argument"),
+)
+def backward_takes_any_memory():
+    """The backward reads the saved argument by its strides."""
+    return _cubed("backward_takes_any_memory", lambda x, y: 3 * x.square())
