@@ -77,6 +77,30 @@ def reads_float32_and_rejects_the_rest():
     return op("reads_float32_and_rejects_the_rest", kernel)
 
 
+def _halves(name, dtype_of):
+    """Doubles; numbers of two bytes are read as `dtype_of(x)`."""
+
+    def kernel(x):
+        if x.element_size() != 2:
+            return x * 2
+        read = x.contiguous().view(dtype_of(x)).float() * 2
+        return read.to(dtype_of(x)).view(x.dtype)
+
+    return op(name, kernel)
+
+
+@specimen((MATRIX,), variant_findings=PRECISION, shown_by="bfloat16")
+def reads_bfloat16_as_float16():
+    """Reads all numbers of two bytes as float16."""
+    return _halves("reads_bfloat16_as_float16", lambda x: torch.float16)
+
+
+@specimen((MATRIX,), twin_of="reads_bfloat16_as_float16")
+def reads_bfloat16_as_such():
+    """Reads numbers of two bytes by their dtype."""
+    return _halves("reads_bfloat16_as_such", lambda x: x.dtype)
+
+
 LONG = tensor(9000, low=0.5, high=1.5)
 
 

@@ -48,8 +48,12 @@ class Move(NamedTuple):
 
 
 def roundings(dtypes: Dtypes, count: int) -> list[Move]:
-    """Moves by 2 to 16 roundings of the narrower dtype: of each number, and of the largest one."""
-    sizes = [(size, absolute) for size in (16, 4, 2) for absolute in (False, True)]
+    """Moves by 2 to 16 roundings of the narrower dtype, in half precision to 8.
+
+    They are those of each number, and of the largest one.
+    """
+    most = 8 if dtypes.narrow.itemsize == 2 else 16
+    sizes = [(size, absolute) for size in (most, 4, 2) for absolute in (False, True)]
     return [Move(sizes[at % 6][0] * dtypes.eps, sizes[at % 6][1], 1000 + at) for at in range(count)]
 
 
@@ -80,13 +84,13 @@ class Point:
     Args:
         case: the case.
         dtypes: of the two.
-        away: how the numbers differ from those of the case; None: they do not.
+        away: the seed by which the numbers differ from those of the case; None: they do not.
 
     Raises:
         CheckSkipped: if the device has no such dtype.
     """
 
-    def __init__(self, case: Case, dtypes: Dtypes, away: Move | None = None) -> None:
+    def __init__(self, case: Case, dtypes: Dtypes, away: int | None = None) -> None:
         self._case = case
         self._dtypes = dtypes
         self._away = away
@@ -97,8 +101,10 @@ class Point:
 
     def arguments(self, dtype: torch.dtype, move: Move | None = None) -> Arguments:
         """The numbers in one of the dtypes, moved or not; a tensor that is given twice stays one."""
-        moves = [one for one in (self._away, move) if one is not None]
-        streams = [torch.Generator().manual_seed(self._case.seed + one.seed) for one in moves]
+        streams = [
+            torch.Generator().manual_seed(self._case.seed + seed)
+            for seed in (self._away or 0, move.seed if move else 0)
+        ]
         made: dict[int, Tensor] = {}
 
         def cast(tensor: Tensor) -> Tensor:
@@ -106,17 +112,31 @@ class Point:
                 return tensor
             if id(tensor) not in made:
                 value = tensor.detach()
-                for one, stream in zip(moves, streams, strict=True):
-                    value = self._moved(value.to(self._dtypes.wide), one, stream)
-                    if one is self._away:
-                        value = value.to(self._dtypes.narrow)
+                if self._away is not None:
+                    value = _inwards(value.to(self._dtypes.wide), streams[0]).to(tensor.dtype)
+                if move is not None:
+                    value = _moved(value.to(self._dtypes.wide), move, streams[1])
                 made[id(tensor)] = value.to(dtype).requires_grad_(tensor.requires_grad)
             return made[id(tensor)]
 
         return self._case.inputs().map(cast)
 
-    def _moved(self, wide: Tensor, move: Move, stream: torch.Generator) -> Tensor:
-        drawn = torch.rand(wide.shape, generator=stream, dtype=torch.float64) * 2 - 1
-        shift = drawn.to(wide.device) * move.share
-        size = (largest_magnitude(wide) or 1.0) if move.absolute else wide
-        return wide + (shift * size).to(wide.dtype)
+
+def _drawn(like: Tensor, stream: torch.Generator) -> Tensor:
+    """Random numbers from 0 to 1 in the shape of a tensor."""
+    return torch.rand(like.shape, generator=stream, dtype=torch.float64).to(like.device)
+
+
+def _moved(wide: Tensor, move: Move, stream: torch.Generator) -> Tensor:
+    shift = (_drawn(wide, stream) * 2 - 1) * move.share
+    size = (largest_magnitude(wide) or 1.0) if move.absolute else wide
+    return wide + (shift * size).to(wide.dtype)
+
+
+def _inwards(wide: Tensor, stream: torch.Generator) -> Tensor:
+    """Numbers moved towards their mean, and by up to a hundredth: none is at an end of the range."""
+    if not wide.numel():
+        return wide
+    share = 0.05 + 0.25 * _drawn(wide, stream)
+    nearer = wide + (share * (wide.mean() - wide)).to(wide.dtype)
+    return nearer * (0.99 + 0.02 * _drawn(wide, stream)).to(wide.dtype)

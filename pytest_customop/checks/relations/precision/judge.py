@@ -16,7 +16,9 @@ from ...values.memory.calls import Leaves
 from ..compare import GRADIENT
 from .inputs import Dtypes
 
-_TIMES = 16  # roundings inside of the op may be more, and larger, than those of its inputs
+# Roundings inside of the op may be more, and larger, than those of its inputs. Moved inputs of half
+# precision are far apart already.
+_TIMES, _TIMES_HALF = 16, 4
 _STEPS = 4  # so many of the largest jumps that moved inputs bring about is no difference
 _LARGEST_SHARE = 0.125
 # The allowed difference as a share of the largest result; kernels may use TF32, or approximate.
@@ -118,7 +120,8 @@ class Judge:
         largest = min(map(largest_magnitude, (inside, actual)))
         floor = self._floor(value.dtype, largest)
         rtol, atol = self.case.tolerance(value.dtype)
-        allowed = _TIMES * spread + floor + rtol * inside.abs() + atol
+        times = _TIMES_HALF if self.dtypes.narrow.itemsize == 2 else _TIMES
+        allowed = times * spread + floor + rtol * inside.abs() + atol
         judged &= expected.abs() + allowed <= 4 * self._largest(value.dtype)
         gap = (actual - expected).abs().nan_to_num(math.inf, math.inf)
         wrong = judged & (gap > allowed)
