@@ -202,7 +202,7 @@ def test_devices_and_dtypes_of_the_session(suite: Suite) -> None:
         ("own.passes,own.skips", ["own.passes", "own.skips"]),
         ("own.skips", ["own.skips"]),
         ("fake.forward,own,-own.passes", ["fake.forward"]),
-        ("-fake,-compile,-gradcheck,-backward,-opcheck,-values,-state", ["own.passes"]),
+        ("-fake,-compile,-gradcheck,-backward,-opcheck,-values,-state,-relations", ["own.passes"]),
     ],
 )
 def test_checks_of_the_session(suite: Suite, selection: str, expected: list[str]) -> None:
