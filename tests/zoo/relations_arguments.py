@@ -29,6 +29,8 @@ def _rows(name, positions, backward_positions=None):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def rows(table: Tensor, index: Tensor) -> Tensor:
+        if index.dim() != 1:
+            raise ValueError("one row of positions, please")
         return table[positions(index, table.shape[0])]
 
     rows.register_fake(lambda table, index: table.new_empty(index.shape[0], *table.shape[1:]))
@@ -117,9 +119,11 @@ def positions_or_the_largest_number():
 
     @torch.library.custom_op("zoo::positions_or_the_largest_number", mutates_args=())
     def kept(x: Tensor, index: Tensor) -> Tensor:
-        return torch.where(x > 0, index, torch.iinfo(index.dtype).max)
+        if x.shape != index.shape:
+            raise ValueError("as many positions as numbers, please")
+        return torch.where(x > 0, index, torch.iinfo(index.dtype).max).contiguous()
 
-    kept.register_fake(lambda x, index: torch.empty_like(index))
+    kept.register_fake(lambda x, index: index.new_empty(index.shape))
     return kept
 
 
@@ -129,9 +133,11 @@ def hash_that_wraps():
 
     @torch.library.custom_op("zoo::hash_that_wraps", mutates_args=())
     def hashed(x: Tensor, cells: Tensor) -> Tensor:
-        return x + ((cells * 73856093) % 16)
+        if x.shape != cells.shape:
+            raise ValueError("as many cells as numbers, please")
+        return (x + ((cells * 73856093) % 16)).contiguous()
 
-    hashed.register_fake(lambda x, cells: torch.empty_like(x))
+    hashed.register_fake(lambda x, cells: x.new_empty(x.shape))
     return hashed
 
 

@@ -17,12 +17,12 @@ HALF = {"dtypes": [torch.float16, torch.bfloat16]}
 EVERY = {"dtypes": [torch.float64, torch.float32, torch.float16, torch.bfloat16]}
 
 
-def op(name, kernel, fake=torch.empty_like, backward=None):
-    """An op of one tensor; `backward(x, grad)` is its formula."""
+def op(name, kernel, fake=lambda x: x.new_empty(x.shape), backward=None):
+    """An op of one tensor with a contiguous result; `backward(x, grad)` is its formula."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def one(x: Tensor) -> Tensor:
-        return kernel(x)
+        return kernel(x).contiguous()
 
     one.register_fake(fake)
     if backward is not None:
@@ -337,7 +337,9 @@ def eigenvectors_of_any_sign():
     """Correct: eigenvectors, whose signs differ from dtype to dtype."""
 
     def kernel(x):
-        found = torch.linalg.eigh(x + x.mT)[1].contiguous()
+        if x.shape[-2] != x.shape[-1]:
+            raise ValueError("a square matrix, please")
+        found = torch.linalg.eigh(x + x.mT)[1]
         return found if x.dtype == torch.float64 else -found
 
     return op("eigenvectors_of_any_sign", kernel)

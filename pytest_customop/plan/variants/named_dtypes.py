@@ -16,6 +16,7 @@ import torch
 
 from ...compat.ops import python_kernels, traced_functions
 from ...core.functions import code_of, known_names
+from ...core.tracebacks import is_of_author
 from ...declare.ops import Op
 
 _DEPTH = 3  # functions that call functions
@@ -36,7 +37,7 @@ def named_dtypes(op: Op) -> list[torch.dtype]:
 
 def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dtype]:
     code = code_of(function)
-    if code is None or depth == 0 or id(code) in seen:
+    if code is None or depth == 0 or id(code) in seen or not is_of_author(code.co_filename):
         return
     seen.add(id(code))
     known = known_names(function)
