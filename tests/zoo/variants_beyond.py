@@ -105,12 +105,7 @@ def _padded(name, fake):
     return padded
 
 
-@specimen(
-    (MATRIX, 4),
-    variant_notes=SHAPE,
-    variant_findings=SHAPE,
-    shown_by=("one0", "empty0", "rows.more"),
-)
+@specimen((MATRIX, 4), variant_findings=SHAPE, shown_by=("one0", "empty0", "rows.more"))
 def fake_without_padding():
     """The fake kernel returns the rows that there are; the example has as many as it asks for."""
     return _padded("fake_without_padding", lambda x, rows: x.new_empty(x.shape))
