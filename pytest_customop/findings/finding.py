@@ -25,7 +25,7 @@ class Finding:
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
         note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
-            `WITHIN_ROUNDING`; None for one that fails.
+            `WITHIN_ROUNDING` or `NOT_ASKED`; None for one that fails.
     """
 
     code: str

@@ -34,6 +34,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return None
     if finding.note == WITHIN_ROUNDING:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
+    if finding.note == NOT_ASKED:
+        return Note(NOT_ASKED, "the op has no autocast rule, which would say that it runs under it")
     if finding.code == "gradient-missing" and case.placement.guesses_gradients:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     shown_on = finding.case or case

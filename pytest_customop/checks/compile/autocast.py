@@ -20,7 +20,7 @@ from ...compat.compiler import counting_backend
 from ...compat.ops import has_autocast_rule
 from ...core.tracebacks import error_line, reraise_bug
 from ...core.wording import dtype_name
-from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
 from .compare import CompiledRaises, EagerRecord, assert_matches
@@ -41,7 +41,7 @@ def check_autocast(case: Case) -> None:
     has_rule = has_autocast_rule(case.op.overload, device)
     if not has_rule and _same_as_without(case, run):
         return
-    _compare_fake(case, run, device)
+    _compare_fake(case, run, device, None if has_rule else NOT_ASKED)
     with compiler_session():
         _compare_compiled(case, device)
 
@@ -96,7 +96,12 @@ def _differs(case: Case, one: Any, other: Any) -> bool:
     return one.stride() != other.stride() or difference(one, other, 0.0, 0.0) is not None
 
 
-def _compare_fake(case: Case, run: Run, device: str) -> None:
+def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
+    """Compare fake with real under autocast.
+
+    Args:
+        note: why a difference is no failure. Nothing but a rule says that an op is to run under autocast.
+    """
     skip_if_unfakeable(run)
     with torch.autocast(device):
         fake = fake_run(case.inputs())
@@ -118,6 +123,7 @@ def _compare_fake(case: Case, run: Run, device: str) -> None:
         f"under {_context_text(device)}, {case.op.name} {found[1]}",
         table(outputs),
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _FAKE.replace("DEVICE", repr(device)),
+        note=note,
     )
 
 
