@@ -78,7 +78,7 @@ def complex_numbers(view: SampleView) -> Iterator[Step]:
 
 def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:
     """All floating-point tensors in one other dtype."""
-    changes = {each.path: replace(each.spec, dtype=dtype) for each in floats}
+    changes = {each.path: _cast(each.spec, dtype) for each in floats}
     if all(each.dtype == dtype for each in floats) or not all(map(is_drawable, changes.values())):
         return
     name = dtype_name(dtype)
@@ -91,6 +91,13 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
         reads_beyond=dtype.itemsize < floats[0].dtype.itemsize,
         beyond="dtypes that differ in the sample made equal" if mixed else None,
     )
+
+
+def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
+    """The description in another dtype; listed real numbers become complex ones that are drawn."""
+    if dtype.is_complex and spec.values is not None:
+        return replace(spec, dtype=dtype, values=None)
+    return replace(spec, dtype=dtype)
 
 
 def _whole(view: SampleView) -> Iterator[Step]:
