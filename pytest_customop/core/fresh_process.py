@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import struct
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,9 @@ class FreshProcess:
         requests, to_copy = os.pipe()
         from_copy, answers = os.pipe()
         try:
-            self._pid = os.fork()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python 3.12 warns if this process has threads
+                self._pid = os.fork()
         except OSError as error:
             raise ForkFailed(f"this process cannot be forked: {error}") from None
         if self._pid == 0:
