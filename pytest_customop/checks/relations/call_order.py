@@ -31,7 +31,7 @@ from .scripts import call_lines, position
 
 _ELEMENTS = 2**18  # of all arguments and results: they are sent between processes
 # Equal calls of one thread: a table that was rounded to float32 must show in float64.
-_TIGHT = {dtype: (1e-12, 1e-13) for dtype in (torch.float64, torch.complex128)}
+_TIGHT = dict.fromkeys((torch.float64, torch.complex128), (1e-12, 1e-13))
 _SHOWN = 8  # values in a script
 _OTHER_FLOAT = {
     torch.float32: torch.float64,
@@ -200,7 +200,7 @@ def run_calls(op: str, calls: Sequence[_Call]) -> list[Leaves | None]:
 def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disagreement | None:
     if one is None or other is None:
         return None
-    return disagreement(replace(case, tolerances=_TIGHT), one, other)
+    return disagreement(replace(case, tolerances={**(case.tolerances or {}), **_TIGHT}), one, other)
 
 
 def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
