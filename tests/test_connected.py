@@ -157,14 +157,11 @@ def test_doubled(): ...
 """
 
 
-def test_what_the_compiler_says_of_it_is_a_consequence(suite: Suite) -> None:
+def test_the_compiler_has_no_gradients_to_compare_then(suite: Suite) -> None:
     suite.test(NO_FORMULA)
     result = suite.run("--customop-backend=aot_eager", checks="backward.connected,compile.static")
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(failed=1, skipped=1)
     base = "test_doubled[cpu-float32-withgrad-0-"
     root = failure(result, f"{base}backward.connected]")
     assert root[0].startswith("gradients-disconnected: ")
-    assert root[-1] == "also   compile.static (compile-error)"
-    compiled = failure(result, f"{base}compile.static]")
-    assert len(compiled) == 2
-    assert compiled[1].startswith("it may follow from gradients-disconnected, reported in full at")
+    assert not root[-1].startswith("also")

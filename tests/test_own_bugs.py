@@ -251,5 +251,6 @@ CALLERS_OF_FOREIGN_CODE = {
     "declare/samples.py",
     "plan/cells.py",
     "plan/samples_function.py",
+    "plugin/child/preloaded.py",
     "run/engine.py",
 }

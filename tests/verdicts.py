@@ -81,4 +81,4 @@ def _fails_in_new_process(script: Path, op: str) -> bool:
     )
     root = Path(__file__).resolve().parents[1]
     run = subprocess.run([sys.executable, "-c", lines], cwd=root, capture_output=True, text=True)
-    return run.returncode != 0 and "AssertionError" in run.stderr
+    return run.returncode != 0 and str(script) in run.stderr

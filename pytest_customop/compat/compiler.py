@@ -10,6 +10,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
   `graph_break_reasons`: what dynamo collects. Nothing public puts them back.
 - `torch._dynamo.pgo._CODE_STATE` and `_INIT_CODE_STATE`: the profile of sizes that were seen, in 2.13 and
   2.15; 2.4 has none. Public: none for one function.
+- `torch._dynamo`: what the first call of a custom op imports.
 - `torch._dynamo.maybe_mark_dynamic`: public is `mark_dynamic`, which raises where a size cannot vary.
 - `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config`: the options in
   `_COMPILE_CONFIG`. Public: none for most of them.
@@ -30,6 +31,11 @@ import torch
 from .patches import guards_unmeasured, no_vector_instructions
 from .traces import traces_dropped
 from .version import TORCH
+
+
+def load_dynamo() -> None:
+    """Import dynamo, as the first call of a custom op does. Nothing public imports it alone."""
+    importlib.import_module("torch._dynamo")
 
 
 def counting_backend(name: str) -> Any:

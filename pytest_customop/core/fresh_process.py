@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .forked import AVAILABLE, Forked, ForkFailed, run_forked
+from .forked import AVAILABLE, Forked, ForkedError, ForkFailed, run_forked
 
 _LENGTH = struct.Struct("<Q")  # before each message
 _SECONDS = 30.0  # that a function may take
@@ -146,7 +146,7 @@ def _answer(module: str, name: str, args: tuple[Any, ...]) -> Forked | Exception
 
     try:
         return run_forked(work, _SECONDS)
-    except Exception as error:  # ForkFailed or ForkedError, raised again by the other process
+    except (ForkFailed, ForkedError) as error:  # raised again by the other process
         return error
 
 

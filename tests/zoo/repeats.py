@@ -54,7 +54,6 @@ def _sums(name, tags=()):
 
 TALL = tensor(50, 3)
 COMPARED = (
-    "compile.autocast",
     "compile.static",
     "compile.dynamic",
     "opcheck.test_aot_dispatch_dynamic",
@@ -79,12 +78,13 @@ def sums_in_any_order_and_says_so():
     skips=dict.fromkeys(COMPARED, "nondeterministic"),
 )
 def loses_an_addend():
-    """Loses one of the numbers that it adds up, now and then, as threads without atomics do."""
-    turns = itertools.count()
+    """Loses one of the numbers that it adds up, a random one, as threads without atomics do."""
+    chance = random.Random(0)
 
     def kernel(x):
         kept = x.clone()
-        kept[next(turns) % 3 : 1] = 0
+        if len(kept):
+            kept[chance.randrange(len(kept))] = 0
         return kept.sum(0)
 
     @torch.library.custom_op("zoo::loses_an_addend", mutates_args=())

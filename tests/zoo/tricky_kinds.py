@@ -86,7 +86,7 @@ def output_at_an_offset():
     return padded
 
 
-@specimen((tensor(6), tensor(values=[0, 2, 2, 1, 0, 2])), skips={"fake.symbolic": "no-second-size"})
+@specimen((tensor(6), tensor(values=[0, 2, 2, 1, 0, 2])))
 def adds_up_in_any_order():
     """Correct: adds up in an order that is not fixed, and is tagged so."""
     return defined(

@@ -15,6 +15,7 @@ from ...cases.crash_risk import crash_risk
 from ...cases.tensors import is_differentiable, map_tensors
 from ...core import fresh_process
 from ...core.forked import ForkedError, ForkFailed
+from ...core.tracebacks import reraise_bug
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample
 from ...declare.ops import Op, resolve
@@ -190,7 +191,8 @@ def run_calls(op: str, calls: Sequence[_Call]) -> list[Leaves | None]:
         case = Case(resolved, call.sample, call.placement, seed=call.seed)
         try:
             run = case.run(case.inputs())
-        except Exception:  # such arguments cannot be drawn
+        except Exception as error:  # whatever torch raises for arguments that it cannot draw
+            reraise_bug(error)
             found.append(None)
             continue
         found.append(copied(everything(case, run)) if run.error is None else None)

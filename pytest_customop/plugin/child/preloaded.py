@@ -178,7 +178,7 @@ def _end(child: Callable[[], None]) -> None:
         child()
     except SystemExit as end:
         status = end.code or 0
-    except BaseException as error:
+    except BaseException as error:  # whatever ends a session: an interpreter prints it
         sys.excepthook(type(error), error, error.__traceback__)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -68,12 +68,14 @@ def _exit_with_session(descriptor: int) -> None:
 
 def _preload(compiler: bool) -> None:
     """Import what the first item would import, so that its time limit does not count it."""
-    import torch._dynamo  # as the first call of a custom op does
+    from torch.compiler import list_backends
 
+    from ...compat.compiler import load_dynamo
     from ...global_state.preserve import preserved_state
 
+    load_dynamo()
     if compiler:
-        torch.compiler.list_backends()  # imports them
+        list_backends()  # imports them
     with preserved_state():
         pass
 
