@@ -73,10 +73,19 @@ def loggers():
     return found
 
 
+def _pipes_of_the_copy():
+    """Those to the copy of the session's process that `relations.call_order` needs."""
+    module = sys.modules.get("pytest_customop.core.fresh_process")
+    copy = module.current() if module is not None else None
+    return copy.files if copy is not None else ()
+
+
 def open_files():
     """The files that this process has open, without the numbers of pipes and unnamed files."""
     found = []
     for name in os.listdir("/proc/self/fd"):
+        if int(name) in _pipes_of_the_copy():
+            continue
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:

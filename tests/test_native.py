@@ -12,7 +12,7 @@ from tests.native import ops
 
 pytestmark = pytest.mark.slow
 
-FAMILIES = {"opcheck", "values", "state", "fake", "compile", "gradcheck", "backward"}
+FAMILIES = {"opcheck", "values", "state", "fake", "compile", "gradcheck", "backward", "relations"}
 
 _library = torch.library.Library("zoo_library", "DEF")
 _library.define("weighted(Tensor x, Tensor weight) -> Tensor")

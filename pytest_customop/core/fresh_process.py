@@ -38,18 +38,23 @@ class FreshProcess:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python 3.12 warns if this process has threads
-                self._pid = os.fork()
+                pid = os.fork()
         except OSError as error:
             raise ForkFailed(f"this process cannot be forked: {error}") from None
-        if self._pid == 0:
+        if pid == 0:
             try:
-                os.close(to_copy)
-                os.close(from_copy)
-                _wait(requests, answers)
+                if (
+                    os.fork() == 0
+                ):  # so that the copy is no child of this process, which may wait for any
+                    os.close(to_copy)
+                    os.close(from_copy)
+                    _wait(requests, answers)
             finally:
                 os._exit(0)
         os.close(requests)
         os.close(answers)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
         self._owner = os.getpid()
         self._to, self._from = to_copy, from_copy
 
@@ -57,6 +62,11 @@ class FreshProcess:
     def is_usable(self) -> bool:
         """Whether this process made it, and it has not ended."""
         return self._to >= 0 and self._owner == os.getpid()
+
+    @property
+    def files(self) -> tuple[int, ...]:
+        """The descriptors of its pipes."""
+        return (self._to, self._from) if self._to >= 0 else ()
 
     def run(self, function: Callable[..., Any], *args: Any) -> Forked:
         """Call a function of a module in a new process; what it returns is the only message.
@@ -83,18 +93,11 @@ class FreshProcess:
         return found
 
     def close(self) -> None:
-        """End the copy; in a fork of the process that made it, only leave it."""
-        if self._to < 0:
-            return
-        for file in (self._to, self._from):
+        """Leave the copy, which ends when no process can send it anything."""
+        for file in self.files:
             with contextlib.suppress(OSError):
                 os.close(file)
         self._to = self._from = -1
-        if self._owner != os.getpid():
-            return
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
 
 
 _current: FreshProcess | None = None

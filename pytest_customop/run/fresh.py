@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ..checks.compile.harness import call_an_op
 from ..core import fresh_process
+from ..global_state.preserve import preserved_state
 from ..plan.items import PlannedItem
 
 
@@ -23,7 +24,8 @@ def needs_fresh_process(planned: Iterable[PlannedItem | None]) -> bool:
 
 def start() -> None:
     """Make the copy. Torch imports most of itself at its first call, so one is made before."""
-    call_an_op()
+    with preserved_state():
+        call_an_op()
     fresh_process.start()
 
 
