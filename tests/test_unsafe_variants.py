@@ -68,7 +68,7 @@ def run(suite: Suite, *args: str) -> pytest.RunResult:
 
 @pytest.mark.parametrize("more", [(), ("--customop-isolate",), ("-n", "2")], ids=str)
 def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite, more: tuple[str, ...]) -> None:
-    result = run(suite, *more, "--customop-timeout=3", "-k", "not test_grows")
+    result = run(suite, *more, "--customop-timeout=10", "-k", "not test_grows")
     assert outcomes(suite) == {
         "test_crashes 0~dim.negated": "crash",
         "test_loops 0~empty0": "hang",
