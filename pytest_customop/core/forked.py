@@ -98,9 +98,7 @@ def run_forked(work: Callable[[Send], None], seconds: float, *, handlers: bool =
     with tempfile.TemporaryFile() as output:
         reader, writer = os.pipe()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python 3.12 warns if this process has threads
-                pid = os.fork() if handlers else _fork_without_handlers()
+            pid = fork() if handlers else _fork_without_handlers()
         except OSError as error:
             os.close(reader)
             os.close(writer)
@@ -112,6 +110,13 @@ def run_forked(work: Callable[[Send], None], seconds: float, *, handlers: bool =
             return _outcome(pid, reader, output, time.monotonic() + seconds)
         finally:
             os.close(reader)
+
+
+def fork() -> int:
+    """As `os.fork`, without the warning of Python 3.12 where this process has threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return os.fork()
 
 
 def _fork_without_handlers() -> int:

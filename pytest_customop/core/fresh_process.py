@@ -8,18 +8,15 @@ again.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pickle
 import signal
-import struct
-import warnings
 from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .forked import AVAILABLE, Forked, ForkedError, ForkFailed, run_forked
+from .forked import AVAILABLE, Forked, ForkedError, ForkFailed, fork, run_forked
 
-_LENGTH = struct.Struct("<Q")  # before each message
 _SECONDS = 30.0  # that a function may take
 
 
@@ -33,47 +30,43 @@ class FreshProcess:
     def __init__(self) -> None:
         if not AVAILABLE:
             raise ForkFailed("this system has no fork")
-        requests, to_copy = os.pipe()
-        from_copy, answers = os.pipe()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python 3.12 warns if this process has threads
-                pid = os.fork()
-        except OSError as error:
-            raise ForkFailed(f"this process cannot be forked: {error}") from None
-        if pid == 0:
+        self._owner = os.getpid()
+        self._connection, other_end = Pipe()
+        with other_end:
             try:
-                if (
-                    os.fork() == 0
-                ):  # so that the copy is no child of this process, which may wait for any
-                    os.close(to_copy)
-                    os.close(from_copy)
-                    _wait(requests, answers)
-            finally:
-                os._exit(0)
-        os.close(requests)
-        os.close(answers)
+                pid = fork()
+            except OSError as error:
+                self._connection.close()
+                raise ForkFailed(f"this process cannot be forked: {error}") from None
+            if pid == 0:
+                self._become_copy(other_end)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-        self._owner = os.getpid()
-        self._to, self._from = to_copy, from_copy
+
+    def _become_copy(self, connection: Connection[Any, Any]) -> None:
+        """End this process after another fork: the copy is no child of a process that may wait for any."""
+        try:
+            if fork() == 0:
+                self._connection.close()
+                _serve(connection)
+        finally:
+            os._exit(0)
 
     @property
     def is_usable(self) -> bool:
         """Whether this process made it, and it has not ended."""
-        return self._to >= 0 and self._owner == os.getpid()
+        return not self._connection.closed and self._owner == os.getpid()
 
     @property
     def files(self) -> tuple[int, ...]:
-        """The descriptors of its pipes."""
-        return (self._to, self._from) if self._to >= 0 else ()
+        """The descriptors that this process has open for it."""
+        return () if self._connection.closed else (self._connection.fileno(),)
 
     def run(self, function: Callable[..., Any], *args: Any) -> Forked:
         """Call a function of a module in a new process; what it returns is the only message.
 
         Args:
-            function: found by its name in its module, which is imported before.
-            args: values that can be pickled.
+            function, args: values that can be pickled.
 
         Raises:
             ForkFailed: if there is no process to run it.
@@ -81,9 +74,10 @@ class FreshProcess:
         """
         if not self.is_usable:
             raise ForkFailed("the copy of this process has ended")
+        call = pickle.dumps((function, args))  # a Connection's own pickler shares tensors
         try:
-            _send(self._to, (function.__module__, function.__qualname__, args))
-            found = _receive(self._from)
+            self._connection.send_bytes(call)
+            found = pickle.loads(self._connection.recv_bytes())
         except (OSError, EOFError) as error:
             self.close()
             raise ForkFailed("the copy of this process has ended") from error
@@ -94,10 +88,7 @@ class FreshProcess:
 
     def close(self) -> None:
         """Leave the copy, which ends when no process can send it anything."""
-        for file in self.files:
-            with contextlib.suppress(OSError):
-                os.close(file)
-        self._to = self._from = -1
+        self._connection.close()
 
 
 _current: FreshProcess | None = None
@@ -130,46 +121,21 @@ def current() -> FreshProcess | None:
     return _current if _current is not None and _current.is_usable else None
 
 
-def _wait(requests: int, answers: int) -> None:
-    """Serve requests until the other process ends."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN if each == signal.SIGINT else signal.SIG_DFL)
-    while True:
-        try:
-            module, name, args = _receive(requests)
-        except EOFError:
-            return
-        _send(answers, _answer(module, name, args))
+def _serve(connection: Connection[Any, Any]) -> None:
+    """Make each call that is asked for, until no process can ask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the session
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            connection.send_bytes(pickle.dumps(_answer(connection.recv_bytes())))
 
 
-def _answer(module: str, name: str, args: tuple[Any, ...]) -> Forked | Exception:
+def _answer(call: bytes) -> Forked | Exception:
     def work(send: Callable[[Any], None]) -> None:
-        function = getattr(importlib.import_module(module), name)
+        function, args = pickle.loads(call)
         send(function(*args))
 
     try:
         return run_forked(work, _SECONDS)
     except (ForkFailed, ForkedError) as error:  # raised again by the other process
         return error
-
-
-def _send(file: int, message: Any) -> None:
-    data = pickle.dumps(message)
-    data = _LENGTH.pack(len(data)) + data
-    while data:
-        data = data[os.write(file, data) :]
-
-
-def _receive(file: int) -> Any:
-    (size,) = _LENGTH.unpack(_read(file, _LENGTH.size))
-    return pickle.loads(_read(file, size))
-
-
-def _read(file: int, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = os.read(file, min(size - len(found), 1 << 20))
-        if not part:
-            raise EOFError
-        found += part
-    return found

@@ -95,7 +95,11 @@ class Runtime:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         planned = [item.stash[PLANNED] for item in session.items if PLANNED in item.stash]
-        if planned and not session.config.option.collectonly:
+        from .child.protocol import CHILD
+
+        isolated = self._session.settings.isolate == "on"
+        runs_here = isolated == (CHILD in getattr(session.config, "workerinput", {}))
+        if planned and runs_here and not session.config.option.collectonly:
             from ..run import fresh
 
             if fresh.needs_fresh_process(planned):

@@ -11,13 +11,10 @@ from ..global_state.preserve import preserved_state
 from ..plan.items import PlannedItem
 
 
-def needs_fresh_process(planned: Iterable[PlannedItem | None]) -> bool:
+def needs_fresh_process(planned: Iterable[PlannedItem]) -> bool:
     """Whether a check among those that run calls the op in new processes."""
     return any(
-        each is not None
-        and each.skip is None
-        and each.check is not None
-        and each.check.fresh_process
+        each.skip is None and each.check is not None and each.check.fresh_process
         for each in planned
     )
 

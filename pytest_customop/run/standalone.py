@@ -175,6 +175,7 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
 
 
 def _run_all(planned: Iterable[PlannedItem]) -> list[CheckResult]:
+    """The results of the items, in order."""
     results: list[CheckResult] = []
     last: tuple[Case, ...] = ()
     for one in planned:

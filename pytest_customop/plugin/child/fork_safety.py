@@ -1,23 +1,15 @@
-"""Fork a process, where the fork works as the process does. Linux only."""
+"""Whether a fork of this process works as the process does. Linux only."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from pathlib import Path
 
 
 def count_threads() -> int:
     """How many threads this process has, those of libraries included."""
     return len(os.listdir("/proc/self/task"))
-
-
-def fork() -> int:
-    """As `os.fork`, without Python's warning where this process has threads."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return os.fork()
 
 
 def may_fork(threads: int) -> bool:

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ...core.forked import fork
 from .descriptors import receive_descriptors
-from .fork_safety import fork
 from .protocol import Fork, Preload
 
 # What the first item of a child would import, and what is imported before it.

@@ -23,11 +23,12 @@ import pytest
 
 from ...compat.pytest_private import base_temp
 from ...core import fresh_process
+from ...core.forked import fork
 from ...run.record import ResultRecord, from_wire, to_wire
 from ..session.state import FINISHED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
-from .fork_safety import count_threads, fork, may_fork
+from .fork_safety import count_threads, may_fork
 from .items import any_compiles, is_isolated, names_of
 from .protocol import CHILD, Collect, Collected, Names, Run
 
