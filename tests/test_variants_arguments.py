@@ -10,7 +10,7 @@ from pytest_customop import Sample, check_op, tensor
 from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.ops import resolve
 from pytest_customop.declare.variant import Variant
-from pytest_customop.plan.variants import numeric
+from pytest_customop.plan.variants import sample_view
 from pytest_customop.plan.variants.constants import compared_constants
 from pytest_customop.plan.variants.ranking import ranked_variants
 
@@ -115,7 +115,7 @@ def test_a_number_that_could_be_a_size_changes_alone_beyond_the_sample_of_a_nati
 ) -> None:
     tied, free = (Sample((tensor(4, 6), count), id="a") for count in (size, 5))
     assert near(many, tied)["count.more"].beyond is None
-    monkeypatch.setattr(numeric, "crash_risk", lambda op, device: "compiled code")
+    monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
     assert "sizes" in (near(many, tied)["count.more"].beyond or "")
     assert near(many, free)["count.more"].beyond is None
 

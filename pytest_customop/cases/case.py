@@ -17,12 +17,13 @@ from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from .arguments import Arguments, Placement, draw, dtype_of
-from .template import described, redrawn
+from .template import described, redrawn, sizes_besides
 from .tensors import (
     DEFAULT_TOLERANCES,
     base_name,
     describe,
     is_differentiable,
+    leaves,
     output_leaves,
     summary,
 )
@@ -224,21 +225,31 @@ class Case:
             self, placement=replace(self.placement, device=device), reference_device=None
         )
 
+    def _named_sample(self) -> list[tuple[str, Any]]:
+        """What the sample gives for each argument, by name."""
+        positional = [argument.name for argument in self.op.positional]
+        return [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
+
+    def sample_tensors(self) -> list[tuple[str, TensorSpec | torch.Tensor]]:
+        """(path, description or tensor) of each tensor that the sample gives."""
+        return [
+            (path, leaf)
+            for name, value in self._named_sample()
+            for path, leaf in leaves(value, name)
+            if isinstance(leaf, (TensorSpec, torch.Tensor))
+        ]
+
     def resized(self, change: Callable[[str, int, int], int]) -> Case | None:
         """The same case with other sizes; None if its inputs cannot be drawn at another size.
 
         Args:
             change: (argument path, dim, size) -> the new size.
         """
-        positional = [argument.name for argument in self.op.positional]
-        named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
-        shapes = {
-            path: tuple(leaf.shape)
-            for name, value in named
-            for path, leaf in _leaves(name, value)
-            if isinstance(leaf, (TensorSpec, torch.Tensor))
-        }
-        values = [_resize(value, name, change, self.placement, shapes) for name, value in named]
+        shapes = {path: tuple(leaf.shape) for path, leaf in self.sample_tensors()}
+        values = [
+            _resize(value, name, change, self.placement, shapes)
+            for name, value in self._named_sample()
+        ]
         if any(value is _CANNOT for value in values):
             return None
         count = len(self.sample.args)
@@ -250,8 +261,6 @@ class Case:
 
         The tensors are missing where the inputs cannot be drawn.
         """
-        positional = [argument.name for argument in self.op.positional]
-        named = [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
         drawn: dict[str, list[str]] = {}
         try:
             for name, tensor in self._drawn.tensors():
@@ -261,7 +270,7 @@ class Case:
         return [
             f"{name} = {describe(value)}"
             + (f": {', '.join(drawn[name])}" if _is_described(value) and name in drawn else "")
-            for name, value in named
+            for name, value in self._named_sample()
         ]
 
 
@@ -331,13 +340,6 @@ def _is_described(value: Any) -> bool:
 _CANNOT = object()
 
 
-def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
-    """(path, value) of an argument, or of each element of a list."""
-    if isinstance(value, (list, tuple)):
-        return [(f"{name}[{index}]", element) for index, element in enumerate(value)]
-    return [(name, value)]
-
-
 def _resize(
     value: Any,
     name: str,
@@ -352,13 +354,12 @@ def _resize(
         spec = value if isinstance(value, TensorSpec) else described(value, placement)
         if spec is None:
             return _CANNOT
-        others = frozenset(size for path, sizes in shapes.items() if path != name for size in sizes)
-        found = redrawn(spec, dtype_of(spec, placement.dtype), shape, others)
+        found = redrawn(spec, dtype_of(spec, placement.dtype), shape, sizes_besides(name, shapes))
         return _CANNOT if found is None else found
     if isinstance(value, (list, tuple)):
         resized = [
-            _resize(element, path, change, placement, shapes)
-            for path, element in _leaves(name, value)
+            _resize(element, f"{name}[{index}]", change, placement, shapes)
+            for index, element in enumerate(value)
         ]
         return _CANNOT if any(element is _CANNOT for element in resized) else type(value)(resized)
     return value

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from ..core.tracebacks import error_line, reraise_bug
-from ..declare.inputs import Sample, TensorSpec
+from ..declare.inputs import Sample
 from ..findings import skip
 from .arguments import dtype_of
 from .case import Case
-from .template import counted_sizes, described
+from .template import counted_sizes, described, sizes_besides
 
 # Why a case leaves what the sample shows.
 UNTIED = "sizes that are equal in the sample differ"
@@ -231,12 +231,13 @@ def _fixed(case: Case) -> list[Place]:
 def _counted(case: Case) -> set[int]:
     """The sizes of other tensors that numbers which the author listed may refer to."""
     found: set[int] = set()
-    leaves = [each for each in case.sample.leaves() if hasattr(each, "shape")]
-    for leaf in leaves:
+    tensors = case.sample_tensors()
+    shapes = {path: tuple(leaf.shape) for path, leaf in tensors}
+    for path, leaf in tensors:
         spec = described(leaf, case.placement) if isinstance(leaf, torch.Tensor) else leaf
-        if isinstance(spec, TensorSpec):
-            others = {size for other in leaves if other is not leaf for size in other.shape}
-            found |= counted_sizes(spec, dtype_of(spec, case.placement.dtype)) & others
+        if spec is not None:
+            counted = counted_sizes(spec, dtype_of(spec, case.placement.dtype))
+            found |= counted & sizes_besides(path, shapes)
     return found
 
 

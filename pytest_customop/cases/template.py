@@ -7,6 +7,7 @@ first on and then again. Those that count or order something keep their size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -51,6 +52,11 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
         or is_permutation(given)
         or adds_up_to_size(given, others)
     )
+
+
+def sizes_besides(path: str, shapes: Mapping[str, Sequence[int]]) -> frozenset[int]:
+    """The sizes of all tensors but one, by their paths."""
+    return frozenset(size for other, shape in shapes.items() if other != path for size in shape)
 
 
 def adds_up_to_size(given: torch.Tensor, others: frozenset[int]) -> bool:
@@ -108,7 +114,7 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
         return frozenset()
     most = int(given.max())
     sizes = {most, most + 1, int(given.sum())}
-    if given.dim() == 1 and given[0] == 0 and bool((given.diff() >= 0).all()):
+    if given.dim() == 1 and given[0] == 0 and is_sorted(given):
         sizes.add(len(given) - 1)  # offsets: one row between each and the next
     return frozenset(sizes)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -243,3 +244,13 @@ def digest(tensor: torch.Tensor) -> str:
     size = value.numel() * value.element_size()
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
     return hashlib.sha256(data).hexdigest()[:8]
+
+
+def equal_values(actual: Any, expected: Any) -> bool:
+    """Whether two results that are no tensors are equal; fractions up to rounding, and NaN to NaN."""
+    if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
+        return False
+    if isinstance(actual, float) and isinstance(expected, float):
+        both_nan = actual != actual and expected != expected
+        return both_nan or math.isclose(actual, expected, rel_tol=1e-5, abs_tol=1e-8)
+    return bool(actual == expected)

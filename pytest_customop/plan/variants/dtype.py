@@ -11,7 +11,6 @@ from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
-from .named_dtypes import named_dtypes
 from .sample_view import SampleView, TensorArgument
 from .values import range_of
 
@@ -40,7 +39,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """
     floats = [each for each in view.tensors if each.floating]
     if floats and not declared:
-        named = [each for each in named_dtypes(view.op) if not each.is_complex]
+        named = [each for each in view.named_dtypes if not each.is_complex]
         ranks = {_HALF: 9} | dict.fromkeys(named, 4)
         if floats[0].dtype in _OTHER:
             ranks[_OTHER[floats[0].dtype]] = 2
@@ -70,7 +69,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
 def complex_numbers(view: SampleView) -> Iterator[Step]:
     """All floating-point tensors complex, where the op's code lists such a dtype, or asks for it."""
     floats = [each for each in view.tensors if each.floating]
-    for dtype in named_dtypes(view.op):
+    for dtype in view.named_dtypes:
         if dtype.is_complex and floats and not any(each.dtype.is_complex for each in floats):
             yield from _all_of(dtype, floats, 4)
             return

@@ -17,12 +17,11 @@ import torch
 from ...compat.ops import python_kernels, traced_functions
 from ...core.functions import code_of, known_names
 from ...core.tracebacks import is_of_author
+from ...core.wording import dtype_name
 from ...declare.ops import Op
 
 _DEPTH = 3  # functions that call functions
-_REAL = {
-    str(dtype)[len("torch.") :]: dtype for dtype in (torch.float16, torch.float32, torch.float64)
-}
+_REAL = {dtype_name(dtype): dtype for dtype in (torch.float16, torch.float32, torch.float64)}
 
 
 def named_dtypes(op: Op) -> list[torch.dtype]:

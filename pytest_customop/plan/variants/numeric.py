@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from ...cases.crash_risk import crash_risk
 from ...declare.variant import Step
 from .sample_view import SampleView
 
@@ -85,7 +84,7 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
 
 def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
     """Why another number leaves what the tensors of the sample show; None if it does not."""
-    if _is_tied(view, value, name) and crash_risk(view.op, view.placement.device):
+    if view.may_read_outside and _is_tied(view, value, name):
         return _TIED  # a Python kernel raises where a size does not fit, or takes it
     highest = [each.highest_position for each in view.tensors]
     return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None

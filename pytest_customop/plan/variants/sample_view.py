@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Placement, dtype_of, wants_grad
+from ...cases.crash_risk import crash_risk
 from ...cases.template import (
     counted_sizes,
     described,
@@ -20,11 +21,13 @@ from ...cases.template import (
     listed,
     record_size,
     redrawn,
+    sizes_besides,
 )
 from ...cases.tensors import is_differentiable
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import SEPARATOR, Step
+from .named_dtypes import named_dtypes
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +181,16 @@ class SampleView:
         return [*self._tensors()]
 
     @functools.cached_property
+    def may_read_outside(self) -> bool:
+        """Whether the kernel may read outside of its arguments where these do not fit."""
+        return crash_risk(self.op, self.placement.device) is not None
+
+    @functools.cached_property
+    def named_dtypes(self) -> list[torch.dtype]:
+        """The dtypes of tensors that the op's Python code names."""
+        return named_dtypes(self.op)
+
+    @functools.cached_property
     def free_sizes(self) -> frozenset[int]:
         """The sizes that can change: those which no tensor has that keeps its size, or counts."""
         fixed = {size for each in self.tensors if not each.resizable for size in each.shape}
@@ -186,11 +199,10 @@ class SampleView:
         return frozenset(every - fixed)
 
     def _tensors(self) -> Iterator[TensorArgument]:
-        described = [*self._descriptions()]
-        for path, name, spec in described:
-            others = frozenset(
-                size for other, _, one in described if other != path for size in one.shape
-            )
+        found = [*self._descriptions()]
+        shapes = {path: spec.shape for path, _, spec in found}
+        for path, name, spec in found:
+            others = sizes_besides(path, shapes)
             dtype = dtype_of(spec, self.placement.dtype)
             mutated = name in self.op.mutated
             grad = wants_grad(spec, self.placement.dtype, mutated)

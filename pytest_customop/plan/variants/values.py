@@ -117,12 +117,12 @@ def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:
         return
     given = each.listed
     count = len(given) - each.is_sorted  # parts
+    if count < 2:
+        return
     for name, empty, other in (("first", 0, 1), ("last", -1, -2)):
         values = given.clone()
-        if count < 2:
-            return
         if each.is_sorted:
-            values[empty + 1 if empty == 0 else other] = given[empty]
+            values[other] = given[empty]
         else:
             values[other] += given[empty]
             values[empty] = 0
