@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 
 from ...cases.case import Case, Run
 from ...cases.rounding import within_another_order, within_rounding
-from ...cases.tensors import difference, output_leaves, readable
+from ...cases.tensors import difference, equal_values, output_leaves, readable
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug
 from ...core.wording import layout_name
@@ -203,7 +202,7 @@ def _differ(case: Case, one: Any, other: Any) -> bool:
 def _kind_difference(actual: Any, expected: Any, *, gradients: bool = True) -> str | None:
     """How two results differ in what they are, apart from the values of tensors; None if they do not."""
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
-        same = actual is expected or _equal_values(actual, expected)
+        same = actual is expected or equal_values(actual, expected)
         return None if same else f"{_described(actual)} instead of {_described(expected)}"
     if tuple(actual.shape) != tuple(expected.shape):
         return f"shape {tuple(actual.shape)} instead of {tuple(expected.shape)}"
@@ -214,15 +213,6 @@ def _kind_difference(actual: Any, expected: Any, *, gradients: bool = True) -> s
     if gradients and actual.requires_grad != expected.requires_grad:
         return f"requires_grad {actual.requires_grad} instead of {expected.requires_grad}"
     return None
-
-
-def _equal_values(actual: Any, expected: Any) -> bool:
-    if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
-        return False
-    if isinstance(actual, float) and isinstance(expected, float):
-        both_nan = actual != actual and expected != expected
-        return both_nan or math.isclose(actual, expected, rel_tol=1e-5, abs_tol=1e-8)
-    return bool(actual == expected)
 
 
 def _described(value: Any) -> str:

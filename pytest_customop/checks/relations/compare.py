@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import torch
 
 from ...cases.case import Case, Run, gradients
 from ...cases.rounding import calls_differ_as_much, within_another_order
-from ...cases.tensors import difference, is_plain, readable
+from ...cases.tensors import difference, equal_values, is_plain, readable
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ..values.memory.calls import Leaves, comparable, results
@@ -92,7 +91,7 @@ def _difference(
     case: Case, actual: Any, expected: Any, given: Sequence[torch.Tensor], same_dtypes: bool
 ) -> str | None:
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
-        return None if _equal(actual, expected) else f"{actual!r} instead of {expected!r}"
+        return None if equal_values(actual, expected) else f"{actual!r} instead of {expected!r}"
     if not (comparable(actual) and comparable(expected)):
         return None
     if not same_dtypes and actual.dtype != expected.dtype:
@@ -119,15 +118,6 @@ def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(value == limits.min, widest.min, wide) if limits.min else wide
 
 
-def _equal(actual: Any, expected: Any) -> bool:
-    if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
-        return False
-    if isinstance(actual, float) and isinstance(expected, float):
-        both_nan = actual != actual and expected != expected
-        return both_nan or math.isclose(actual, expected, rel_tol=1e-5, abs_tol=1e-8)
-    return bool(actual == expected)
-
-
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found: str) -> bool:
     """Whether a result differs from call to call as much as it does between two calls that must agree.
 
@@ -140,7 +130,7 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found
     """
     expected, actual = dict(first)[found], dict(other)[found]
     if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
-        return not _equal(dict(again()).get(found), expected)
+        return not equal_values(dict(again()).get(found), expected)
 
     with fresh_memory_filled((), 0xFF, nan=True, device=expected.device.type):
         filled = dict(again()).get(found)

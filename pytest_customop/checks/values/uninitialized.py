@@ -64,6 +64,17 @@ def _trials(case: Case) -> Iterator[_Inputs]:
         yield _Inputs(description, lambda: change.apply(case.inputs()), script)
 
 
+def _fail_if_not_repeatable(case: Case) -> None:
+    """Report what `values.repeat` finds, unless rounding explains it: few sessions run it on variants."""
+    try:
+        check_repeat(case)
+    except CheckFailed as failure:
+        if failure.finding.note is None:
+            raise
+    except CheckSkipped:
+        pass
+
+
 def _compare(calls: Caller, trial: _Inputs) -> None:
     case = calls.case
     sizes = _sizes(case)
@@ -153,20 +164,6 @@ _BLOCKS = """    import numpy
     for size in {sizes}:
         [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
 """
-
-
-def _fail_if_not_repeatable(case: Case) -> None:
-    """Report what `values.repeat` finds on a variant, where few sessions run it; differences that
-    rounding explains are left alone.
-    """
-    try:
-        check_repeat(case)
-    except CheckFailed as failure:
-        if failure.finding.note is None:
-            raise
-    except CheckSkipped:
-        pass
-
 
 FINDINGS = {
     "uninitialized-output": Explanation(
