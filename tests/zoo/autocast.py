@@ -22,15 +22,22 @@ def _product(name, kernel):
     return product
 
 
+def _lowered(op):
+    """Registers an autocast rule, where torch has them: 2.4 does not."""
+    if hasattr(torch.library, "register_autocast"):
+        torch.library.register_autocast(op, "cpu", torch.bfloat16)
+    return op
+
+
 @specimen(PAIR, notes={"compile.autocast": "autocast-fake-mismatch"})
 def autocast_inside():
     """Returns bfloat16 under autocast, because mm does; the fake kernel says float32."""
     return _product("autocast_inside", torch.mm)
 
 
-@specimen(PAIR, twin_of="autocast_inside")
+@specimen(PAIR)
 def autocast_off_inside():
-    """Computes with autocast switched off."""
+    """Correct: computes with autocast switched off."""
 
     def kernel(a, b):
         with torch.autocast(a.device.type, enabled=False):
@@ -66,7 +73,28 @@ def asks_for_autocast():
 @specimen((LARGE,), twin_of="asks_for_autocast")
 def registers_autocast():
     """Computes in the dtype it is given, which an autocast rule has lowered to bfloat16 before."""
-    op = _square("registers_autocast", lambda: False)
-    if hasattr(torch.library, "register_autocast"):
-        torch.library.register_autocast("zoo::registers_autocast", "cpu", torch.bfloat16)
-    return op
+    return _lowered(_square("registers_autocast", lambda: False))
+
+
+def _sums_of_rows(name, dtype_of_sums):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(x: Tensor) -> Tensor:
+        return x.sum(-1)
+
+    sums.register_fake(lambda x: x.new_empty(x.shape[:-1], dtype=dtype_of_sums(x)))
+    return _lowered(sums)
+
+
+@specimen(
+    (tensor(4, 3),),
+    expected={"compile.autocast": "autocast-fake-mismatch"},
+)
+def autocast_rule_and_a_fake_of_float32():
+    """Has an autocast rule for bfloat16; the fake kernel says float32 whatever it is given."""
+    return _sums_of_rows("autocast_rule_and_a_fake_of_float32", lambda x: torch.float32)
+
+
+@specimen((tensor(4, 3),), twin_of="autocast_rule_and_a_fake_of_float32")
+def autocast_rule_and_a_fake_that_follows():
+    """Has an autocast rule for bfloat16; the fake kernel says the dtype it is given."""
+    return _sums_of_rows("autocast_rule_and_a_fake_that_follows", lambda x: x.dtype)

@@ -287,6 +287,24 @@ def calls_an_op_with_a_fake_kernel():
 
 
 @specimen(
+    (tensor(),),
+    expected={"compile.static": "fake-dtype-mismatch"},
+    skips=COMPOSITE,
+)
+def number_and_a_wrong_fake_kernel():
+    """The same for a single number, which has no other size to be compiled for."""
+    inner = _argmax("argmax_of_a_number_with_a_wrong_fake_kernel", torch.int32)
+    return _composite("number_and_a_wrong_fake_kernel", lambda x: x.sin() + inner(x))
+
+
+@specimen((tensor(),), twin_of="number_and_a_wrong_fake_kernel", skips=COMPOSITE)
+def number_and_a_fake_kernel():
+    """The fake kernel of the op that this one calls is right."""
+    inner = _argmax("argmax_of_a_number_with_a_fake_kernel", torch.int64)
+    return _composite("number_and_a_fake_kernel", lambda x: x.sin() + inner(x))
+
+
+@specimen(
     (tensor(64, 33, low=-20, high=20),),
     notes={
         "compile.static": "compile-output-mismatch",
