@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .core.namespaces import OF_TORCH
 from .core.suggest import did_you_mean, unknown
 from .core.wording import dtype_name
 from .declare.variant import KINDS, STRICT
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 REPORT_FORMATS = (".json",)
 AMOUNTS = ("off", "quick", "full")
 ISOLATE = ("auto", "on", "off")
+_LEFT_OUT = re.compile(r"-\w+::\S+")
 _DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
@@ -72,6 +74,8 @@ class Settings(NamedTuple):
         seed: of every drawn value, together with the case's id.
         reports: files to write.
         require_devices: whether an absent device is an error.
+        require_coverage: the namespaces whose ops must all have cases, and `-ns::name` for ops that need
+            none; None for no namespace.
         repro_dir: where scripts that reproduce failures are written.
         variants: which variants of the samples are tried.
         variant_steps: the steps of those that run, as in the report; None for all.
@@ -93,6 +97,7 @@ class Settings(NamedTuple):
     seed: int = 0
     reports: tuple[Path, ...] = ()
     require_devices: bool = False
+    require_coverage: tuple[str, ...] | None = None
     repro_dir: Path | None = None
     variants: Variants = Variants()
     variant_steps: tuple[str, ...] | None = None
@@ -193,6 +198,24 @@ def read_variants(words: Iterable[str | int]) -> Variants:
         raise ValueError("'off' leaves out every kind of variants: give it alone")
     amount = next(iter(amounts), "quick")
     return Variants(amount, tuple(k for k in KINDS if k in kinds) or KINDS, strict)
+
+
+def read_required_coverage(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Namespaces, and `-ns::name` for ops that need no case; the name may have `*` in it."""
+    for word in words:
+        if word.startswith("-"):
+            if not _LEFT_OUT.fullmatch(word):
+                raise ValueError(f"{word!r} leaves out no op: give -namespace::name")
+            continue
+        if not word.isidentifier():
+            namespace = word.partition("::")[0]
+            hint = f": give {namespace}" if namespace.isidentifier() else ""
+            raise ValueError(f"{word!r} is no namespace{hint}")
+        if word in OF_TORCH:
+            raise ValueError(f"the namespace {word} is not an author's: torch tests its ops itself")
+    if all(word.startswith("-") for word in words):
+        raise ValueError("give a namespace, as mylib")
+    return words
 
 
 def _amount(word: str | int) -> str | int | None:

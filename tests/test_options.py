@@ -242,6 +242,7 @@ VALUES = {
     "customop_backend": "eager",
     "customop_seed": "3",
     "customop_report": "report.json",
+    "customop_require_coverage": "mylib,-mylib::_helper",
     "customop_repro_dir": "scripts",
     "customop_require_devices": "true",
     "customop_max_samples": "1",
@@ -251,7 +252,16 @@ VALUES = {
     "customop_timeout": "100",
     "customop_memory": "0",
 }
-LISTS = ("devices", "dtypes", "checks", "variants", "variant", "report", "durations")
+LISTS = (
+    "devices",
+    "dtypes",
+    "checks",
+    "variants",
+    "variant",
+    "report",
+    "durations",
+    "require_coverage",
+)
 NATIVE = pytest.mark.skipif(
     pytest.version_tuple < (9, 0), reason="native TOML values came with pytest 9"
 )
@@ -306,6 +316,7 @@ def test_every_option_has_an_ini_twin(
         backend="eager",
         seed=3,
         reports=(suite.path / "report.json",),
+        require_coverage=("mylib", "-mylib::_helper"),
         repro_dir=suite.path / "scripts",
         require_devices=True,
         max_samples=1,

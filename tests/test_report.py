@@ -96,7 +96,7 @@ def test_schema_2(suite: Suite) -> None:
     suite.test(SUITE)
     suite.run("--customop-report=report.json", "--customop-seed=3", checks=None)
     report = json.loads((suite.path / "report.json").read_text())
-    assert list(report) == ["schema", "environment", "results"]
+    assert list(report) == ["schema", "environment", "results", "coverage"]
     assert report["schema"] == 2
     environment = report["environment"]
     assert environment["torch"] == torch.__version__

@@ -22,12 +22,10 @@ from ..compat.ops import (
     registered_names,
     schema_of,
 )
+from ..core.namespaces import NOT_AUTHORS
 from ..core.suggest import unknown
 from ..core.wording import counted
 from .inputs import Sample, TensorSpec
-
-# Namespaces of ops that no author wrote: those of torch and of this package.
-_NOT_AUTHORS = ("aten", "prims", "prim", "profiler", "pytest_customop")
 
 
 class OpError(Exception):
@@ -289,4 +287,4 @@ def _article(kind: str) -> str:
 
 def is_authors(func: Any) -> bool:
     """Whether something that was called is an op of an author: not of torch, not of this package."""
-    return isinstance(func, OpOverload) and func.namespace not in _NOT_AUTHORS
+    return isinstance(func, OpOverload) and func.namespace not in NOT_AUTHORS

@@ -209,6 +209,17 @@ ALL_OPTIONS = (
         in_worker="unused",
     ),
     Option(
+        "require-coverage",
+        "fail unless every op of these namespaces had a case, comma-separated; `-ns::name` leaves one out",
+        kind="words",
+        metavar="NAMES",
+        example="mylib,-mylib::_helper",
+        more="Every overload, with gradients where there is a formula, on every device that is here and "
+        "has a kernel ([docs/coverage.md](docs/coverage.md)).",
+        header="",
+        parse=_in_settings("read_required_coverage"),
+    ),
+    Option(
         "repro-dir",
         "write a script for each failure into this folder",
         kind="path",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .fixture_names import CELL
+from .fixture_names import BY_HAND, CELL
 from .session.carried import attach
 from .session.state import PLANNED, RECORDS, SESSION, Session
 
@@ -105,6 +105,15 @@ class Runtime:
             if fresh.needs_fresh_process(planned):
                 fresh.start()
 
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        facts = self._session.coverage_facts
+        for item in items:
+            planned = item.stash.get(PLANNED, None)
+            if planned is not None:
+                facts.deselected.add(planned.op.partition(".")[0])
+            elif CELL not in getattr(item, "fixturenames", (CELL,)):
+                facts.deselected_by_hand |= BY_HAND in getattr(item, "fixturenames", ())
+
     # Running
 
     @pytest.hookimpl(tryfirst=True)
@@ -171,6 +180,10 @@ class Runtime:
             return
         self._session.record_unfinished()
         self._dedupe_failures(session.config)
+        if self._session.records or self._session.settings.require_coverage:
+            from .session.coverage import judge
+
+            self._session.coverage = judge(self._session, session)
         if self._session.settings.reports:
             from .write_reports import write_reports
 
@@ -199,17 +212,33 @@ class Runtime:
             terminalreporter.write_line(f"ERROR: {wrong}", red=True)
         notes = session.omissions.lines(session.settings.max_samples)
         if session.records or notes:
+            from ..report.coverage import coverage_lines
             from ..report.terminal import summary_lines
 
             omitted = session.omissions.variants.values()
             terminalreporter.write_sep("=", "customop")
             for line in [*summary_lines(list(session.records.values()), omitted), *notes]:
                 terminalreporter.write_line(line)
+            for line in coverage_lines(session.coverage):
+                terminalreporter.write_line(line)
             for path in session.settings.reports:
                 if str(path) not in session.omissions.unwritten:
                     terminalreporter.write_line(f"report: {path}")
+        if session.settings.require_coverage:
+            _write_required(terminalreporter, session)
         for name, why in session.omissions.unwritten.items():
             terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)
+
+
+def _write_required(terminal: Any, session: Session) -> None:
+    """The section on the namespaces that `--customop-require-coverage` names."""
+    from ..report.coverage import required_lines
+
+    failed = any(one.fails for one in session.coverage)
+    title = "customop: required coverage" + " is missing" * failed
+    terminal.write_sep("=", title, red=failed, bold=failed)
+    for line in required_lines(session.coverage):
+        terminal.write_line(line)
 
 
 def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:

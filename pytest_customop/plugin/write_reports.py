@@ -15,6 +15,6 @@ def write_reports(session: Session) -> None:
     environment = json_file.environment(torch, pytest.__version__, settings)
     for path in session.settings.reports:
         try:
-            json_file.write(path, environment, session.records.values())
+            json_file.write(path, environment, session.records.values(), session.coverage)
         except OSError as error:
             session.omissions.unwritten[str(path)] = error.strerror or str(error)

@@ -12,6 +12,7 @@ from typing import Any
 from .. import __version__
 from ..core.files import write_whole
 from ..run.record import ResultRecord
+from .coverage import NamespaceCoverage
 
 SCHEMA = 2
 
@@ -68,7 +69,12 @@ def as_schema_2(record: ResultRecord) -> dict[str, Any]:
     }
 
 
-def write(path: Path, environment: Mapping[str, Any], records: Iterable[ResultRecord]) -> None:
+def write(
+    path: Path,
+    environment: Mapping[str, Any],
+    records: Iterable[ResultRecord],
+    coverage: Iterable[NamespaceCoverage] = (),
+) -> None:
     """Write the report, whole or not at all.
 
     Raises:
@@ -76,5 +82,10 @@ def write(path: Path, environment: Mapping[str, Any], records: Iterable[ResultRe
     """
     results = [as_schema_2(one) for one in records]
     results.sort(key=lambda one: (one["nodeid"], one["op"] or "", one["check"] or ""))
-    content = {"schema": SCHEMA, "environment": dict(environment), "results": results}
+    content = {
+        "schema": SCHEMA,
+        "environment": dict(environment),
+        "results": results,
+        "coverage": [one.to_dict() for one in coverage],
+    }
     write_whole(path, (json.dumps(content, indent=1) + "\n").encode())

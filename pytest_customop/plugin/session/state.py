@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,13 @@ from ...core.suggest import unknown
 from ...plan.omissions import Omissions
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
+from .coverage_facts import Facts
 from .xdist import NUMBER
 
 if TYPE_CHECKING:
     from ...checks import Registry
     from ...plan.items import PlannedItem
+    from ...report.coverage import NamespaceCoverage
     from ...run.record import ResultRecord
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
@@ -47,6 +49,8 @@ class Session:
         unknown_checks: why each check name of the session is unknown; empty for one that is known.
         workers: how many workers xdist's controller has started.
         worker_errors: wrong check names that the workers have found.
+        coverage_facts: what is registered, and what was deselected.
+        coverage: what the cases left out of each namespace; known at the end of the session.
         worker_versions: of torch and CUDA in the workers; empty where there are none.
         on_phase: called with the name of each phase of an item before the phase begins.
         on_record: called with the record of each variant of an item when the variant has ended.
@@ -61,6 +65,8 @@ class Session:
         self.workers = 0
         self.worker_errors: set[str] = set()
         self.worker_versions: dict[str, str | None] = {}
+        self.coverage_facts = Facts()
+        self.coverage: Sequence[NamespaceCoverage] = ()
         self.on_phase: Callable[[str], None] = _no_op
         self.on_record: Callable[[ResultRecord], None] = _no_op
         self._begun: dict[str, list[ResultRecord]] = {}
@@ -144,7 +150,8 @@ class Session:
         shard = self.omissions.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards
-        if status == pytest.ExitCode.OK and self.omissions.unwritten:
+        failed = self.omissions.unwritten or any(one.fails for one in self.coverage)
+        if status == pytest.ExitCode.OK and failed:
             return pytest.ExitCode.TESTS_FAILED
         return status
 

@@ -29,11 +29,13 @@ def to_controller(session: Session) -> None:
     """Leave what the controller needs of a worker, apart from the worker's reports."""
     from ...report.json_file import torch_versions
 
+    session.coverage_facts.look_up(session)
     output: dict[str, Any] = session.config.workeroutput  # type: ignore[attr-defined]
     output[_KEY] = {
         "errors": session.wrong_names(),
         "versions": torch_versions(),
         "notes": session.omissions.to_dict(),
+        "coverage": session.coverage_facts.to_dict(),
     }
 
 
@@ -45,6 +47,7 @@ def from_worker(node: Any, session: Session) -> None:
     session.worker_errors |= set(left["errors"])
     session.worker_versions |= {name: one for name, one in left["versions"].items() if one}
     session.omissions.merge(left["notes"])
+    session.coverage_facts.merge(left["coverage"])
 
 
 @contextlib.contextmanager

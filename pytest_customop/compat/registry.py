@@ -1,0 +1,57 @@
+"""Read which ops torch's dispatcher has in a namespace, and for which devices they have kernels.
+
+Private names, seen in torch 2.4 to 2.15:
+
+- `torch._C._jit_get_all_schemas`: the schemas of all ops. Public: none.
+- `torch._C._dispatch_has_kernel_for_dispatch_key`: the dispatcher's table of one op. Public: none.
+- `torch._C._get_privateuse1_backend_name`: what `torch.utils.rename_privateuse1_backend` was called with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch._ops import OpOverload
+
+from .ops import overload_name
+
+_KEYS = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "xpu": "XPU",
+    "mps": "MPS",
+    "hpu": "HPU",
+    "mtia": "MTIA",
+    "xla": "XLA",
+}
+
+
+def registered_namespaces() -> set[str]:
+    """The namespaces of all registered ops."""
+    return {schema.name.partition("::")[0] for schema in torch._C._jit_get_all_schemas()}
+
+
+def overloads_in(namespaces: Collection[str]) -> Iterator[OpOverload]:
+    """Every registered overload of some namespaces that takes or returns a tensor."""
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, base = schema.name.partition("::")
+        if namespace not in namespaces or not _has_tensor(schema):
+            continue
+        packet = getattr(getattr(torch.ops, namespace), base, None)
+        overload = getattr(packet, schema.overload_name or "default", None)
+        if isinstance(overload, OpOverload):
+            yield overload
+
+
+def _has_tensor(schema: torch._C.FunctionSchema) -> bool:
+    values = (*schema.arguments, *schema.returns)
+    return any("Tensor" in str(value.type) for value in values)
+
+
+def kernel_devices(overload: OpOverload) -> tuple[str, ...]:
+    """The device types that an op has kernels of their own for; one for all devices is none of them."""
+    keys = {**_KEYS, torch._C._get_privateuse1_backend_name(): "PrivateUse1"}
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    name = overload_name(overload)
+    return tuple(device for device, key in keys.items() if has_kernel(name, key))

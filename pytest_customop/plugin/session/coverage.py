@@ -1,0 +1,77 @@
+"""Judge the coverage of the namespaces that a session touched, or requires, at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ...report.coverage import NamespaceCoverage, Scope, coverage_of
+from .coverage_facts import namespaces_of, required_of
+
+if TYPE_CHECKING:
+    from .state import Session
+
+
+def judge(session: Session, ended: pytest.Session) -> list[NamespaceCoverage]:
+    """The coverage of the namespaces that the session touched, or requires.
+
+    Args:
+        ended: pytest's session, with its exit status.
+    """
+    facts = session.coverage_facts
+    facts.look_up(session)
+    required, left_out = required_of(session)
+    records = list(session.records.values())
+    judged = namespaces_of(records) | set(required)
+    scope = Scope(
+        required=required,
+        left_out=left_out,
+        not_judged=_why_partial(session, ended),
+        not_judged_unless_required=_selected_files(session.config),
+        deselected=frozenset(facts.deselected),
+        absent=frozenset(facts.absent),
+        namespaces=frozenset(facts.namespaces),
+        devices_required=session.settings.require_devices,
+    )
+    registered = [one for one in facts.registered.values() if one.namespace in judged]
+    return coverage_of(registered, records, scope)
+
+
+def _why_partial(session: Session, ended: pytest.Session) -> str | None:
+    """Why the session says nothing about ops without a case; None if it does."""
+    settings, option = session.settings, session.config.option
+    if _has_collection_errors(session.config):
+        return "not every test could be collected"
+    if ended.shouldfail or ended.shouldstop or ended.exitstatus == pytest.ExitCode.INTERRUPTED:
+        return "the run was stopped early"
+    if ended.exitstatus in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+        return "the run ended with an error"
+    if any("::" in argument for argument in session.config.args):
+        return "single tests were selected"
+    for name, flag in (("keyword", "-k"), ("lf", "--last-failed"), ("stepwise", "--stepwise")):
+        if getattr(option, name, None):
+            return f"{flag} selects a part of the tests"
+    if settings.shard is not None and settings.shard.count > 1:
+        return f"this is shard {settings.shard}"
+    if settings.variant_steps is not None:
+        return "--customop-variant selects single variants"
+    if session.coverage_facts.deselected_by_hand:
+        return "tests that request customop_check were deselected"
+    return None
+
+
+def _has_collection_errors(config: pytest.Config) -> bool:
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    errors = terminal.stats.get("error", ()) if terminal is not None else ()
+    return any(isinstance(one, pytest.CollectReport) for one in errors)
+
+
+def _selected_files(config: pytest.Config) -> str | None:
+    """Why files on the command line leave open what other files have; None without any."""
+    given = config.args_source is config.ArgsSource.ARGS
+    folder = config.invocation_params.dir
+    if given and any(Path(folder, argument).is_file() for argument in config.args):
+        return "single files were selected"
+    return None

@@ -1,0 +1,86 @@
+"""What the processes of a session know about the coverage of namespaces, besides the records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...core.namespaces import OF_TORCH
+from ...report.coverage import RegisteredOp
+
+if TYPE_CHECKING:
+    from ...run.record import ResultRecord
+    from .state import Session
+
+
+@dataclass
+class Facts:
+    """What one process knows; workers of xdist send theirs to the controller.
+
+    Args:
+        registered: the ops of the namespaces that are judged, by name.
+        namespaces: all that are registered, where a required one is not among them.
+        absent: the device types with kernels that are not here.
+        deselected: the ops of marked tests that were deselected.
+        deselected_by_hand: whether a test that checks ops by hand was deselected.
+    """
+
+    registered: dict[str, RegisteredOp] = field(default_factory=dict)
+    namespaces: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+    deselected: set[str] = field(default_factory=set)
+    deselected_by_hand: bool = False
+
+    def look_up(self, session: Session) -> None:
+        """Look up what is registered in the namespaces that were touched, or are required.
+
+        Nothing is registered where torch has not been imported.
+        """
+        required, _ = required_of(session)
+        touched = namespaces_of(session.records.values()) | set(required)
+        if not touched or "torch" not in sys.modules:
+            return
+        from ...compat.ops import has_autograd_formula, is_composite, overload_name
+        from ...compat.registry import kernel_devices, overloads_in, registered_namespaces
+
+        for overload in overloads_in(touched):
+            formula = has_autograd_formula(overload) and not is_composite(overload)
+            name = overload_name(overload)
+            self.registered[name] = RegisteredOp(name, formula, kernel_devices(overload))
+        devices = {device for one in self.registered.values() for device in one.kernels}
+        self.absent |= {device for device in devices if session.why_absent(device)}
+        if set(required) - {one.namespace for one in self.registered.values()}:
+            self.namespaces |= registered_namespaces() - OF_TORCH
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain lists and dicts, which a worker can send."""
+        return {
+            "registered": [asdict(one) for one in self.registered.values()],
+            "namespaces": sorted(self.namespaces),
+            "absent": sorted(self.absent),
+            "deselected": sorted(self.deselected),
+            "deselected_by_hand": self.deselected_by_hand,
+        }
+
+    def merge(self, sent: Mapping[str, Any]) -> None:
+        """Add what a worker sent."""
+        for one in sent["registered"]:
+            op = RegisteredOp(one["name"], one["has_formula"], tuple(one["kernels"]))
+            self.registered[op.name] = op
+        for name in ("namespaces", "absent", "deselected"):
+            getattr(self, name).update(sent[name])
+        self.deselected_by_hand |= sent["deselected_by_hand"]
+
+
+def namespaces_of(records: Iterable[ResultRecord]) -> set[str]:
+    """The namespaces of the ops that were checked, without torch's."""
+    return {one.op.partition("::")[0] for one in records} - OF_TORCH
+
+
+def required_of(session: Session) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The namespaces that the session requires, and the patterns of ops that need no case."""
+    words = session.settings.require_coverage or ()
+    left_out = tuple(word[1:] for word in words if word.startswith("-"))
+    return tuple(word for word in words if not word.startswith("-")), left_out

@@ -1,0 +1,273 @@
+"""Which ops of a namespace had no case, none with gradients, or none on a device they have a kernel for.
+
+Imports no torch: what is registered comes as `RegisteredOp`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..core.suggest import did_you_mean
+from ..core.wording import counted, listed_briefly
+from ..run.record import ResultRecord
+
+_NAMESPACES = 4  # that the summary lists
+
+
+@dataclass(frozen=True)
+class RegisteredOp:
+    """One overload of an op, as the dispatcher has it.
+
+    Args:
+        name: `namespace::name`, and `.overload` unless that is the default.
+        has_formula: whether an autograd formula is registered.
+        kernels: the device types with a kernel of their own.
+    """
+
+    name: str
+    has_formula: bool
+    kernels: tuple[str, ...]
+
+    @property
+    def namespace(self) -> str:
+        """The part of the name before `::`."""
+        return self.name.partition("::")[0]
+
+    @property
+    def all_overloads(self) -> str:
+        """The name without the overload."""
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the session was asked for, as far as it decides what can be judged.
+
+    Args:
+        required: the namespaces that `--customop-require-coverage` names.
+        left_out: patterns of names that it leaves out.
+        not_judged: why nothing can be judged; None where something can.
+        not_judged_unless_required: the same, for namespaces that are not required.
+        deselected: the ops of tests that were deselected: what they lack is not judged.
+        absent: the device types that are not here.
+        namespaces: all that are registered, where a required one is not among them.
+        devices_required: whether an absent device counts.
+    """
+
+    required: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    not_judged: str | None = None
+    not_judged_unless_required: str | None = None
+    deselected: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    devices_required: bool = False
+
+    def leaves_out(self, op: RegisteredOp) -> bool:
+        """Whether the session says that an op needs no case."""
+        return any(fnmatch.fnmatchcase(op.all_overloads, pattern) for pattern in self.left_out)
+
+
+@dataclass(frozen=True)
+class NamespaceCoverage:
+    """What the cases of a session leave out of one namespace. All names are whole: `namespace::name`.
+
+    Args:
+        namespace: its name.
+        ops: how many ops it has, each with all its overloads.
+        required: whether the run fails on what is missing.
+        not_judged: why nothing of it is judged; None where it is.
+        without_case: the ops none of whose overloads had a case that ran.
+        without_overload: the overloads without a case, of ops that had one.
+        without_gradients: the overloads that have a formula, and no case with gradients.
+        without_device: by device type, the overloads that have a kernel for it, and cases on others only.
+        absent_devices: those of these devices that are not here, which fail nothing.
+        deselected: the ops that are not judged because tests of them were deselected.
+        hint: where nothing is registered, the namespace that may be meant.
+        left_out_nothing: the patterns of ops to leave out that match none.
+    """
+
+    namespace: str
+    ops: int = 0
+    required: bool = False
+    not_judged: str | None = None
+    without_case: tuple[str, ...] = ()
+    without_overload: tuple[str, ...] = ()
+    without_gradients: tuple[str, ...] = ()
+    without_device: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    absent_devices: tuple[str, ...] = ()
+    deselected: tuple[str, ...] = ()
+    hint: str = ""
+    left_out_nothing: tuple[str, ...] = ()
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is something that cases could have reached here."""
+        devices = set(self.without_device) - set(self.absent_devices)
+        return bool(self.without_case or self.without_overload or self.without_gradients or devices)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the run fails on it."""
+        return self.required and self.not_judged is None and (self.is_missing or not self.ops)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the JSON report has it."""
+        plain = {key: _plain(value) for key, value in asdict(self).items() if key != "hint"}
+        return {**plain, "missing": self.is_missing}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: list(names) for key, names in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def coverage_of(
+    registered: Iterable[RegisteredOp], records: Sequence[ResultRecord], scope: Scope
+) -> list[NamespaceCoverage]:
+    """The coverage of every namespace that is registered or required, by name.
+
+    Args:
+        registered: the ops of the namespaces to judge.
+        records: of the session.
+    """
+    by_namespace: dict[str, list[RegisteredOp]] = {name: [] for name in scope.required}
+    for op in registered:
+        by_namespace.setdefault(op.namespace, []).append(op)
+    runs: dict[str, list[ResultRecord]] = defaultdict(list)
+    for one in records:
+        if one.outcome not in ("skipped", "pending"):
+            runs[one.op].append(one)
+    return [_coverage(name, by_namespace[name], runs, scope) for name in sorted(by_namespace)]
+
+
+def _coverage(
+    namespace: str,
+    registered: Sequence[RegisteredOp],
+    runs: Mapping[str, Sequence[ResultRecord]],
+    scope: Scope,
+) -> NamespaceCoverage:
+    required = namespace in scope.required
+    not_judged = scope.not_judged or (None if required else scope.not_judged_unless_required)
+    every = {one.all_overloads for one in registered}
+    registered = [one for one in registered if not scope.leaves_out(one)]
+    ops = {one.all_overloads for one in registered}
+    if not_judged is not None:
+        return NamespaceCoverage(namespace, len(ops), required, not_judged)
+    reached = {one.all_overloads for one in registered if one.name in runs}
+    judged = [one for one in registered if one.all_overloads not in scope.deselected]
+    devices = _without_device(judged, runs)
+    absent = () if scope.devices_required else sorted(scope.absent & set(devices))
+    return NamespaceCoverage(
+        namespace,
+        len(ops),
+        required,
+        without_case=_sorted({one.all_overloads for one in judged} - reached),
+        without_overload=_sorted(
+            one.name for one in judged if one.all_overloads in reached and one.name not in runs
+        ),
+        without_gradients=_sorted(one.name for one in judged if _lacks_gradients(one, runs)),
+        without_device=devices,
+        absent_devices=tuple(absent),
+        deselected=_sorted(ops & scope.deselected),
+        hint="" if every else did_you_mean(namespace, scope.namespaces),
+        left_out_nothing=tuple(
+            pattern
+            for pattern in scope.left_out
+            if pattern.startswith(f"{namespace}::") and not fnmatch.filter(every, pattern)
+        ),
+    )
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+def _lacks_gradients(op: RegisteredOp, runs: Mapping[str, Sequence[ResultRecord]]) -> bool:
+    ran = runs.get(op.name, ())
+    return op.has_formula and bool(ran) and not any(one.place.requires_grad for one in ran)
+
+
+def _without_device(
+    registered: Iterable[RegisteredOp], runs: Mapping[str, Sequence[ResultRecord]]
+) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for op in registered:
+        ran = {str(one.place.device).partition(":")[0] for one in runs.get(op.name, ())}
+        for device in op.kernels:
+            if ran and device not in ran:
+                found[device].append(op.name)
+    return {device: _sorted(found[device]) for device in sorted(found)}
+
+
+# Text
+
+_Fold = Callable[[Sequence[str]], str]
+
+
+def coverage_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+    """The lines of the summary on the namespaces that are not required; none where nothing is missing."""
+    others = [one for one in found if not one.required]
+    reasons = {one.not_judged for one in others}
+    if len(reasons) == 1 and None not in reasons:
+        names = listed_briefly(one.namespace for one in others)
+        return ["", f"Coverage of {names}: not judged, because {reasons.pop()}"]
+    parts = [lines for lines in (_lines(one, listed_briefly) for one in others) if lines]
+    if not parts:
+        return []
+    lines = ["", "Coverage (--customop-report has every name):"]
+    lines += [f"  {line}" for part in parts[:_NAMESPACES] for line in part]
+    more = len(parts) - _NAMESPACES
+    return [*lines, f"  and {counted(more, 'more namespace')}"] if more > 0 else lines
+
+
+def required_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+    """The lines on the namespaces that are required, with every name."""
+    lines: list[str] = []
+    for one in found:
+        if one.required:
+            lines += _lines(one, _all_names)
+            if one.ops and one.not_judged is None and not one.is_missing and not one.deselected:
+                lines.append(f"{one.namespace}: complete, {counted(one.ops, 'op')}")
+    return lines
+
+
+def _all_names(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _lines(one: NamespaceCoverage, fold: _Fold) -> list[str]:
+    """What is missing of a namespace, a line each."""
+    start = f"{one.namespace}: "
+    if one.not_judged is not None:
+        return [f"{start}not judged, because {one.not_judged}"]
+    if not one.ops:
+        hint = one.hint or "; is the module that registers it imported?"
+        return [f"{start}no op of this namespace is registered{hint}"]
+
+    def of(names: Iterable[str]) -> str:
+        return fold([name.removeprefix(f"{one.namespace}::") for name in names])
+
+    lines = []
+    if one.without_case:
+        count, all_ops = len(one.without_case), counted(one.ops, "op")
+        lines.append(
+            f"{count} of {all_ops} {'has' if count == 1 else 'have'} no case: {of(one.without_case)}"
+        )
+    if one.without_overload:
+        lines.append(f"overloads without a case: {of(one.without_overload)}")
+    if one.without_gradients:
+        lines.append(f"a formula, and no case with gradients: {of(one.without_gradients)}")
+    for device, names in one.without_device.items():
+        absent = f" ({device} is not here)" * (device in one.absent_devices)
+        lines.append(f"a kernel for {device}, and no case there{absent}: {of(names)}")
+    if one.deselected:
+        lines.append(f"not judged, because tests of them were deselected: {of(one.deselected)}")
+    if one.left_out_nothing:
+        lines.append(f"no op is left out by: {', '.join(one.left_out_nothing)}")
+    return [start + line for line in lines]
