@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .findings import Finding as Finding
     from .findings import fail as fail
     from .findings import skip as skip
+    from .plugin.case_handle import ConformanceError as ConformanceError
     from .run.results import CheckResult as CheckResult
     from .run.standalone import check_op as check_op
 
@@ -33,6 +34,7 @@ _HOMES = {
     "Case": "cases.case",
     "Check": "checks",
     "CheckResult": "run.results",
+    "ConformanceError": "plugin.case_handle",
     "ErrorSample": "declare.inputs",
     "Explanation": "findings",
     "Finding": "findings",
@@ -50,6 +52,7 @@ __all__ = [
     "Case",
     "Check",
     "CheckResult",
+    "ConformanceError",
     "ErrorSample",
     "Explanation",
     "Finding",

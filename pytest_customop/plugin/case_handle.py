@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cases.case import Case, Run
@@ -97,19 +98,47 @@ class ConformanceError(AssertionError):
         results: of the checks that failed.
     """
 
-    def __init__(self, results: list[CheckResult]) -> None:
-        self.results = results
-        count = f"{counted(len(results), 'check')} failed"
-        names = ", ".join(f"{one.check} ({one.finding or one.outcome})" for one in results)
-        super().__init__("\n\n".join([f"{count}: {names}", *_texts(results)]))
+    def __init__(self, results: Sequence[CheckResult], remarks: Sequence[str] = ()) -> None:
+        """Make the message.
+
+        Args:
+            remarks: a line more for each result; empty for none.
+        """
+        self.results = list(results)
+        count = counted(len({one.check for one in results}), "check")
+        follows = causes(one.record() for one in results)
+        parts = [f"{count} failed ({_summary(results, follows)})"]
+        parts += _texts(results, follows, remarks or [""] * len(results))
+        super().__init__("\n\n".join(parts))
 
 
-def _texts(results: list[CheckResult]) -> Iterator[str]:
+ConformanceError.__module__ = "pytest_customop"  # where it is public, for the names in tracebacks
+
+
+def _summary(results: Sequence[CheckResult], follows: Mapping[int, int]) -> str:
+    """The checks of each finding, causes first: `compile.dynamic, compile.static: compile-graph-break`."""
+    checks: dict[str, dict[str, None]] = defaultdict(dict)
+    for at in sorted(range(len(results)), key=follows.__contains__):
+        one = results[at]
+        name = "known-failure-passes" if one.outcome == "xpassed" else one.finding or one.outcome
+        checks[name].setdefault(one.check)
+    return "; ".join(f"{', '.join(names)}: {name}" for name, names in checks.items())
+
+
+def _texts(
+    results: Sequence[CheckResult], follows: Mapping[int, int], remarks: Sequence[str]
+) -> Iterator[str]:
     """The texts of the root causes, each with the names of its consequences."""
     records = [one.record() for one in results]
-    roots = causes(records)
+    broken: dict[str, CheckResult] = {}  # by message
     for at, result in enumerate(results):
-        if at in roots:
+        if at in follows:
             continue
-        others = [records[other] for other, root in roots.items() if root == at]
-        yield f"{result}\n{also_line(records[at], others)}" if others else str(result)
+        if result.outcome == "error":
+            first = broken.setdefault(result.message, result)
+            if first is not result:
+                yield f"error: {result.message} (as above) [{result.check}]"
+                continue
+        others = [records[other] for other, root in follows.items() if root == at]
+        also = [also_line(records[at], others)] if others else []
+        yield "\n".join([str(result), *filter(None, [remarks[at]]), *also])

@@ -5,8 +5,7 @@ Every session loads this module, so that each fixture imports what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..plan.items import PlannedItem
     from .case_handle import CaseHandle
+    from .inline_check import InlineCheck
 
 
 @pytest.fixture
@@ -46,40 +46,16 @@ def customop_case(_customop_cell: PlannedItem) -> CaseHandle:
 
 
 @pytest.fixture
-def customop_check(request: pytest.FixtureRequest) -> Callable[..., None]:
+def customop_check(request: pytest.FixtureRequest) -> InlineCheck:
     """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
 
-    Runs every check of the session on them and raises one error that lists every finding.
+    Runs every check of the session on them and raises one error that lists every finding. Among the
+    keywords, `checks=`, `variants=`, `tolerances=`, `reference=` and `known=` are for the check.
     """
-    from ..declare.declaration import declare_call
-    from ..declare.inputs import Sample
-    from ..declare.mistakes import raised_at_call
-    from ..run.devices import worker_devices
-    from ..run.standalone import run_declaration
-    from .case_handle import ConformanceError
+    from .inline_check import InlineCheck
     from .runtime import session_of
-    from .session.records import record_of
-    from .session.state import RECORDS
 
-    item = request.node
-    session = session_of(item.config)
-    records = item.stash.setdefault(RECORDS, [])
-
-    @raised_at_call
-    def check(op: Any, /, *args: Any, **kwargs: Any) -> None:
-        __tracebackhide__ = True
-        given = {"op": op, "samples": [Sample(args, kwargs)], "variants": False}
-        declaration = declare_call(given, "customop_check", as_given=True)
-        with worker_devices(session.settings.devices or (), session.worker):
-            found = run_declaration(declaration, session.settings, item.ihook)
-        bad = [one for one in found if one.outcome in ("failed", "error")]
-        for one in found:
-            number = bad.index(one) if one in bad else 0
-            records.append(record_of(item, one, number=number, by_hand=True))
-        if bad:
-            raise ConformanceError(bad)
-
-    return check
+    return InlineCheck(request.node, session_of(request.config))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from ..settings import Settings, Variants, read_variants, validate_backend
 from .devices import why_absent
 from .engine import run_check
 from .fresh import fresh_process_for
+from .known import not_run
 from .results import CheckResult
 
 
@@ -99,7 +100,7 @@ def check_op(
         HookError: for what a hook of the plugins does wrong.
     """
     try:
-        wanted, unsupported = _read_variants(variants)
+        wanted, unsupported = read_variants_and_predicate(variants)
         settings = _read_settings(backend, seed, max_samples)._replace(variants=wanted)
     except ValueError as error:
         raise MarkError(f"check_op: {error}") from None
@@ -138,8 +139,12 @@ def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
     return Settings(backend=backend, seed=seed, max_samples=max_samples)
 
 
-def _read_variants(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
-    """Amount and kinds of the variants of a call, and its function of the unsupported ones."""
+def read_variants_and_predicate(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
+    """Amount and kinds of the variants of a call, and its function of the unsupported ones.
+
+    Raises:
+        ValueError: for what is neither.
+    """
     if given is None or isinstance(given, bool):
         return Variants("off" if given is False else "quick"), None
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -193,7 +198,13 @@ def _run_all(planned: Iterable[PlannedItem]) -> list[CheckResult]:
 def _run(planned: PlannedItem, check: Check) -> Iterator[CheckResult]:
     """The result on the item's case, or on each of its variants."""
     for case in planned.checked_cases:
-        yield run_check(check, case)
+        if not_run(planned.known, case.variant) is None:
+            yield run_check(check, case)
+        else:
+            place = place_of(case)
+            yield CheckResult(
+                planned.op, check.name, case.id, "xfailed", message="not run", place=place
+            )
         if planned.variants:
             case.release_if_large()
 

@@ -1,0 +1,197 @@
+"""Check an op on the inputs of one call, in any test: what the fixture `customop_check` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..core.suggest import did_you_mean, misspelt
+from ..declare.declaration import Declaration, declare_call
+from ..declare.inputs import Sample
+from ..declare.known import Known
+from ..declare.mistakes import MarkError, raised_at_call
+from ..declare.ops import Op, OpError, resolve
+from ..plan.known import known_of
+from ..run.devices import worker_devices
+from ..run.known import not_run, stale_for_any_variant, with_known
+from ..run.record import ResultRecord
+from ..run.standalone import read_variants_and_predicate, run_declaration
+from ..settings import Settings, Variants
+from .case_handle import ConformanceError
+from .session.records import record_of, strict_by_default
+from .session.state import RECORDS, Session
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..run.results import CheckResult
+
+_NAME = "customop_check"
+OPTIONS = ("checks", "variants", "tolerances", "reference", "known")
+_BAD = ("failed", "error", "xpassed")
+_IN_PROCESS = "customop_check runs in the process of its test"
+
+
+class InlineCheck:
+    """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
+
+    The arguments of the op follow it. `checks`, `variants`, `tolerances`, `reference` and `known` among the
+    keywords are those of the check; `with_options` gives them where the op has a keyword of such a name.
+    """
+
+    def __init__(
+        self, item: pytest.Item, session: Session, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._item = item
+        self._session = session
+        self._options = options  # None: among the keywords of the call
+
+    def __repr__(self) -> str:
+        return f"<{_NAME}>"
+
+    def with_options(
+        self,
+        *,
+        checks: str | Sequence[str] | None = None,
+        variants: bool | str | int | Callable[[Any], str | None] | Sequence[Any] = False,
+        tolerances: Mapping[torch.dtype, tuple[float, float]] | tuple[float, float] | None = None,
+        reference: Callable[..., Any] | None = None,
+        known: Sequence[Known] = (),
+    ) -> InlineCheck:
+        """The same with options of the check: every keyword of its call is one of the op.
+
+        Args:
+            checks: names and families, `-name` to remove one; None: those of the session.
+            variants: as in `check_op`; True: as `--customop-variants` says; False: none.
+            tolerances, reference: as in `customop_cases`.
+            known: failures that are expected, with their reasons.
+        """
+        options = {
+            "checks": checks,
+            "variants": variants,
+            "tolerances": tolerances,
+            "reference": reference,
+            "known": known,
+        }
+        return InlineCheck(self._item, self._session, options)
+
+    @raised_at_call
+    def __call__(self, op: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Run the checks on these inputs.
+
+        Args:
+            op: as in `customop_cases`.
+            args, kwargs: the op's, and options of the check, as in `with_options`.
+
+        Raises:
+            ConformanceError: if there is a finding that is not known.
+            MarkError: for arguments that cannot be meant.
+        """
+        __tracebackhide__ = True
+        op, options, kwargs = self._split(op, kwargs)
+        settings, predicate = _with_variants(self._session.settings, options.pop("variants", False))
+        given = {"op": op, "samples": [Sample(args, kwargs)], "variants": predicate, **options}
+        declaration = declare_call(given, _NAME, as_given=True)
+        with worker_devices(settings.devices or (), self._session.worker):
+            results = run_declaration(declaration, settings, self._item.ihook)
+        results, remarks = self._record(results, declaration)
+        bad = [at for at, one in enumerate(results) if one.outcome in _BAD]
+        if bad:
+            raise ConformanceError([results[at] for at in bad], [remarks[at] for at in bad])
+
+    def _split(self, op: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        """The op, the options of the check, and the keywords of the op."""
+        if self._options is not None:
+            return op, dict(self._options), kwargs
+        if not kwargs:
+            return op, {}, kwargs
+        try:
+            resolved = resolve(op)
+        except OpError as error:
+            raise MarkError(f"{_NAME}: {error}") from error.__cause__
+        _validate_keywords(resolved, kwargs)
+        options = {name: kwargs[name] for name in OPTIONS if name in kwargs}
+        return resolved, options, {k: v for k, v in kwargs.items() if k not in options}
+
+    def _record(
+        self, results: Sequence[CheckResult], declaration: Declaration
+    ) -> tuple[list[CheckResult], list[str]]:
+        """Keep the records; the results with the outcomes that known failures give them, and remarks."""
+        kept = self._item.stash.setdefault(RECORDS, [])
+        strict = strict_by_default(self._item.config)
+        records = []
+        number = 0
+        for one in results:
+            record = record_of(self._item, one, number=number, by_hand=True)
+            number += one.outcome in _BAD
+            entries = known_of(declaration.known, one.check, one.place)
+            records.append(_expected(record, entries, strict))
+        records = _stale_for_any_variant(records, declaration.known, strict)
+        kept += records
+        judged = [
+            replace(one, outcome=record.outcome, message=record.message)
+            for one, record in zip(results, records, strict=True)
+        ]
+        return judged, [_remark(one) for one in records]
+
+
+def _validate_keywords(op: Op, given: Iterable[str]) -> None:
+    """Reject an option that has the name of an argument of the op, and one that is misspelt."""
+    names = {argument.name for argument in op.arguments}
+    for name in given:
+        if name in names and name in OPTIONS:
+            raise MarkError(
+                f"{_NAME}: {name!r} is an argument of {op.name} and an option of {_NAME}: write "
+                f"{_NAME}.with_options(...)(op, ...), in which every keyword after the op is the op's"
+            )
+        if name not in names and name not in OPTIONS and misspelt(name, OPTIONS):
+            raise MarkError(f"{_NAME}: unknown option {name!r}{did_you_mean(name, OPTIONS)}")
+
+
+def _with_variants(settings: Settings, given: Any) -> tuple[Settings, Any]:
+    """The settings for the variants of a call, and the `variants` of its declaration."""
+    settings = settings._replace(without_child=_IN_PROCESS)
+    if given is None or given is False:
+        return settings, False
+    of_session = settings.variants
+    if given is True:
+        return settings, None
+    try:
+        wanted, predicate = read_variants_and_predicate(given)
+    except ValueError as error:
+        raise MarkError(f"{_NAME}: {error}") from None
+    off = "off" in (of_session.amount, wanted.amount)
+    strict = wanted.strict or of_session.strict
+    variants = Variants("off" if off else wanted.amount, wanted.kinds, strict)
+    return settings._replace(variants=variants), predicate
+
+
+def _expected(record: ResultRecord, entries: Sequence[Known], strict: bool) -> ResultRecord:
+    """The record with the outcome that known failures give it."""
+    entry = not_run(entries, record.place.variant)
+    if record.outcome == "xfailed" and entry is not None:
+        return replace(record, known=entry.reason)
+    return with_known(record, entries, strict) if entries else record
+
+
+def _stale_for_any_variant(
+    records: Sequence[ResultRecord], known: Sequence[Known], strict: bool
+) -> list[ResultRecord]:
+    """The records, of which one is `xpassed` for each entry about any variant that none needs."""
+    found = list(records)
+    for check in dict.fromkeys(one.check for one in records if one.is_variant):
+        at = [i for i, one in enumerate(found) if one.is_variant and one.check == check]
+        entries = known_of(known, str(check), found[at[0]].place)
+        judged = stale_for_any_variant([found[i] for i in at], entries, strict)
+        for i, record in zip(at, judged, strict=True):
+            found[i] = record
+    return found
+
+
+def _remark(record: ResultRecord) -> str:
+    """The line of a failure that says which other finding is known here; empty without one."""
+    last = record.text.rpartition("\n")[2]
+    return last if record.outcome == "failed" and last.startswith("known  ") else ""
