@@ -30,6 +30,7 @@ LAYERS = (
     "hookspecs",
     "plan",
     "run",
+    "harvest",
     "report",
     "plugin",
 )

@@ -87,6 +87,7 @@ class Settings(NamedTuple):
         memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
         max_samples: how many samples of a mark run at most; None for all.
         shard: the part of the cases that runs; None for all.
+        harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
         durations: from each earlier report, the seconds of its items by node id.
     """
 
@@ -107,6 +108,7 @@ class Settings(NamedTuple):
     memory: float | None = None
     max_samples: int | None = None
     shard: Shard | None = None
+    harvest: tuple[str, ...] | None = None
     durations: tuple[Mapping[str, float], ...] = ()
 
     @property
@@ -167,6 +169,17 @@ def read_shard(text: str) -> Shard:
     if found and 1 <= int(found[1]) <= int(found[2]):
         return Shard(int(found[1]), int(found[2]))
     raise ValueError("give i/n with 1 <= i <= n, as 2/5")
+
+
+def read_namespaces(words: Iterable[str]) -> tuple[str, ...]:
+    """The names of namespaces of ops."""
+    names = tuple(words)
+    for name in names:
+        if not name.isidentifier():
+            raise ValueError(
+                f"{name!r} is no namespace: give the part of ns::name before the colons"
+            )
+    return names
 
 
 def read_variants(words: Iterable[str | int]) -> Variants:

@@ -230,6 +230,17 @@ ALL_OPTIONS = (
         in_worker="unchecked",
     ),
     Option(
+        "harvest",
+        "check what a suite calls of the ops of these namespaces, comma-separated",
+        kind="words",
+        metavar="NAMESPACES",
+        example="mylib",
+        more="The suite runs as it is; each distinct call goes through the checks at the end "
+        "([docs/harvest.md](docs/harvest.md)).",
+        header="",
+        parse=_in_settings("read_namespaces"),
+    ),
+    Option(
         "isolate",
         "which items of marked tests run in a child process, which may crash or hang: all (`on`), none "
         "(`off`), or those of variants that could crash the process (`auto`)",

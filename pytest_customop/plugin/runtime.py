@@ -43,6 +43,10 @@ def apply_options(config: pytest.Config) -> None:
         from .child.controller import isolate
 
         isolate(config, session)
+    if session.settings.harvest and not _is_child(config):
+        from .harvest.plugin import harvest
+
+        harvest(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
         from .info_options import validate_check_names
 
@@ -51,6 +55,12 @@ def apply_options(config: pytest.Config) -> None:
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+def _is_child(config: pytest.Config) -> bool:
+    from .child.protocol import CHILD
+
+    return CHILD in getattr(config, "workerinput", {})
 
 
 class Runtime:
@@ -211,6 +221,8 @@ class Runtime:
         for wrong in sorted(session.worker_errors):
             terminalreporter.write_line(f"ERROR: {wrong}", red=True)
         notes = session.omissions.lines(session.settings.max_samples)
+        if session.settings.harvest and not session.config.option.collectonly:
+            notes += session.harvest.lines(session.settings.harvest)
         if session.records or notes:
             from ..report.coverage import coverage_lines
             from ..report.terminal import summary_lines

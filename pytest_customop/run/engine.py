@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ..cases.case import Case
 from ..checks import Check
+from ..compat.op_calls import unobserved
 from ..core import rng
 from ..core.tracebacks import ends_test, error_line, message_line, traceback_text
 from ..declare.mistakes import MarkError
@@ -49,7 +50,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         variant_description=case.variant_description,
         place=place_of(case),
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), unobserved():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
         result = in_shared_context(_in_preserved_state, check, case, on_phase, passed)

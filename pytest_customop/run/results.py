@@ -98,12 +98,18 @@ class CheckResult:
         """
         return self.reproduce(registers(self.op, module)) if self.reproduce else None
 
-    def text(self, rerun: str | None = None, script: Script | Path | None = None) -> str:
+    def text(
+        self,
+        rerun: str | None = None,
+        script: Script | Path | None = None,
+        seen_in: str | None = None,
+    ) -> str:
         """The whole text of the result; one line for one that passed or was skipped.
 
         Args:
             rerun: the command that runs this one item again.
             script: that shows the same without pytest, or the path that it was written to.
+            seen_in: the test that made this call, where it was recorded.
         """
         if self.outcome in ("passed", "skipped"):
             reason = f": {self.reason}" if self.message else ""
@@ -118,6 +124,8 @@ class CheckResult:
         if self.fix:
             lines += ["", *_folded("fix", self.fix)]
             lines += _folded("", _UNSUPPORTED) if self.variant_description else []
+        if seen_in:
+            lines += [_labelled("seen", f"first in {seen_in}")]
         if rerun:
             lines += [_labelled("rerun", rerun)]
         if isinstance(script, Path):

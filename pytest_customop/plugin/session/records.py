@@ -12,7 +12,7 @@ from ...run.record import Outcome, ResultRecord
 from ..options import ini_value
 from .carried import error_of
 from .rerun import rerun_command, script_of
-from .state import NO_CHILD, PLANNED, RECORDS, SESSION
+from .state import HARVESTED, NO_CHILD, PLANNED, RECORDS, SESSION
 
 if TYPE_CHECKING:
     from ...plan.items import PlannedItem, PlannedVariant
@@ -38,7 +38,8 @@ def record_of(
     rerun = rerun_command(item, result.place.variant)
     bad = result.outcome in ("failed", "error")
     script = script_of(item, result, number) if bad else None
-    text = result.text(rerun, script) if bad or result.outcome == "noted" else ""
+    is_shown = bad or result.outcome == "noted"
+    text = result.text(rerun, script, item.stash.get(HARVESTED, None)) if is_shown else ""
     record = replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
     planned = item.stash.get(PLANNED, None)
     if planned is None or by_hand or not planned.known:

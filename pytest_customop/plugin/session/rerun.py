@@ -12,7 +12,7 @@ import pytest
 
 from ...settings import Settings
 from ..read_options import rerun_flags
-from .state import PLANNED, SESSION
+from .state import HARVESTED, PLANNED, SESSION
 
 if TYPE_CHECKING:
     from ...run.repro import Script
@@ -49,9 +49,9 @@ def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
         variant: the step of the one variant to run.
     """
     settings = item.config.stash[SESSION].settings
-    words = ["pytest", id_from_start(item.config, item.nodeid), *rerun_flags(settings)]
+    words = ["pytest", *_ran_in(item), *rerun_flags(settings)]
     planned = item.stash.get(PLANNED, None)
-    if settings.checks and planned is not None and planned.check_name:
+    if (settings.checks or HARVESTED in item.stash) and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
     if variant is not None:
         words.append(f"--customop-variant={variant}")
@@ -59,6 +59,16 @@ def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
     elif settings.variants != Settings().variants and planned is not None and planned.variants:
         words.append(f"--customop-variants={settings.variants}")
     return shlex.join(words)
+
+
+def _ran_in(item: pytest.Item) -> list[str]:
+    """What the command line names: the item; or the test whose call it is, and that it is harvested."""
+    seen_in = item.stash.get(HARVESTED, None)
+    if seen_in is None:
+        return [id_from_start(item.config, item.nodeid)]
+    test = [id_from_start(item.config, seen_in)] if seen_in else []
+    namespace = item.stash[PLANNED].op.partition("::")[0]
+    return [*test, f"--customop-harvest={namespace}"]
 
 
 def id_from_start(config: pytest.Config, nodeid: str) -> str:

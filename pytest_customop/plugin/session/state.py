@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...core.suggest import unknown
+from ...harvest.notes import HarvestNotes
 from ...plan.omissions import Omissions
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
@@ -33,6 +34,9 @@ FINISHED: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 # Of an item of variants that no child process runs, though one should: how they would run.
 NO_CHILD: pytest.StashKey[str] = pytest.StashKey()
 
+# Of an item of a call that was seen: the node id of the test that made it first.
+HARVESTED: pytest.StashKey[str] = pytest.StashKey()
+
 
 def _no_op(what: object) -> None:
     del what
@@ -44,6 +48,7 @@ class Session:
     Attributes:
         settings: what was asked for.
         notes: what was left out, and which files could not be written.
+        harvest: what `--customop-harvest` saw.
         records: the results by node id, op, check, variant, and how often the item had run the check on
             it before.
         unknown_checks: why each check name of the session is unknown; empty for one that is known.
@@ -60,6 +65,7 @@ class Session:
         self.config = config
         self.settings = read_settings(config)
         self.omissions = Omissions()
+        self.harvest = HarvestNotes()
         self.records: dict[tuple[str, str, str, str, int], ResultRecord] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0

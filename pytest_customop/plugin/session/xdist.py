@@ -36,6 +36,7 @@ def to_controller(session: Session) -> None:
         "versions": torch_versions(),
         "notes": session.omissions.to_dict(),
         "coverage": session.coverage_facts.to_dict(),
+        "harvest": session.harvest.to_dict(),
     }
 
 
@@ -48,6 +49,7 @@ def from_worker(node: Any, session: Session) -> None:
     session.worker_versions |= {name: one for name, one in left["versions"].items() if one}
     session.omissions.merge(left["notes"])
     session.coverage_facts.merge(left["coverage"])
+    session.harvest.merge(left["harvest"])
 
 
 @contextlib.contextmanager

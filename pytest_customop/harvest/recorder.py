@@ -1,0 +1,167 @@
+"""Record each distinct call of the ops of some namespaces, while a suite runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..compat.op_calls import is_faking, is_stand_in, observe
+from ..compat.ops import OpOverload, overload_name, packet_name
+from .calls import MOST_BYTES_OF_SESSION, SeenCall, seen_value
+
+_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
+_PLAIN = (bool, int, float, complex, str, type(None))
+_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class NotKept(Exception):
+    """A call that cannot be made again; the message says why. Empty: it computed nothing."""
+
+
+class Recorder:
+    """Records calls from `start` to `stop`.
+
+    Attributes:
+        current: the node id of the test that runs; empty outside of any.
+        calls: the distinct calls, by signature.
+        missed: how many calls could not be kept, by op and reason.
+        attempts, kept: how many calls of a new signature were made of an op, and how many of them returned.
+    """
+
+    def __init__(self, namespaces: Iterable[str]) -> None:
+        self.namespaces = frozenset(namespaces)
+        self.current = ""
+        self.calls: dict[Any, SeenCall] = {}
+        self.missed: Counter[tuple[str, str]] = Counter()
+        self.attempts: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+        self._left = MOST_BYTES_OF_SESSION
+        self._end: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Record from now on."""
+        if self._end is None:
+            self._end = observe(self.namespaces.__contains__, self._before)
+
+    def stop(self) -> None:
+        """Record no more."""
+        if self._end is not None:
+            self._end()
+            self._end = None
+
+    @property
+    def raised(self) -> Counter[str]:
+        """How many calls of an op were not kept because they raised."""
+        return self.attempts - self.kept
+
+    def _before(
+        self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], None] | None:
+        try:
+            return self._new(op, args, kwargs)
+        except NotKept as reason:
+            if str(reason):
+                self.missed[_name(op), str(reason)] += 1
+        except Exception as error:  # the suite must not see it
+            self.missed[_name(op), f"could not be read: {type(error).__name__}: {error}"] += 1
+        return None
+
+    def _new(
+        self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], None] | None:
+        """Count a call whose signature is known. Of another one, read the arguments before the op does."""
+        values = (*args, *kwargs.values()) if kwargs else args
+        validate_types(values)
+        grad_enabled = torch.is_grad_enabled()
+        key = (id(op), len(args), *kwargs, *(_key(one, grad_enabled) for one in values))
+        known = self.calls.get(key)
+        if known is not None:
+            known.calls += 1
+            if known.was_complete:
+                return None
+        if is_faking():
+            return None
+        _validate_tensors(values)
+        name = _name(op)
+        self.attempts[name] += 1
+        seen = [seen_value(one, grad_enabled, self._left) for one in values]
+        named = dict(zip(kwargs, seen[len(args) :], strict=True))
+        call = SeenCall(name, tuple(seen[: len(args)]), named, self.current)
+        return partial(self._keep, key, call)
+
+    def _keep(self, key: Any, call: SeenCall) -> None:
+        """Keep a call that has returned; of those that could not be read, the last one."""
+        self.kept[call.op] += 1
+        known = self.calls.get(key)
+        if known is not None:
+            call.seen_in, call.calls = known.seen_in, known.calls
+        call.was_complete = all(one.was_read for one in call.tensors)
+        self.calls[key] = call
+        self._left -= sum(one.bytes_kept for one in call.tensors)
+
+
+def _name(op: Any) -> str:
+    return overload_name(op) if isinstance(op, OpOverload) else packet_name(op)
+
+
+def validate_types(values: Iterable[Any]) -> None:
+    """Look at the types of arguments alone: to read a tensor of another type may run its code.
+
+    Raises:
+        NotKept: for one that no sample can have.
+    """
+    for value in values:
+        kind = type(value)
+        if kind in _TENSORS or kind in _PLAIN:
+            continue
+        if kind is list or kind is tuple:
+            validate_types(value)
+        elif issubclass(kind, torch.Tensor):
+            if kind.__module__.partition(".")[0] == "torch":
+                raise NotKept  # a fake or functional tensor of a compiler
+            raise NotKept(f"it has a tensor of the type {kind.__qualname__}")
+        elif issubclass(kind, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise NotKept
+        elif not issubclass(kind, (*_PLAIN[:-1], *_CONSTANTS)):
+            raise NotKept(f"it has an argument of the type {kind.__qualname__}")
+
+
+def _key(value: Any, grad_enabled: bool) -> Any:
+    """What is equal for arguments of one signature."""
+    kind = type(value)
+    if kind in _TENSORS:
+        try:
+            strides = value.stride()
+        except RuntimeError:
+            raise NotKept("it has a tensor that is not dense") from None
+        return (
+            value.shape,
+            strides,
+            value.dtype,
+            value.device,
+            value.requires_grad and grad_enabled,
+            value.storage_offset() > 0,
+        )
+    if kind is list or kind is tuple:
+        return tuple([_key(one, grad_enabled) for one in value])
+    return kind, "nan" if value != value else value
+
+
+def _validate_tensors(values: Iterable[Any]) -> None:
+    """Raise `NotKept` for tensors whose values no description can give."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            _validate_tensors(value)
+        elif isinstance(value, torch.Tensor):
+            if is_stand_in(value):
+                raise NotKept(
+                    "it was made inside of torch.vmap, or of another transformation of functions"
+                )
+            if value.layout != torch.strided or value.is_quantized:
+                raise NotKept("it has a tensor that is not dense")
+            if value.device.type == "meta":
+                raise NotKept("its tensors are on the device 'meta', which holds no values")

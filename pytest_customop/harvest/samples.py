@@ -1,0 +1,309 @@
+"""Make samples of the calls that were seen, in groups that are each what one mark declares."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..cases.tensors import is_differentiable
+from ..core.wording import dtype_name
+from ..declare.inputs import Sample, TensorSpec, tensor
+from ..declare.layouts import LAYOUTS, dense_strides, layout_named
+from ..declare.ops import Op, OpError, resolve
+from .calls import MOST_BYTES, SeenCall, SeenTensor
+
+_LONGEST_ID = 48
+
+
+class NotReplayed(Exception):
+    """A call that no sample can stand for; the message says why."""
+
+
+@dataclass(eq=False)
+class Group:
+    """The samples that one mark declares: calls of one op on one device, with gradients or without.
+
+    Args:
+        op: the op.
+        device: as in a mark.
+        requires_grad: as in a mark; None for an op without a formula that got tensors which require
+            gradients.
+        samples: by id.
+        seen_in: the test in which each was seen first.
+    """
+
+    op: Op
+    device: str
+    requires_grad: bool | None
+    samples: dict[str, Sample] = field(default_factory=dict)
+    seen_in: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The arguments of the mark."""
+        given = {
+            "op": self.op,
+            "samples": list(self.samples.values()),
+            "devices": self.device,
+            "requires_grad": self.requires_grad,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str, str]]]:
+    """The groups of some calls, in the order of their ops, and why others are in none, by op and reason."""
+    found: dict[tuple[str, str, str], Group] = {}
+    left: Counter[tuple[str, str]] = Counter()
+    for call in sorted(calls, key=lambda one: (one.op, one.seen_in)):
+        try:
+            op = _op_of(call)
+            sample = _sample_of(op, call)
+            device = _device_of(call)
+        except (NotReplayed, OpError) as reason:
+            left[call.op, str(reason)] += call.calls
+            continue
+        gradients = _gradients_of(op, call)
+        name = _id_of(op, call)
+        group = found.setdefault((op.name, device, str(gradients)), Group(op, device, gradients))
+        if name not in group.samples:
+            group.samples[name] = Sample(sample.args, sample.kwargs, name)
+            group.seen_in[name] = call.seen_in
+    return [_sorted(found[key]) for key in sorted(_without_formula_merged(found))], left
+
+
+def _without_formula_merged(
+    found: dict[tuple[str, str, str], Group],
+) -> dict[tuple[str, str, str], Group]:
+    """Without the groups of calls without gradients of ops that have no formula, if others are there.
+
+    The cases of the others are both, so that two groups would have the same ids.
+    """
+    for name, device, gradients in list(found):
+        other = found.get((name, device, "False"))
+        if gradients == "None" and other is not None:
+            group = found[name, device, gradients]
+            group.samples = {**other.samples, **group.samples}
+            group.seen_in = {**other.seen_in, **group.seen_in}
+            del found[name, device, "False"]
+    return found
+
+
+def _sorted(group: Group) -> Group:
+    """The group with its samples in the order of their ids, whichever call was seen first."""
+    group.samples = {name: group.samples[name] for name in sorted(group.samples)}
+    return group
+
+
+def _op_of(call: SeenCall) -> Op:
+    """The overload that was called: of a packet with several, the first that takes the arguments."""
+    try:
+        return resolve(call.op)
+    except OpError:
+        if "." in call.op.partition("::")[2]:
+            raise
+    namespace, _, name = call.op.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    for overload in packet.overloads():
+        op = resolve(getattr(packet, overload))
+        try:
+            _sample_of(op, call)
+        except (OpError, NotReplayed):
+            continue
+        return op
+    raise NotReplayed("no overload takes these arguments")
+
+
+def _gradients_of(op: Op, call: SeenCall) -> bool | None:
+    """As in `Group.requires_grad`."""
+    if not any(one.requires_grad for one in call.tensors):
+        return False
+    return True if op.has_autograd else None
+
+
+def _device_of(call: SeenCall) -> str:
+    devices = {one.device for one in call.tensors}
+    if not devices:
+        values = (*call.args, *call.kwargs.values())
+        devices = {str(one) for one in values if isinstance(one, torch.device)}
+    plain = {one.removesuffix(":0") for one in devices} or {"cpu"}
+    if len(plain) > 1:
+        raise NotReplayed(f"its tensors are on {' and '.join(sorted(plain))}")
+    return plain.pop()
+
+
+# Samples
+
+
+def _sample_of(op: Op, call: SeenCall) -> Sample:
+    """The arguments as descriptions, by position as far as the schema allows it.
+
+    Raises:
+        NotReplayed: for whole numbers that were too many to be kept.
+        OpError: for arguments that do not fit the schema.
+    """
+    args, kwargs = _ordered(op, call)
+    gradients = any(one.requires_grad for one in call.tensors)
+    names = [argument.name for argument in op.positional]
+    described = [
+        _described(value, name, op, gradients) for name, value in zip(names, args, strict=False)
+    ]
+    named = {name: _described(value, name, op, gradients) for name, value in kwargs.items()}
+    sample = Sample(tuple(described), named)
+    op.validate_arguments(sample)
+    return sample
+
+
+def _ordered(op: Op, call: SeenCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, by position where a keyword was given for one that may be."""
+    names = [argument.name for argument in op.positional]
+    if len(call.args) > len(names):
+        raise NotReplayed("no overload takes these arguments")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    args = []
+    for name in names:
+        if name not in given:
+            break
+        args.append(given.pop(name))
+    return tuple(args), given
+
+
+def _described(value: Any, name: str, op: Op, gradients: bool) -> Any:
+    if isinstance(value, SeenTensor):
+        return _spec(value, name, op, gradients)
+    if isinstance(value, list):
+        return [_described(one, f"{name}[{at}]", op, gradients) for at, one in enumerate(value)]
+    return value
+
+
+def _spec(seen: SeenTensor, name: str, op: Op, gradients: bool) -> TensorSpec:
+    if seen.lost_numbers:
+        size = seen.elements * seen.dtype.itemsize
+        raise NotReplayed(
+            f"{name} holds {seen.elements} whole numbers, {size} bytes; at most {MOST_BYTES} are kept"
+        )
+    about: dict[str, Any] = {"dtype": seen.dtype}
+    layout = _layout_of(seen)
+    if layout != "contiguous":
+        about["layout"] = layout
+    base = name.partition("[")[0]
+    if gradients and is_differentiable(seen.dtype) and base not in op.mutated:
+        about |= {} if seen.requires_grad else {"requires_grad": False}
+    if seen.values is not None and seen.elements:
+        return _listed(seen, about)
+    low, high = _narrowed(seen.low, seen.high)
+    if low is not None and low == high:
+        return tensor(*seen.shape, **about, fill=low)
+    return tensor(*seen.shape, **about, low=low, high=high)
+
+
+def _listed(seen: SeenTensor, about: dict[str, Any]) -> TensorSpec:
+    """The description of a tensor by its values."""
+    assert seen.values is not None
+    first = seen.values.flatten()[0]
+    same = seen.values == first
+    if seen.elements > 1 and bool(same.all()):
+        return tensor(*seen.shape, **about, fill=first.item())
+    values = seen.values if seen.dtype.itemsize > 1 else _wide(seen.values)
+    if seen.dtype in (torch.int64, torch.bool):
+        del about["dtype"]  # torch's own for such values
+    return tensor(values=values.tolist(), **about)
+
+
+def _wide(values: torch.Tensor) -> torch.Tensor:
+    """Values of which torch makes a list; it makes none of float8."""
+    return values.to(torch.float32) if values.dtype.is_floating_point else values
+
+
+def _narrowed(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """The range in three digits, and not wider: an op may take no other values."""
+    if low is None or high is None or low == high:
+        return low, high
+    rounded = _rounded(low, math.ceil), _rounded(high, math.floor)
+    return rounded if rounded[0] < rounded[1] else (low, high)
+
+
+def _rounded(value: float, to: Any) -> float:
+    if value == 0:
+        return 0.0
+    digits = 2 - math.floor(math.log10(abs(value)))
+    if abs(digits) > 200:
+        return value
+    shift = 10.0 ** abs(digits)
+    found = to(value * shift) / shift if digits >= 0 else to(value / shift) * shift
+    return float(f"{found:.3g}")
+
+
+def _layout_of(seen: SeenTensor) -> str:
+    """The layout whose strides a tensor has, up to the length of a padded row."""
+    shape, strides = seen.shape, seen.strides
+    if 0 in shape or not shape or _same(shape, strides, dense_strides(shape)):
+        return "offset" if seen.offset and 0 not in shape else "contiguous"
+    for name in LAYOUTS:
+        layout = layout_named(name)
+        if layout.changes(shape) and _same(shape, strides, layout.strides(shape, _padding(seen))):
+            return name
+    return "contiguous"
+
+
+def _padding(seen: SeenTensor) -> int:
+    """How many elements there are after each row."""
+    return seen.strides[-2] - seen.shape[-1] if len(seen.shape) > 1 else 1
+
+
+def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    pairs = zip(shape, strides, others, strict=True)
+    return all(one == other for size, one, other in pairs if size > 1)
+
+
+# Ids
+
+
+def _id_of(op: Op, call: SeenCall) -> str:
+    """A name for the signature: the same in every session, whatever else was called.
+
+    The sizes and the plain arguments, as `4x3,2`. What they do not tell apart gets a hash.
+    """
+    args, kwargs = _ordered(op, call)
+    floating = [one.dtype for one in call.tensors if is_differentiable(one.dtype)]
+    own = floating[0] if floating else None
+    words = [_word(value, own) for value in args]
+    words += [f"{name}={_word(value, own)}" for name, value in sorted(kwargs.items())]
+    text = ",".join(words)
+    plain = re.sub(r"[^\w.,+=-]+", "_", text).replace("~", "_")
+    gradients = any(one.requires_grad for one in call.tensors)
+    told = [_told(one, gradients) for one in call.tensors]
+    if plain == text and len(text) <= _LONGEST_ID and text and not any(told):
+        return text
+    key = repr((text, told)).encode()
+    return f"{plain[:_LONGEST_ID].strip('.,-')}.{hashlib.sha256(key).hexdigest()[:6]}".lstrip(".")
+
+
+def _word(value: Any, own: torch.dtype | None) -> str:
+    if isinstance(value, SeenTensor):
+        size = "x".join(map(str, value.shape)) or "scalar"
+        layout = _layout_of(value)
+        parts = [size, *([] if value.dtype == own else [dtype_name(value.dtype)])]
+        return ".".join([*parts, *([] if layout == "contiguous" else [layout])])
+    if isinstance(value, list):
+        return "+".join(_word(one, own) for one in value) or "empty"
+    return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
+
+
+def _told(seen: SeenTensor, gradients: bool) -> Any:
+    """What the words of a tensor do not tell of it; None if they tell everything.
+
+    Args:
+        gradients: whether any tensor of the call requires them.
+    """
+    layout = _layout_of(seen)
+    strides = layout_named(layout).strides(seen.shape, _padding(seen))
+    exact = 0 in seen.shape or _same(seen.shape, seen.strides, strides)
+    without = gradients and is_differentiable(seen.dtype) and not seen.requires_grad
+    return None if exact and not without else (seen.strides, without)

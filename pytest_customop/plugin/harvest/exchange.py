@@ -1,0 +1,123 @@
+"""What the workers of pytest-xdist have seen, put together: each distinct call is checked in one of them.
+
+Each worker leaves its calls in a folder that all share and waits for the others that live. Then all of them
+have the same calls, and each computes which are its own. An op is checked by workers that have called it:
+only there it is sure to be registered.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...core.files import write_whole
+from ...harvest.calls import SeenCall
+from ...harvest.samples import Group
+
+FOLDER = "customop_harvest"  # in `workerinput`: the path of the folder
+_PAUSE = 0.05  # seconds between two looks
+Shares = Callable[[Group, str], bool]  # (group, id of a sample) -> whether it is checked here
+
+
+class Exchange:
+    """A worker's side of it.
+
+    Args:
+        folder: that all workers share.
+        worker: the name of this one.
+    """
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self._folder = folder
+        self._worker = worker
+        self._write("alive", str(os.getpid()).encode())
+
+    def merged(self, calls: Iterable[SeenCall]) -> tuple[list[SeenCall], Shares]:
+        """The calls of all workers, and which of their samples are checked here.
+
+        A worker that has replaced one that died may come when the others have shared out the calls. It
+        checks what only itself has seen.
+        """
+        own = list(calls)
+        late = any(self._folder.glob("*.done"))
+        if late:
+            others = _by_op(self._read())
+            self._write("calls", pickle.dumps(own))
+            return own, lambda group, name: _base(group.op.name) not in others
+        self._write("calls", pickle.dumps(own))
+        self._wait()
+        found = self._read()
+        self._write("done", b"")
+        every = [call for name in sorted(found) for call in found[name]]
+        return every, _shared_out(_by_op(found), self._worker)
+
+    def leave(self) -> None:
+        """Let the others not wait: nothing is checked here."""
+        self._write("calls", pickle.dumps([]))
+
+    def _wait(self) -> None:
+        """Wait until every worker that lives has left its calls."""
+        while True:
+            missing = [
+                path
+                for path in self._folder.glob("*.alive")
+                if not path.with_suffix(".calls").exists() and _lives(path)
+            ]
+            if not missing:
+                return
+            time.sleep(_PAUSE)
+
+    def _read(self) -> dict[str, list[SeenCall]]:
+        return {
+            path.stem: pickle.loads(path.read_bytes())
+            for path in sorted(self._folder.glob("*.calls"))
+        }
+
+    def _write(self, what: str, content: bytes) -> None:
+        write_whole(self._folder / f"{self._worker}.{what}", content)
+
+
+def exchange_of(workerinput: Mapping[str, Any]) -> Exchange | None:
+    """That of a worker; None outside of one, and where the workers share no folder."""
+    folder = Path(workerinput.get(FOLDER, ""))
+    if FOLDER not in workerinput or not folder.is_dir():
+        return None
+    return Exchange(folder, str(workerinput["workerid"]))
+
+
+def _lives(path: Path) -> bool:
+    try:
+        os.kill(int(path.read_bytes() or b"0"), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _by_op(found: Mapping[str, Sequence[SeenCall]]) -> dict[str, list[str]]:
+    """The workers that have called each op, without its overload."""
+    workers: dict[str, list[str]] = {}
+    for worker in sorted(found):
+        for name in {_base(call.op) for call in found[worker]}:
+            workers.setdefault(name, []).append(worker)
+    return workers
+
+
+def _base(op: str) -> str:
+    namespace, _, name = op.partition("::")
+    return f"{namespace}::{name.partition('.')[0]}"
+
+
+def _shared_out(workers: Mapping[str, Sequence[str]], worker: str) -> Shares:
+    """Share the samples of each op among the workers that have called it."""
+    starts = {name: at for at, name in enumerate(sorted(workers))}
+
+    def is_own(group: Group, sample: str) -> bool:
+        name = _base(group.op.name)
+        at = starts[name] + [*group.samples, sample].index(sample)
+        return workers[name][at % len(workers[name])] == worker
+
+    return is_own

@@ -1,0 +1,104 @@
+"""The hooks of `--customop-harvest`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from ...compat.xdist_private import is_controller
+from ..session.state import PLANNED, Session
+
+NAME = "customop-harvest"  # of the plugin
+
+
+def harvest(config: pytest.Config, session: Session) -> None:
+    """Have calls recorded, and checked when the suite has run."""
+    config.pluginmanager.register(Harvest(session), NAME)
+
+
+class Harvest:
+    """Records what the tests of this process call, and runs the checks when they have run."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._recorder: Any = None
+        self._exchange: Any = None
+        self._folder: str | None = None  # of a controller, for its workers
+        self._controlled: pytest.Session | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give xdist's workers a folder for what they have seen."""
+        from .exchange import FOLDER
+
+        self._folder = self._folder or tempfile.mkdtemp(prefix="customop-harvest-")
+        node.workerinput[FOLDER] = self._folder
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """In a worker, be one that the others wait for."""
+        workerinput = getattr(session.config, "workerinput", None)
+        if workerinput is not None and not session.config.option.collectonly:
+            from .exchange import exchange_of
+
+            self._exchange = exchange_of(workerinput)
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the folder."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """In a controller, count the items that its workers add."""
+        if self._folder is not None and self._controlled and nodeid.startswith("harvest::"):
+            self._controlled.testscollected += 1
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Record while the tests run, then run the items of what was seen."""
+        self._controlled = session
+        if session.config.option.collectonly or is_controller(session.config):
+            return (yield)
+        from ...harvest.recorder import Recorder
+
+        self._recorder = Recorder(self._session.settings.harvest or ())
+        self._recorder.start()
+        try:
+            result = yield
+        except BaseException as error:
+            self._give_up(str(error) or type(error).__name__)
+            raise
+        finally:
+            self._recorder.stop()
+        if session.shouldfail or session.shouldstop:  # a worker's loop raises nothing
+            self._give_up(str(session.shouldfail or session.shouldstop))
+            return result
+        from .run import run_harvest
+
+        run_harvest(session, self._session, self._recorder, self._exchange)
+        return result
+
+    def _give_up(self, why: str) -> None:
+        """Check nothing, and let no other worker wait."""
+        self._session.harvest.not_run = why
+        if self._exchange is not None:
+            self._exchange.leave()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Calls that the items of a mark make are not those of the suite."""
+        from ...compat.op_calls import unobserved
+
+        if PLANNED in item.stash or self._recorder is None:
+            with unobserved():
+                return (yield)
+        self._recorder.current = item.nodeid
+        self._session.harvest.tests += 1
+        try:
+            return (yield)
+        finally:
+            self._recorder.current = ""

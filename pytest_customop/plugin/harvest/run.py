@@ -1,0 +1,108 @@
+"""After the suite: make items of the calls that were seen, and run them as pytest runs items."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...compat.ops import registered_names
+from ...compat.xdist_private import report_items_of
+from ...core.wording import counted
+from ...declare.mistakes import MarkError
+from ...harvest.samples import Group, groups_of
+from ..child.pytest_timeout import add_time_limit
+from ..session.state import Session
+from .exchange import Exchange, Shares
+from .items import HarvestedItem, items_of
+
+if TYPE_CHECKING:
+    from ...harvest.recorder import Recorder
+
+
+def run_harvest(
+    session: pytest.Session, customop: Session, recorder: Recorder, exchange: Exchange | None
+) -> None:
+    """Check what a recorder has seen.
+
+    Args:
+        exchange: with the other workers; None outside of a worker.
+
+    Raises:
+        pytest.Session.Failed, pytest.Session.Interrupted: as pytest's own loop does.
+    """
+    notes = customop.harvest
+    own = list(recorder.calls.values())
+    groups, notes.left = groups_of(own)
+    missed = recorder.missed + Counter(
+        {(op, "it raised"): count for op, count in recorder.raised.items()}
+    )
+    notes.left += missed
+    notes.calls = sum(one.calls for one in own) + missed.total()
+    notes.registered = _registered()
+    is_own: Shares = _all
+    if exchange is not None:
+        every, is_own = exchange.merged(own)
+        groups = [
+            one for one in groups_of(every)[0] if any(is_own(one, name) for name in one.samples)
+        ]
+    for group in groups:
+        name, count = group.op.name, sum(is_own(group, one) for one in group.samples)
+        notes.signatures[name] = notes.signatures.get(name, 0) + count
+    _run(session, customop, _planned(session, customop, groups, is_own))
+
+
+def _all(group: Group, sample: str) -> bool:
+    del group, sample
+    return True
+
+
+def _registered() -> dict[str, int]:
+    counts = Counter(name.partition("::")[0] for name in registered_names())
+    return dict(counts)
+
+
+def _planned(
+    session: pytest.Session, customop: Session, groups: Sequence[Group], is_own: Shares
+) -> list[HarvestedItem]:
+    """The items of all groups; a group that cannot be planned is counted."""
+    items: list[HarvestedItem] = []
+    for group in groups:
+        try:
+            made = items_of(session, group, customop)
+        except MarkError as error:
+            customop.harvest.left[group.op.name, str(error)] += len(group.samples)
+            continue
+        items += [one for one in made if is_own(group, one.sample)]
+    for item in items:
+        if customop.settings.timeout:
+            add_time_limit(item, customop)
+    return sorted(items, key=lambda item: item.nodeid)
+
+
+def _run(session: pytest.Session, customop: Session, items: Sequence[HarvestedItem]) -> None:
+    """Run items as `pytest_runtestloop` does."""
+    wrong = customop.wrong_names()
+    if wrong:
+        customop.harvest.not_run = wrong[0]
+        return
+    _announce(session, len(items))
+    session.items.extend(items)
+    session.testscollected += len(items)
+    for at, item in enumerate(items):
+        following = items[at + 1] if at + 1 < len(items) else None
+        report_items_of(session, item)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+
+
+def _announce(session: pytest.Session, count: int) -> None:
+    """Tell on the terminal, which has printed 100 %, that there is more."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and count:
+        terminal.write_sep("-", f"harvest: {counted(count, 'item')}")
