@@ -74,7 +74,9 @@ def notes(result: pytest.RunResult) -> list[str]:
     lines = result.outlines
     start = next(at for at, line in enumerate(lines) if line.startswith("harvest: "))
     end = next(at for at, one in enumerate(lines) if at > start and "===" in one)
-    return [one for one in lines[start:end] if not one.startswith("report: ")]
+    kept = lines[start:end]
+    kept = kept[: kept.index("")] if "" in kept else kept
+    return [one for one in kept if not one.startswith("report: ")]
 
 
 STYLES = """
@@ -308,6 +310,8 @@ def test_it():
     scale(torch.tensor([0.5, -2.0]), 2)
     scale(torch.rand(90, 4) + 3, 2)
     scale(torch.rand(4, 6).t(), 2)
+    scale(torch.rand(5, 6, 7).permute(1, 2, 0), 2)
+    scale(torch.ones(1).expand(3, 9), 2)
 """,
     )
     suite.write(
@@ -322,15 +326,17 @@ def pytest_customop_register_checks():
 """,
     )
     harvest(suite, checks="own.shows")
-    shown = [one["message"] for one in suite.results()]
-    assert shown[0] == (
+    shown = {one["sample"].partition(".")[0]: one["message"] for one in suite.results()}
+    assert shown["7x30,3"] == (
         "tensor(7, 30, dtype=torch.float32, fill=2.5); tensor(values=[6, 6, 0], dtype=torch.int32)"
     )
-    assert "tensor(values=[0.5, -2.0], dtype=torch.float32); 2" in shown
-    assert "tensor(6, 4, dtype=torch.float32, low=0." in shown[2]
-    assert shown[2].endswith("layout='transposed'); 2")
-    assert "low=3.0" in shown[3]
-    assert "high=3.9" in shown[3] or "high=4.0" in shown[3]
+    assert shown["2,2"] == "tensor(values=[0.5, -2.0], dtype=torch.float32); 2"
+    assert shown["6x4"].endswith("layout='transposed'); 2")
+    assert "tensor(6, 4, dtype=torch.float32, low=0." in shown["6x4"]
+    assert shown["6x7x5,2"].endswith("strides=(7, 1, 42)); 2")
+    assert shown["3x9,2"] == "tensor(3, 9, dtype=torch.float32, fill=1.0, strides=(0, 0)); 2"
+    assert "low=3.0" in shown["90x4,2"]
+    assert "high=3.9" in shown["90x4,2"] or "high=4.0" in shown["90x4,2"]
 
 
 def test_marked_tests_are_not_harvested(suite: Suite) -> None:

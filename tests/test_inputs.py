@@ -138,6 +138,17 @@ def test_gradients_are_required_where_they_can_be() -> None:
     assert [value.requires_grad for value in drawn(*kept_out, requires_grad=True)] == [False, True]
 
 
+def test_strides_in_place_of_a_layout() -> None:
+    made, _ = drawn(tensor(3, 4, strides=(1, 3)), tensor(2), layout="strided")
+    assert made.stride() == (1, 3)
+    assert repr(tensor(3, 4, strides=[1, 3])) == "tensor(3, 4, strides=(1, 3))"
+    for wrong in ({"strides": (1,)}, {"strides": (1, 3), "layout": "strided"}):
+        with pytest.raises(ValueError, match="strides"):
+            tensor(3, 4, **wrong)
+    with pytest.raises(TypeError, match="a stride is a whole number"):
+        tensor(3, 4, strides=(1, -3))
+
+
 def test_a_tensor_s_own_layout_wins_over_the_case_s() -> None:
     specs = (tensor(3, 4, layout="strided"), tensor(3, 4))
     own, other = drawn(*specs, layout="transposed")

@@ -11,7 +11,14 @@ import torch
 from pytest_customop.cases.guarded import LAY_OUT, guarded, guarded_place
 from pytest_customop.checks.backward.layouts import EXPANDED_ALL
 from pytest_customop.checks.values.memory import placement
-from pytest_customop.declare.layouts import LAYOUTS, MemoryLayout, lay_out, layout_named
+from pytest_customop.declare.layouts import (
+    LAYOUTS,
+    MemoryLayout,
+    fitted_strides,
+    lay_out,
+    layout_named,
+    strided,
+)
 
 DENSE = torch.arange(120.0).reshape(2, 3, 4, 5)
 STRIDES = {
@@ -36,6 +43,32 @@ def test_strides_offset_and_values(layout: str) -> None:
     assert laid_out.storage_offset() == (1 if layout == "offset" else 0)
     expected = DENSE[:1].expand(2, 3, 4, 5) if layout == "expanded" else DENSE
     assert torch.equal(laid_out, expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "fitted"),
+    [
+        ((6, 7, 5), (7, 1, 42), [7, 1, 42]),
+        ((6, 7, 0), (7, 1, 42), [7, 1, 42]),
+        ((3, 9), (0, 0), [0, 0]),
+        ((4, 3), (5, 1), [5, 1]),
+        ((4, 9), (5, 1), [9, 1]),  # 9 elements in rows 5 apart
+        ((8, 7, 5), (7, 1, 42), [7, 1, 56]),
+        ((3, 9), (0, 1), [0, 1]),
+        ((3, 9, 2), (0, 1, 5), [0, 1, 9]),
+        ((3,), (5, 1), [1]),
+        ((1, 1), (5, 1), [5, 1]),
+    ],
+)
+def test_strides_that_do_not_fit_become_dense(
+    shape: tuple[int, ...], strides: tuple[int, ...], fitted: list[int]
+) -> None:
+    assert fitted_strides(shape, strides) == fitted
+    dense = torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+    laid_out = strided(dense.clone(), strides)
+    assert laid_out.shape == dense.shape
+    if 0 not in strides:
+        assert torch.equal(laid_out, dense)
 
 
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"contiguous"}))

@@ -13,7 +13,7 @@ from torch.testing import make_tensor
 
 from ..core.tracebacks import error_line, message_line
 from ..declare.inputs import SameAs, Sample, TensorSpec
-from ..declare.layouts import lay_out
+from ..declare.layouts import lay_out, strided
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from ..declare.samples import shortened
@@ -200,9 +200,14 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
     dtype = dtype_of(spec, where.dtype)
     mutated = name in op.mutated
     layout = spec.layout or where.layout
+    dense = _dense(spec, dtype).to(where.device)
+    if spec.strides is not None and spec.layout is None:
+        written = mutated and 0 in spec.strides  # through stride 0 it is undefined
+        value = dense if written else strided(dense, spec.strides)
+        return value.requires_grad_(where.requires_grad and wants_grad(spec, where.dtype, mutated))
     if mutated and layout == "expanded":
         layout = "contiguous"  # writing through stride 0 is undefined
-    value = lay_out(_dense(spec, dtype).to(where.device), layout)
+    value = lay_out(dense, layout)
     requires_grad = where.requires_grad and wants_grad(spec, where.dtype, mutated)
     return value.requires_grad_(requires_grad)
 

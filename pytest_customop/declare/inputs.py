@@ -43,6 +43,7 @@ class TensorSpec:
     fill: float | bool | complex | None = None
     requires_grad: bool | None = None
     layout: Layout | None = None
+    strides: tuple[int, ...] | None = None
 
     @functools.cached_property
     def values_dtype(self) -> torch.dtype | None:
@@ -59,7 +60,7 @@ class TensorSpec:
             parts = [f"values={self.values!r}"]
         else:
             parts = [str(size) for size in self.shape]
-        for name in ("dtype", "low", "high", "fill", "requires_grad", "layout"):
+        for name in ("dtype", "low", "high", "fill", "requires_grad", "layout", "strides"):
             value = getattr(self, name)
             if value is not None:
                 parts.append(f"{name}={value!r}")
@@ -75,6 +76,7 @@ def tensor(
     fill: float | bool | complex | None = None,
     requires_grad: bool | None = None,
     layout: Layout | None = None,
+    strides: Sequence[int] | None = None,
 ) -> TensorSpec:
     """Describe a tensor argument without allocating it.
 
@@ -90,6 +92,8 @@ def tensor(
         requires_grad: False keeps this tensor out of the cases with gradients; True puts it in even
             if the op mutates it; None leaves it to the case.
         layout: the memory layout of this tensor alone, in place of the case's.
+        strides: in elements, in place of a layout. Where a variant has other sizes for which they do not
+            do, its memory is dense with the dims in the same order.
 
     Raises:
         TypeError: for a size, dtype or number that is none.
@@ -109,12 +113,22 @@ def tensor(
         raise TypeError(f"tensor(): requires_grad is {requires_grad!r}: give True or False")
     if layout is not None and layout not in LAYOUTS:
         raise ValueError(f"tensor(): {unknown('layout', str(layout), LAYOUTS)}")
+    if strides is not None:
+        strides = _strides(strides, sizes, layout)
     given = [name for name, it in (("values", values), ("fill", fill)) if it is not None]
     if low is not None or high is not None:
         given.append("low/high")
     if len(given) > 1:
         raise ValueError(f"tensor(): {' and '.join(given)} exclude each other")
-    return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout)
+    return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout, strides)
+
+
+def _strides(given: Any, shape: tuple[int, ...], layout: object) -> tuple[int, ...]:
+    if layout is not None:
+        raise ValueError("tensor(): layout and strides exclude each other")
+    if not isinstance(given, (list, tuple)) or len(given) != len(shape):
+        raise ValueError(f"tensor(): strides is {given!r}: give one number a dim, {len(shape)}")
+    return _sizes(tuple(given), "a stride")
 
 
 def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | None]:
@@ -126,14 +140,14 @@ def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | 
     return values.tolist(), own if whole and dtype is None else dtype
 
 
-def _sizes(shape: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+def _sizes(shape: tuple[int | Sequence[int], ...], what: str = "a size") -> tuple[int, ...]:
     flat: Any = shape
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         flat = shape[0]
     sizes = tuple(flat)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise TypeError(f"tensor(): a size is a whole number of at least 0, not {size!r}")
+            raise TypeError(f"tensor(): {what} is a whole number of at least 0, not {size!r}")
     return sizes
 
 

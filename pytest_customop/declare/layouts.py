@@ -112,6 +112,26 @@ def expanded_strides(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
     return [0 if dim in dims else stride for dim, stride in enumerate(dense_strides(shape))]
 
 
+def fitted_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Strides for a shape: these, or dense ones in the same order where elements would overlap.
+
+    A stride of 0 repeats elements on purpose, and stays.
+    """
+    if len(shape) != len(strides):
+        return dense_strides(shape)
+    order = sorted(range(len(shape)), key=lambda dim: (-strides[dim], dim))
+    least = 1
+    for dim in reversed(order):
+        if strides[dim] and shape[dim] > 1:
+            if strides[dim] < least:
+                repeated = [dim for dim, stride in enumerate(strides) if not stride]
+                once = [1 if dim in repeated else size for dim, size in enumerate(shape)]
+                dense = strides_in_order(once, order)
+                return [0 if dim in repeated else stride for dim, stride in enumerate(dense)]
+            least = strides[dim] * (shape[dim] - 1) + least
+    return list(strides)
+
+
 def _transposed(shape: Sequence[int], padding: int) -> list[int]:
     dims = [*range(len(shape))]
     return strides_in_order(shape, [*dims[:-2], *reversed(dims[-2:])])
@@ -158,6 +178,16 @@ _BY_NAME = {layout.name: layout for layout in _ALL}
 def layout_named(name: str) -> MemoryLayout:
     """The layout of `LAYOUTS` that has this name."""
     return _BY_NAME[name]
+
+
+def strided(dense: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """The values of a dense tensor at these strides, as far as `fitted_strides` says."""
+    shape = tuple(dense.shape)
+    fitted = fitted_strides(shape, strides)
+    if 0 in shape or fitted == dense_strides(shape):
+        return dense
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, fitted, strict=True))
+    return Place(fitted, 0, extent).put(dense, dense.new_zeros(extent))
 
 
 def lay_out(dense: torch.Tensor, layout: str) -> torch.Tensor:

@@ -190,7 +190,9 @@ def _spec(seen: SeenTensor, name: str, op: Op, gradients: bool) -> TensorSpec:
         )
     about: dict[str, Any] = {"dtype": seen.dtype}
     layout = _layout_of(seen)
-    if layout != "contiguous":
+    if layout is None:
+        about["strides"] = seen.strides
+    elif layout != "contiguous":
         about["layout"] = layout
     base = name.partition("[")[0]
     if gradients and is_differentiable(seen.dtype) and base not in op.mutated:
@@ -240,21 +242,16 @@ def _rounded(value: float, to: Any) -> float:
     return float(f"{found:.3g}")
 
 
-def _layout_of(seen: SeenTensor) -> str:
-    """The layout whose strides a tensor has, up to the length of a padded row."""
+def _layout_of(seen: SeenTensor) -> str | None:
+    """The layout whose strides a tensor has; None where no layout has them."""
     shape, strides = seen.shape, seen.strides
     if 0 in shape or not shape or _same(shape, strides, dense_strides(shape)):
         return "offset" if seen.offset and 0 not in shape else "contiguous"
     for name in LAYOUTS:
         layout = layout_named(name)
-        if layout.changes(shape) and _same(shape, strides, layout.strides(shape, _padding(seen))):
+        if layout.changes(shape) and _same(shape, strides, layout.place(shape).strides):
             return name
-    return "contiguous"
-
-
-def _padding(seen: SeenTensor) -> int:
-    """How many elements there are after each row."""
-    return seen.strides[-2] - seen.shape[-1] if len(seen.shape) > 1 else 1
+    return None
 
 
 def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
@@ -290,7 +287,7 @@ def _word(value: Any, own: torch.dtype | None) -> str:
         size = "x".join(map(str, value.shape)) or "scalar"
         layout = _layout_of(value)
         parts = [size, *([] if value.dtype == own else [dtype_name(value.dtype)])]
-        return ".".join([*parts, *([] if layout == "contiguous" else [layout])])
+        return ".".join([*parts, *([layout] if layout not in (None, "contiguous") else [])])
     if isinstance(value, list):
         return "+".join(_word(one, own) for one in value) or "empty"
     return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
@@ -302,8 +299,6 @@ def _told(seen: SeenTensor, gradients: bool) -> Any:
     Args:
         gradients: whether any tensor of the call requires them.
     """
-    layout = _layout_of(seen)
-    strides = layout_named(layout).strides(seen.shape, _padding(seen))
-    exact = 0 in seen.shape or _same(seen.shape, seen.strides, strides)
+    strides = seen.strides if _layout_of(seen) is None else None
     without = gradients and is_differentiable(seen.dtype) and not seen.requires_grad
-    return None if exact and not without else (seen.strides, without)
+    return (strides, without) if strides or without else None

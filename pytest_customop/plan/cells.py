@@ -146,7 +146,7 @@ def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> S
 
 
 def _looks_different(sample: Sample, layout: str) -> bool:
-    shapes = [spec.shape for spec in sample.specs() if spec.layout is None]
+    shapes = [spec.shape for spec in sample.specs() if not spec.layout and not spec.strides]
     shapes += [tuple(tensor.shape) for tensor in _real_tensors(sample)]
     return any(layout_named(layout).changes(shape) for shape in shapes)
 
