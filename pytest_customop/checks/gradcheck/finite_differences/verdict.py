@@ -11,6 +11,7 @@ from ....core.tracebacks import error_line, reraise_bug
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from .jacobian import RIGHT, WRONG, Pair, compare
+from .kinks import has_hidden_kink
 from .projection import Draw, is_cheap, is_linear, is_small, torch_gradcheck_passes
 from .skips import (
     narrow,
@@ -221,6 +222,8 @@ def _report(
     for pair in wrong:
         for other in earlier:
             if pair.same_place(other) and other.verdict == WRONG:
+                if has_hidden_kink(function, pair.source, pair.target, options, seed):
+                    continue
                 coarse = narrow_gradient(function, pair, seed)
                 if coarse is not None:
                     subject = codes.derivative.format(input=function.inputs[pair.source].name)

@@ -1,0 +1,48 @@
+"""Kinks that no single element shows: where the slopes along two directions do not add up.
+
+The median of equal numbers does not change with any one of them, and its slope along most directions is
+not zero: it has no gradient there, and a formula may give that of any branch.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ....declare.inputs import GradOptions
+from .projection import random_weights
+from .vectors import ROUNDING, CallError, OutputsChanged, VectorFunction
+
+_DRAWS = 3
+_SHARE = 1e-2  # of the slopes, that a smooth function's may be off: it bends by some eps
+
+
+def has_hidden_kink(
+    function: VectorFunction, source: int, target: int, options: GradOptions, seed: int
+) -> bool:
+    """Whether an output is not differentiable at the point, by random directions of one input.
+
+    A larger step gives the same slopes at such a kink, and others where the output jumps.
+
+    Args:
+        source, target: the positions of the input and of the output.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    point = function.point[source]
+    for _ in range(_DRAWS):
+        one, other = (random_weights(point, generator) for _ in range(2))
+        try:
+            found = [
+                function.slopes(source, direction, options.eps)
+                for direction in (one, other, one + other)
+            ]
+        except (CallError, OutputsChanged):
+            return True
+        slopes = torch.stack([each.centre[target] for each in found])
+        wide = torch.stack([each.wide[target] for each in found])
+        noise = 64 * ROUNDING * function.outputs[target].values.abs() / options.eps
+        limit = _SHARE * slopes.abs().sum(0) + noise
+        off = (slopes[0] + slopes[1] - slopes[2]).abs()
+        steady = ((slopes - wide).abs() <= limit).all(0)
+        if bool(((off > limit) & steady).any()):
+            return True
+    return False
