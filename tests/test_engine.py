@@ -38,6 +38,19 @@ def inference_only(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
+_LIBRARY = torch.library.Library("t_engine", "FRAGMENT")
+_LIBRARY.define("no_graph(Tensor x) -> Tensor")
+_LIBRARY.impl("no_graph", lambda x: x.clone(), "CPU")
+
+
+@torch.library.impl(_LIBRARY, "no_graph", "Autograd")
+def _no_graph(x: torch.Tensor) -> torch.Tensor:
+    if x.requires_grad:
+        raise RuntimeError("no_graph has no gradient: call it under torch.no_grad()")
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.t_engine.no_graph(x)
+
+
 def passes(case: Case) -> None:
     assert case.eager.error is None
 
@@ -187,6 +200,13 @@ def test_an_op_without_formula_may_reject_gradients() -> None:
         ("skipped", "inference-only"),
     ]
     assert "inference only" in results[1].message
+
+
+def test_an_op_with_a_kernel_for_autograd_may_reject_gradients_that_nobody_asks_for() -> None:
+    for asked, last in ((None, "skipped"), ([False, True], "failed")):
+        results = run("t_engine::no_graph", [(tensor(3),)], "own.passes", requires_grad=asked)
+        assert [one.outcome for one in results] == ["passed", last]
+        assert "call it under torch.no_grad()" in results[1].message
 
 
 def test_cells_that_do_not_run_are_reported() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -9,11 +10,21 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import torch
+
 from ..cases.case import Case
 from ..checks import Check
 from ..compat.op_calls import unobserved
+from ..compat.ops import kernel_in_python
 from ..core import rng
-from ..core.tracebacks import ends_test, error_line, message_line, traceback_text
+from ..core.tracebacks import (
+    ends_test,
+    error_line,
+    message_line,
+    message_of,
+    raised_on_purpose,
+    traceback_text,
+)
 from ..declare.mistakes import MarkError
 from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
@@ -25,6 +36,13 @@ from .judgement import note_for
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
 from .variant_validity import VariantRejected, skip_if_rejected
+
+# What an author of native code writes who does not support gradients, and torch itself does not.
+_NO_GRADIENT = re.compile(
+    r"not differentiable|no_grad|NoGradGuard|no gradient|inference only|inference-only"
+    r"|(not (support|implement)|unsupported).*(gradient|backward|autograd|requires_grad)",
+    re.IGNORECASE,
+)
 
 
 def _no_op(phase: str) -> None:
@@ -237,7 +255,8 @@ def _eager_failure(
     check: Check, case: Case, error: BaseException, passed: CheckResult
 ) -> CheckResult:
     """The result where the op itself raises on a sample."""
-    guessed = not case.op.has_autograd or case.placement.guesses_gradients
+    guessed = not case.asks_gradients and _refuses_gradients(case, error)
+    guessed = guessed or not case.op.has_autograd or case.placement.guesses_gradients
     if case.requires_grad and guessed and _works_without_gradients(case):
         reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
@@ -246,6 +265,14 @@ def _eager_failure(
         message = f"{case.op.name} raises {error_line(error)}"
         found = Finding("eager-raises", message, traceback_text(error))
     return _found(passed, found, check, case, reproduced_by(found, CALL, case))
+
+
+def _refuses_gradients(case: Case, error: BaseException) -> bool:
+    """Whether the op means to raise for inputs that require gradients, as its kernel for Autograd may."""
+    if raised_on_purpose(error):
+        return True
+    native = not kernel_in_python(case.op.overload, torch.device(case.placement.device).type)
+    return native and _NO_GRADIENT.search(message_of(error)) is not None
 
 
 def _works_without_gradients(case: Case) -> bool:
