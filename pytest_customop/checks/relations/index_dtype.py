@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from ...cases.argument_names import names_positions
@@ -9,17 +11,34 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import base_name, is_plain
+from ...core.forked import ForkFailed, Send, run_forked
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import Caller, expression, skip_if_no_results, skip_if_random
-from .compare import disagreement, everything, is_unsteady
+from .compare import GRADIENT, disagreement, everything, is_unsteady
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
+_SMALL = 2**15  # below it, numbers that are multiplied with each other stay in int32
+_SECONDS = 60.0  # for calls in a copy of the process
 _SPARE = 1024  # what positions may lie above the number of elements: a vocabulary, an ignored label
+
+
+class _Verdict(NamedTuple):
+    """What calls with positions of both dtypes gave.
+
+    Args:
+        rejected: what the op raises with the other dtype, which it does not take; empty if it takes it.
+        wrong: how the results differ; empty if they agree.
+        result: the name of the result that differs; empty where a call raises.
+    """
+
+    rejected: str = ""
+    wrong: str = ""
+    result: str = ""
 
 
 def check_index_dtype(case: Case) -> None:
@@ -30,39 +49,83 @@ def check_index_dtype(case: Case) -> None:
     if not positions:
         reason = "no argument is called and looks like positions"
         raise skip("nothing-to-check", reason, unjudged=False)
-    _skip_if_unsafe(case, positions)
+    named = _named(case, positions)
+    risk = _risk(case, positions)
+    verdict = _verdict_of_fork(case, positions) if risk else _verdict(case, positions)
+    if verdict is None:
+        raise skip("nothing-to-check", f"{named} is not tried: {risk}", unjudged=False)
+    if verdict.rejected:
+        reason = f"with {named} the op raises {verdict.rejected}"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if verdict.wrong:
+        is_gradient = verdict.result.startswith(GRADIENT)
+        raise fail(
+            "gradient-depends-on-index-dtype" if is_gradient else "index-dtype-mismatch",
+            f"{case.op.name}: with {named} it does not give what it gives with the same numbers as "
+            f"{_dtypes(case, positions)}: {verdict.wrong}",
+            repro=_script(case, positions, verdict.result),
+        )
+
+
+def _verdict(case: Case, positions: list[str]) -> _Verdict:
     calls = Caller(case)
     base = calls(case.inputs())
+    if base.error is not None:
+        return _Verdict(rejected=f"{error_line(base.error)} at a further call")
     other = calls(_cast(case.inputs(), positions))
-    if other.error is not None or base.error is not None:
-        raise skip(
-            "nothing-to-check",
-            f"with {_named(case, positions)} the op raises "
-            f"{error_line(other.error or base.error or RuntimeError())}",
-            unjudged=False,
-        )
+    if other.error is not None:
+        text = error_line(other.error)
+        if _takes_dtype(calls, positions):
+            return _Verdict(wrong=f"it raises {text}, and does not where all of them are 0")
+        return _Verdict(rejected=text)
     expected, actual = everything(case, base), everything(case, other)
     wrong = disagreement(case, actual, expected, same_dtypes=False)
     if wrong is None or is_unsteady(
         lambda: everything(case, calls(case.inputs())), expected, actual, wrong.name
     ):
-        return
-    raise fail(
-        "gradient-depends-on-index-dtype" if wrong.is_gradient else "index-dtype-mismatch",
-        f"{case.op.name}: with {_named(case, positions)} it gives other values than with the same "
-        f"numbers as {_dtypes(case, positions)}: {wrong}",
-        repro=_script(case, positions, wrong.name),
-    )
+        return _Verdict()
+    return _Verdict(wrong=str(wrong), result=wrong.name)
 
 
-def _skip_if_unsafe(case: Case, positions: list[str]) -> None:
-    """Skip where a kernel that reads 8 bytes a position would read out of the memory of 4 bytes each."""
+def _takes_dtype(calls: Caller, positions: list[str]) -> bool:
+    """Whether the op takes the other dtype where all positions are 0, and so does not reject it."""
+    zeros = _cast(calls.case.inputs(), positions)
+    small = True
+    for name, tensor in zeros.tensors():
+        if name in positions:
+            small = small and bool((tensor.abs() < _SMALL).all())
+            tensor.zero_()
+    return small and calls(zeros).error is None
+
+
+def _risk(case: Case, positions: list[str]) -> str | None:
+    """Why a kernel that reads 8 bytes a position could read out of the memory of 4 bytes each."""
     tensors = dict(case.inputs().tensors())
     if all(tensors[name].dtype == torch.int32 for name in positions):
-        return
-    risk = crash_risk(case.op, case.placement.device)
-    if risk:
-        raise skip("nothing-to-check", f"int32 positions are not tried: {risk}", unjudged=False)
+        return None
+    return crash_risk(case.op, case.placement.device)
+
+
+def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
+    """The verdict of a copy of this process, in which a crash ends the copy alone; None without one."""
+
+    def work(send: Send) -> None:
+        torch.set_num_threads(1)  # a fork has none of the threads of a pool
+        Caller(case)(case.inputs())
+        send(None)  # the op works in a copy
+        send(_verdict(case, positions))
+
+    for handlers in (True, False):
+        try:
+            forked = run_forked(work, _SECONDS, handlers=handlers)
+        except ForkFailed:
+            break
+        if len(forked.messages) > 1:
+            verdict: _Verdict = forked.messages[1]
+            return verdict
+        if forked.messages and forked.died:
+            return _Verdict(wrong=f"it ends the process by signal {forked.signal}")
+    return None
 
 
 def _takes_positions(op: Op) -> bool:
@@ -93,9 +156,15 @@ def _cast(arguments: Arguments, names: list[str]) -> Arguments:
     def cast(tensor: torch.Tensor) -> torch.Tensor:
         if next(order) not in names:
             return tensor
-        return made.setdefault(id(tensor), tensor.to(_OTHER[tensor.dtype]))
+        return made.setdefault(id(tensor), _with_zeros_behind(tensor.to(_OTHER[tensor.dtype])))
 
     return arguments.map(cast)
+
+
+def _with_zeros_behind(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements, contiguous, before as many zeros: what lies behind is the same at each call."""
+    memory = tensor.new_zeros(2 * tensor.numel())
+    return memory[: tensor.numel()].view(tensor.shape).copy_(tensor)
 
 
 def _named(case: Case, names: list[str]) -> str:
@@ -112,16 +181,19 @@ def _dtypes(case: Case, names: list[str]) -> str:
 def _script(case: Case, names: list[str], result: str) -> str:
     tensors = dict(case.inputs().tensors())
     lines = [
-        f"{place} = {place}.to({_OTHER[tensors[name].dtype]})"
+        f"flat = {place}.to({_OTHER[tensors[name].dtype]}).flatten()\n"
+        f"behind = torch.cat([flat, torch.zeros_like(flat)])\n"
+        f"{place} = behind[: len(flat)].view({place}.shape)"
         for name in names
         for place in [expression(case, name)]
     ]
+    compared = compare_lines(case, result, same_dtype=False) if result else ""
     return (
         call_lines(result)
         + "\nexpected = call(*inputs())\nargs, kwargs = inputs()\nargs = list(args)\n"
         + "\n".join(lines)
         + "\ngot = call(args, kwargs)\n"
-        + compare_lines(case, result, same_dtype=False)
+        + compared
     )
 
 
@@ -176,7 +248,8 @@ CHECK = Check(
     catches=(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "
         "int64. Results may have the dtype of the positions, and the smallest and the largest number "
-        "of a dtype may stand for what is missing."
+        "of a dtype may stand for what is missing. So does an op that raises for int32 positions, but not "
+        "where all of them are 0. A native kernel is called in a copy of the process."
     ),
     cannot_see=(
         "Arguments that are not called like positions, or hold numbers far above all sizes: seeds, "
