@@ -57,6 +57,8 @@ class Check:
             (`core/fresh_process.py`).
         variants: the kinds of variants of the samples on which the check can find what it does not
             find on the samples themselves.
+        variants_with_gradients: whether it runs on the variants of the case with gradients, where there
+            is one; other checks that need none run on those of the case without.
         cheap: whether it is cheap enough to run on variants where the session does not ask for all.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
@@ -83,6 +85,7 @@ class Check:
     errors: bool = False
     fresh_process: bool = False
     variants: Collection[str] = ("shape", "arguments")
+    variants_with_gradients: bool = False
     cheap: bool = False
     repro: str = ""
     findings: Mapping[str, Explanation] = field(default_factory=dict)

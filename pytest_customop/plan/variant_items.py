@@ -211,4 +211,5 @@ def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
         return False
     if variant.kind == "gradients":
         return base.case.requires_grad
-    return check.gradients is True or not base.case.requires_grad or not both
+    with_gradients = check.gradients is True or check.variants_with_gradients
+    return not both or base.case.requires_grad == with_gradients

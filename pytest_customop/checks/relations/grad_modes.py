@@ -33,17 +33,24 @@ class _Mode:
         code: the expression for a script.
         context: makes the context.
         made_inside: whether the arguments are made inside of it too.
+        frozen: whether no argument requires gradients.
     """
 
     description: str
     code: str
     context: Callable[[], AbstractContextManager[object]]
     made_inside: bool = False
+    frozen: bool = False
 
 
-_NO_GRAD = _Mode("under torch.no_grad()", "torch.no_grad()", torch.no_grad)
 _MODES = (
-    _NO_GRAD,
+    _Mode("under torch.no_grad()", "torch.no_grad()", torch.no_grad),
+    _Mode(
+        "with inputs that require no gradients",
+        "torch.enable_grad()",
+        torch.enable_grad,
+        frozen=True,
+    ),
     _Mode("under torch.inference_mode()", "torch.inference_mode()", torch.inference_mode),
     _Mode(
         "under torch.inference_mode(), with tensors made there",
@@ -71,6 +78,8 @@ def check_grad_modes(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     expected = copied(results(base))
     for mode in _MODES:
+        if mode.frozen and not case.requires_grad:
+            continue
         run = _call(calls, mode)
         if run.error is None:
             _compare(calls, mode, expected, copied(results(run)))
@@ -80,6 +89,9 @@ def check_grad_modes(case: Case) -> None:
 
 def _call(calls: Caller, mode: _Mode) -> Run:
     arguments = calls.case.inputs()
+    if mode.frozen:
+        for _, tensor in arguments.differentiable():
+            tensor.requires_grad_(False)
     with mode.context():
         return calls(calls.case.inputs() if mode.made_inside else arguments)
 
@@ -125,16 +137,18 @@ def _raises(case: Case, mode: _Mode, error: BaseException) -> CheckFailed:
 
 def _script(mode: _Mode, call: str) -> str:
     inside = "got = call(*inputs())" if mode.made_inside else "got = call(*given)"
-    return (
-        f"{call}\nexpected = call(*inputs())\ngiven = inputs()\nwith {mode.code}:\n    {inside}\n"
-    )
+    given = "given = inputs()\n"
+    if mode.frozen:
+        given += "for each in tensors(given):\n    each.requires_grad_(False)\n"
+    return f"{call}\nexpected = call(*inputs())\n{given}with {mode.code}:\n    {inside}\n"
 
 
 FINDINGS = {
     "grad-mode-mismatch": Explanation(
         meaning=(
             "With equal inputs the op returns, or writes to an argument, other values under "
-            "torch.no_grad() or torch.inference_mode() than with gradients on."
+            "torch.no_grad() or torch.inference_mode(), or with inputs that require no gradients, than "
+            "with gradients on."
         ),
         why=(
             "What is validated and deployed is not what was trained. Whether gradients are on may change "
@@ -185,11 +199,14 @@ CHECK = Check(
     name="relations.grad_modes",
     summary="values are the same with gradients, under no_grad and in inference mode",
     run=check_grad_modes,
-    variants=("arguments",),
+    variants=("shape", "values", "magnitudes", "positions", "arguments"),
+    variants_with_gradients=True,
+    cheap=True,
     findings=FINDINGS,
     catches=(
-        "Other values under `torch.no_grad()` and `torch.inference_mode()` than by default, with inputs "
-        "that require gradients in a case with gradients. An op that raises there alone: one with a "
+        "Other values under `torch.no_grad()` and `torch.inference_mode()` than by default, and in a case "
+        "with gradients other ones than with inputs that require none. An op that raises there alone: one "
+        "with a "
         "kernel at an Autograd key only."
     ),
     cannot_see=(
