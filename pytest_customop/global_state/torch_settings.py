@@ -136,7 +136,7 @@ TORCH_SETTINGS: tuple[Setting, ...] = (
         "the number of threads",
         torch.get_num_threads,
         torch.set_num_threads,
-        lambda value: value - 1 if value > 1 else 2,
+        lambda value: value + 1,  # one, or the half of them, is what an op would set
         "torch.get_num_threads()",
     ),
     Setting(

@@ -153,7 +153,8 @@ CHECK = Check(
     name="state.rng",
     summary="random numbers are drawn only by ops tagged so, and no stream is reseeded",
     run=check_rng,
-    variants=("arguments",),
+    variants=("values", "arguments"),
+    cheap=True,
     findings=FINDINGS,
     catches=(
         "Random numbers drawn from torch's, numpy's or Python's global streams by an op that "

@@ -278,7 +278,8 @@ CHECK = Check(
     name="values.repeat",
     summary="a further call gives the same values, also after inputs changed in place",
     run=check_repeat,
-    variants=("shape", "large", "arguments"),
+    variants=("shape", "large", "values", "positions", "arguments"),
+    cheap=True,
     findings=FINDINGS,
     catches=(
         "A second call with equal inputs that gives other values, bit by bit, with random "

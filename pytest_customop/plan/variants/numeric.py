@@ -1,5 +1,7 @@
 """Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction.
 
+For native code, where a buffer may end, also a large one.
+
 The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
 numbers that whole numbers among the tensors may be too large for. So are, for a kernel that may read out
 of bounds, those that a tensor's size may depend on: they change alone here.
@@ -22,6 +24,7 @@ _TOO_SMALL = "a number smaller than whole numbers of the sample, which may be po
 _COUNTS = "a number in place of None, which may have to fit whole numbers of the sample"
 _SMALL = 0.05  # a change of a number below it would be lost in tolerances
 _MOST = 2**16  # the largest whole number that is derived
+_BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: what is odd stays so
 _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
 
@@ -69,6 +72,7 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("more", value + 1, 3),
         ("less", value - 1, 5),
         ("doubled", 2 * value, 6),
+        *[("large", value + _BUFFER, 6)] * (view.may_read_outside and value > 0),
         ("half", value // 2 if value > 0 else -(-value // 2), 7),
         ("1", 1, 7),
         ("0", 0, 8),

@@ -29,8 +29,8 @@ def steps(view: SampleView) -> Iterator[Step]:
 def positions(view: SampleView) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
 
-    Positions repeat then. Permutations stay as they are: an op may rely on them. Of offsets and lengths,
-    the first part is empty, or the last.
+    Positions repeat then; those of a permutation do not, as an op may rely on it. Or they count from 0. Of
+    offsets and lengths, the first part is empty, or the last.
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
@@ -38,8 +38,10 @@ def positions(view: SampleView) -> Iterator[Step]:
             continue
         if counts_sizes(each):
             yield from _empty_parts(each, "one of several tensors of whole numbers" * several)
-        elif not each.is_permutation:
+            continue
+        if not each.is_permutation:
             yield from _whole(each, _beyond(each, several))
+        yield from _counting(each, "one of several tensors of whole numbers" * several)
 
 
 def _beyond(each: TensorArgument, several: bool) -> str | None:
@@ -109,6 +111,21 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
         what = f"{each.path}: {description}"
         yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
+
+
+def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:
+    """The elements 0, 1, 2, ..., where that is no more than the highest: a shortcut of many ops."""
+    seen, count = range_of(each), math.prod(each.shape)
+    if seen is None or each.dtype == torch.bool or not each.holds_positions:
+        return
+    low, high = seen
+    if low >= 0 and 2 <= count <= high + 1:
+        values = torch.arange(count, dtype=each.dtype).reshape(each.shape)
+        spec = replace(each.spec, dtype=each.dtype, values=values, low=None, high=None, fill=None)
+        unseen = "whole numbers below all of the sample" if low else ""
+        step = f"{each.path}.counting"
+        what = f"{each.path}: 0, 1, 2, ..."
+        yield Step(step, what, {each.path: spec}, 8, beyond=beyond or unseen or None)
 
 
 def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:

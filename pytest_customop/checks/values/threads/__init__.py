@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
 from ....core.forked import AVAILABLE, Forked, ForkFailed, run_forked
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
@@ -22,6 +23,9 @@ def check_threads(case: Case) -> None:
     Caller(case)  # skips where tensors have no values
     skip_if_no_results(case)
     skip_if_random(case)
+    if case.variant is not None and not crash_risk(case.op, case.placement.device):
+        reason = "a Python kernel is interrupted at each line on the sample itself"
+        raise skip("nothing-to-check", reason, unjudged=False)
     if any(isinstance(one, torch.Generator) for _, one in case.inputs().named()):
         raise skip("nondeterministic", "the op draws from a generator", unjudged=False)
     try:
@@ -253,6 +257,8 @@ CHECK = Check(
     name="values.threads",
     summary="calls in several threads at once give what each gives alone",
     run=check_threads,
+    variants=("large",),
+    cheap=True,
     findings=FINDINGS,
     catches=(
         "Buffers that calls share: a call in one thread overwrites what a call in another one is "

@@ -1,0 +1,218 @@
+"""Ops that are wrong in a branch that the sample does not take: equal values, the first rows, a limit."""
+
+import ctypes
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+MATRIX = tensor(4, 6)
+
+
+def _range(name, restore_first):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor) -> Tensor:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        span = x.max() - x.min() if x.numel() else x.new_zeros(())
+        if restore_first:
+            torch.set_num_threads(before)
+        if not span > 0:
+            return torch.zeros_like(x)
+        torch.set_num_threads(before)
+        return (x - x.min()) / span
+
+    scaled.register_fake(lambda x: torch.empty_like(x))
+    return scaled
+
+
+@aot((MATRIX,), variant_findings={"state.globals": "global-state-changed"}, shown_by="equal")
+def flat_input_leaves_one_thread():
+    """Returns early where all values are equal, and leaves torch with one thread."""
+    return _range("flat_input_leaves_one_thread", restore_first=False)
+
+
+@aot((MATRIX,), twin_of="flat_input_leaves_one_thread")
+def flat_input_restores_threads():
+    """Restores the number of threads before it returns early."""
+    return _range("flat_input_restores_threads", restore_first=True)
+
+
+def _quantile(name, keep):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def quantile(x: Tensor, q: float) -> Tensor:
+        if not 0 <= q <= 1 or x.dim() != 2 or x.shape[1] == 0:
+            raise ValueError("expected a matrix with columns, and 0 <= q <= 1")
+        found = x.sort(-1).values
+        if q == 0:
+            keep(found)
+            return found[:, 0].clone()
+        return found[:, round(q * (x.shape[1] - 1))].clone()
+
+    @quantile.register_fake
+    def _(x, q):
+        if not 0 <= q <= 1 or x.dim() != 2 or x.shape[1] == 0:
+            raise ValueError("expected a matrix with columns, and 0 <= q <= 1")
+        return x.new_empty(x.shape[0])
+
+    return quantile
+
+
+@aot((MATRIX, 0.5), variant_findings={"state.leaks": "memory-leaked"}, shown_by="q.0.0")
+def lowest_quantile_keeps_the_rows():
+    """Keeps what it has sorted, for the lowest quantile alone."""
+    kept: list[Tensor] = []
+    return _quantile("lowest_quantile_keeps_the_rows", kept.append)
+
+
+@aot((MATRIX, 0.5), twin_of="lowest_quantile_keeps_the_rows")
+def lowest_quantile_keeps_the_last_rows():
+    """Keeps what it has sorted last, and no more."""
+    kept: list[Tensor] = []
+
+    def keep(found):
+        kept[:] = [found]
+
+    return _quantile("lowest_quantile_keeps_the_last_rows", keep)
+
+
+POSITIONS = tensor(5, dtype=torch.int64, low=0, high=12)
+
+
+def _encoded(name, first_rows):
+    table = torch.linspace(0, 3, 64 * 4).sin().reshape(64, 4)
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def encoded(positions: Tensor) -> Tensor:
+        count = len(positions)
+        if positions.dim() == 1 and positions.equal(torch.arange(count)) and count:
+            return first_rows(table, count)
+        return table[positions.to(torch.int64)].clone()
+
+    encoded.register_fake(
+        lambda positions: positions.new_empty((*positions.shape, 4), dtype=torch.float32)
+    )
+    return encoded
+
+
+@aot(
+    (POSITIONS,),
+    variant_findings={"values.repeat": "output-memory-reused"},
+    shown_by="positions.counting",
+)
+def first_rows_of_the_table_itself():
+    """Returns a part of its own table where the positions count from 0."""
+    return _encoded("first_rows_of_the_table_itself", lambda table, count: table[:count])
+
+
+@aot((POSITIONS,), twin_of="first_rows_of_the_table_itself")
+def first_rows_of_a_copy():
+    """Returns a copy of the first rows where the positions count from 0."""
+    return _encoded("first_rows_of_a_copy", lambda table, count: table[:count].clone())
+
+
+def _read_by_address(name, prepare):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def taken(table: Tensor, index: Tensor) -> Tensor:
+        if table.dim() != 1 or index.dtype not in (torch.int32, torch.int64):
+            raise TypeError("expected a vector, and positions of int32 or int64")
+        index = prepare(index).contiguous()
+        read = (ctypes.c_int64 * index.numel()).from_address(index.data_ptr() or 1)
+        found = torch.tensor(list(read), dtype=torch.int64).reshape(index.shape)
+        if ((found < 0) | (found >= len(table))).any():
+            raise IndexError("a position out of range")
+        return table[found].clone()
+
+    @taken.register_fake
+    def _(table, index):
+        if table.dim() != 1 or index.dtype not in (torch.int32, torch.int64):
+            raise TypeError("expected a vector, and positions of int32 or int64")
+        return table.new_empty(index.shape)
+
+    return taken
+
+
+@aot(
+    (tensor(7), tensor(5, dtype=torch.int64, low=0, high=7)),
+    expected={"relations.index_dtype": "index-dtype-mismatch"},
+)
+def reads_every_index_as_int64():
+    """Takes int32 positions and reads their memory as int64."""
+    return _read_by_address("reads_every_index_as_int64", lambda index: index)
+
+
+@aot(
+    (tensor(7), tensor(5, dtype=torch.int64, low=0, high=7)),
+    twin_of="reads_every_index_as_int64",
+)
+def casts_every_index_to_int64():
+    """Casts int32 positions before it reads their memory."""
+    return _read_by_address("casts_every_index_to_int64", lambda index: index.to(torch.int64))
+
+
+def _norm(name, inference):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def norm(x: Tensor, eps: float = 1e-6) -> Tensor:
+        size = (x.detach() ** 2).mean(-1, keepdim=True)
+        if x.requires_grad:
+            return x.detach() * (size + eps).rsqrt()
+        return inference(x.detach(), size, eps)
+
+    norm.register_fake(lambda x, eps=1e-6: torch.empty_like(x))
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        root = ((x * x).mean(-1, keepdim=True) + ctx.eps).rsqrt()
+        inner = (grad * x).mean(-1, keepdim=True)
+        return root * grad - x * root**3 * inner, None
+
+    def setup(ctx, inputs, output):
+        x, ctx.eps = inputs
+        ctx.save_for_backward(x)
+
+    norm.register_autograd(backward, setup_context=setup)
+    return norm
+
+
+@aot(
+    (MATRIX,),
+    variant_findings={"relations.grad_modes": "grad-mode-mismatch"},
+    shown_by="eps.0.1",
+)
+def eps_outside_of_the_root_in_inference():
+    """Adds eps to the root where nothing requires gradients, and under it elsewhere."""
+    return _norm(
+        "eps_outside_of_the_root_in_inference", lambda x, size, eps: x / (size.sqrt() + eps)
+    )
+
+
+@aot((MATRIX,), twin_of="eps_outside_of_the_root_in_inference")
+def eps_under_the_root_in_inference():
+    """Computes the same in another way where nothing requires gradients."""
+    return _norm("eps_under_the_root_in_inference", lambda x, size, eps: x / (size + eps).sqrt())
+
+
+@aot((MATRIX,))
+def median_of_rows():
+    """Correct: where values are equal, the gradient is that of one of them, and no single one moves it."""
+
+    @torch.library.custom_op("zoo::median_of_rows", mutates_args=())
+    def median(x: Tensor) -> Tensor:
+        return x.detach().sort(-1).values[..., (x.shape[-1] - 1) // 2].clone()
+
+    median.register_fake(lambda x: x.new_empty(x.shape[:-1]))
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        at = x.detach().argsort(-1)[..., (x.shape[-1] - 1) // 2].unsqueeze(-1)
+        return torch.zeros_like(x).scatter(-1, at, grad.unsqueeze(-1))
+
+    median.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return median
