@@ -88,6 +88,7 @@ class Settings(NamedTuple):
         max_samples: how many samples of a mark run at most; None for all.
         shard: the part of the cases that runs; None for all.
         harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
+        harvest_save: the file of marked tests that is written from these calls.
         durations: from each earlier report, the seconds of its items by node id.
     """
 
@@ -109,6 +110,7 @@ class Settings(NamedTuple):
     max_samples: int | None = None
     shard: Shard | None = None
     harvest: tuple[str, ...] | None = None
+    harvest_save: Path | None = None
     durations: tuple[Mapping[str, float], ...] = ()
 
     @property
@@ -262,6 +264,22 @@ def report_file(path: Path) -> Path:
     if path.suffix not in REPORT_FORMATS:
         formats = ", ".join(REPORT_FORMATS)
         raise ValueError(f"the ending says the format; known: {formats}")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}")
+    why = why_unwritable(path)
+    if why:
+        raise ValueError(f"cannot be written: {why}")
+    return path
+
+
+def new_test_file(path: Path) -> Path:
+    """The path, if a Python file can be written there and there is none."""
+    from .core.files import why_unwritable
+
+    if path.suffix != ".py":
+        raise ValueError("give a Python file, as test_customops.py")
+    if path.exists():
+        raise ValueError("there is a file already, which is left as it is: give another name")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}")
     why = why_unwritable(path)

@@ -251,6 +251,8 @@ VALUES = {
     "customop_isolate": "true",
     "customop_timeout": "100",
     "customop_memory": "0",
+    "customop_harvest": "mylib,other",
+    "customop_harvest_save": "test_new.py",
 }
 LISTS = (
     "devices",
@@ -261,6 +263,7 @@ LISTS = (
     "report",
     "durations",
     "require_coverage",
+    "harvest",
 )
 NATIVE = pytest.mark.skipif(
     pytest.version_tuple < (9, 0), reason="native TOML values came with pytest 9"
@@ -326,6 +329,8 @@ def test_every_option_has_an_ini_twin(
         without_child=None,
         timeout=100.0,
         memory=0.0,
+        harvest=("mylib", "other"),
+        harvest_save=suite.path / "test_new.py",
     )
 
 

@@ -24,7 +24,8 @@ class HarvestNotes:
         left: how many calls were not checked, by op and reason.
         registered: how many ops there are, by namespace.
         not_run: why nothing was checked; empty where it was.
-        written: the file that `--customop-harvest-save` wrote.
+        written: what became of the file of `--customop-harvest-save`.
+        pieces: the source of its tests.
     """
 
     tests: int = 0
@@ -34,6 +35,7 @@ class HarvestNotes:
     registered: dict[str, int] = field(default_factory=dict)
     not_run: str = ""
     written: str = ""
+    pieces: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """As lists, dicts, strings and numbers."""
@@ -44,6 +46,7 @@ class HarvestNotes:
             "left": [[op, reason, count] for (op, reason), count in self.left.items()],
             "registered": self.registered,
             "not_run": self.not_run,
+            "pieces": self.pieces,
         }
 
     def merge(self, sent: Mapping[str, Any]) -> None:
@@ -56,6 +59,7 @@ class HarvestNotes:
         for namespace, count in sent["registered"].items():
             self.registered[namespace] = max(count, self.registered.get(namespace, 0))
         self.not_run = self.not_run or sent["not_run"]
+        self.pieces += sent["pieces"]
 
     def lines(self, namespaces: Iterable[str]) -> list[str]:
         """The lines of the summary.
@@ -79,7 +83,7 @@ class HarvestNotes:
         for (op, reason), count in sorted(self.left.items()):
             lines.append(f"  {op}  {counted(count, 'call')}: {reason}")
         if self.written:
-            lines.append(f"marked tests: {self.written}")
+            lines.append(self.written)
         return lines
 
     def _unseen(self, namespace: str) -> str:

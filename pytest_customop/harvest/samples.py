@@ -212,15 +212,29 @@ def _listed(seen: SeenTensor, about: dict[str, Any]) -> TensorSpec:
     same = seen.values == first
     if seen.elements > 1 and bool(same.all()):
         return tensor(*seen.shape, **about, fill=first.item())
-    values = seen.values if seen.dtype.itemsize > 1 else _wide(seen.values)
+    values = _wide(seen.values)
     if seen.dtype in (torch.int64, torch.bool):
         del about["dtype"]  # torch's own for such values
-    return tensor(values=values.tolist(), **about)
+    listed = values.tolist()
+    if seen.dtype.is_floating_point:
+        listed = _shortened(listed, seen.dtype)
+    return tensor(values=listed, **about)
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
     """Values of which torch makes a list; it makes none of float8."""
-    return values.to(torch.float32) if values.dtype.is_floating_point else values
+    is_fp8 = values.dtype.is_floating_point and values.dtype.itemsize == 1
+    return values.to(torch.float32) if is_fp8 else values
+
+
+def _shortened(values: Any, dtype: torch.dtype) -> Any:
+    """Numbers with the fewest digits that stand for the same ones in the dtype."""
+    if isinstance(values, list):
+        return [_shortened(one, dtype) for one in values]
+    exact = torch.tensor(values, dtype=dtype)
+    candidates = (float(f"{values:.{digits}g}") for digits in range(1, 17))
+    close = (one for one in candidates if torch.equal(torch.tensor(one, dtype=dtype), exact))
+    return next(close, values)
 
 
 def _narrowed(low: float | None, high: float | None) -> tuple[float | None, float | None]:
@@ -265,13 +279,12 @@ def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -
 def _id_of(op: Op, call: SeenCall) -> str:
     """A name for the signature: the same in every session, whatever else was called.
 
-    The sizes and the plain arguments, as `4x3,2`. What they do not tell apart gets a hash.
+    The sizes, dtypes other than float32, and the plain arguments, as `4x3,2`. What they do not tell apart
+    gets a hash.
     """
     args, kwargs = _ordered(op, call)
-    floating = [one.dtype for one in call.tensors if is_differentiable(one.dtype)]
-    own = floating[0] if floating else None
-    words = [_word(value, own) for value in args]
-    words += [f"{name}={_word(value, own)}" for name, value in sorted(kwargs.items())]
+    words = [_word(value) for value in args]
+    words += [f"{name}={_word(value)}" for name, value in sorted(kwargs.items())]
     text = ",".join(words)
     plain = re.sub(r"[^\w.,+=-]+", "_", text).replace("~", "_")
     gradients = any(one.requires_grad for one in call.tensors)
@@ -282,14 +295,14 @@ def _id_of(op: Op, call: SeenCall) -> str:
     return f"{plain[:_LONGEST_ID].strip('.,-')}.{hashlib.sha256(key).hexdigest()[:6]}".lstrip(".")
 
 
-def _word(value: Any, own: torch.dtype | None) -> str:
+def _word(value: Any) -> str:
     if isinstance(value, SeenTensor):
         size = "x".join(map(str, value.shape)) or "scalar"
         layout = _layout_of(value)
-        parts = [size, *([] if value.dtype == own else [dtype_name(value.dtype)])]
+        parts = [size, *([] if value.dtype == torch.float32 else [dtype_name(value.dtype)])]
         return ".".join([*parts, *([layout] if layout not in (None, "contiguous") else [])])
     if isinstance(value, list):
-        return "+".join(_word(one, own) for one in value) or "empty"
+        return "+".join(_word(one) for one in value) or "empty"
     return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
 
 

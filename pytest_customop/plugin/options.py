@@ -241,6 +241,16 @@ ALL_OPTIONS = (
         parse=_in_settings("read_namespaces"),
     ),
     Option(
+        "harvest-save",
+        "write the harvested calls to this file as marked tests, to continue from",
+        kind="path",
+        metavar="PATH",
+        example="test_customops.py",
+        more="A file that exists is left as it is, and is an error.",
+        parse=_in_settings("new_test_file"),
+        in_worker="unchecked",
+    ),
+    Option(
         "isolate",
         "which items of marked tests run in a child process, which may crash or hang: all (`on`), none "
         "(`off`), or those of variants that could crash the process (`auto`)",

@@ -43,7 +43,7 @@ def apply_options(config: pytest.Config) -> None:
         from .child.controller import isolate
 
         isolate(config, session)
-    if session.settings.harvest and not _is_child(config):
+    if (session.settings.harvest or session.settings.harvest_save) and not _is_child(config):
         from .harvest.plugin import harvest
 
         harvest(config, session)

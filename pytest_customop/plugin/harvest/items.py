@@ -57,12 +57,17 @@ class HarvestedItem(pytest.Item):
     @property
     def module(self) -> ModuleType | None:
         """The module of that test, which registers the op."""
-        modules = list(sys.modules.values())
-        return next((m for m in modules if getattr(m, "__file__", None) == str(self.path)), None)
+        return module_at(self.path)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """The file of the test in which the call was seen first."""
         return self.path, None, self.nodeid
+
+
+def module_at(path: Path) -> ModuleType | None:
+    """The module that was imported from a file."""
+    modules = list(sys.modules.values())
+    return next((one for one in modules if getattr(one, "__file__", None) == str(path)), None)
 
 
 def items_of(session: pytest.Session, group: Group, customop: Session) -> list[HarvestedItem]:

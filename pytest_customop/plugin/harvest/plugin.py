@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 
 from ...compat.xdist_private import is_controller
+from ..read_options import where_given
 from ..session.state import PLANNED, Session
 
 NAME = "customop-harvest"  # of the plugin
 
 
 def harvest(config: pytest.Config, session: Session) -> None:
-    """Have calls recorded, and checked when the suite has run."""
+    """Have calls recorded, and checked when the suite has run.
+
+    Raises:
+        pytest.UsageError: for a file that is to be written of no harvest.
+    """
+    if not session.settings.harvest:
+        where = where_given(config, "harvest-save")
+        raise pytest.UsageError(f"{where}: give --customop-harvest=NAMESPACE too")
     config.pluginmanager.register(Harvest(session), NAME)
 
 
@@ -45,6 +53,14 @@ class Harvest:
             from .exchange import exchange_of
 
             self._exchange = exchange_of(workerinput)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file of marked tests, when every worker has sent its part."""
+        if self._session.settings.harvest_save and not hasattr(session.config, "workerinput"):
+            from .save import save
+
+            save(self._session)
 
     def pytest_unconfigure(self) -> None:
         """Remove the folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +14,11 @@ from ...compat.xdist_private import report_items_of
 from ...core.wording import counted
 from ...declare.mistakes import MarkError
 from ...harvest.samples import Group, groups_of
+from ...harvest.source import piece_of
 from ..child.pytest_timeout import add_time_limit
 from ..session.state import Session
 from .exchange import Exchange, Shares
-from .items import HarvestedItem, items_of
+from .items import HarvestedItem, items_of, module_at
 
 if TYPE_CHECKING:
     from ...harvest.recorder import Recorder
@@ -51,7 +53,17 @@ def run_harvest(
     for group in groups:
         name, count = group.op.name, sum(is_own(group, one) for one in group.samples)
         notes.signatures[name] = notes.signatures.get(name, 0) + count
+        if customop.settings.harvest_save is not None and is_own(group, next(iter(group.samples))):
+            notes.pieces.append(piece_of(group, _modules(session, group)).to_dict())
     _run(session, customop, _planned(session, customop, groups, is_own))
+
+
+def _modules(session: pytest.Session, group: Group) -> dict[str, ModuleType | None]:
+    """Of each sample of a group, the module of the test in which its call was seen first."""
+    return {
+        name: module_at(session.config.rootpath / nodeid.partition("::")[0])
+        for name, nodeid in group.seen_in.items()
+    }
 
 
 def _all(group: Group, sample: str) -> bool:
