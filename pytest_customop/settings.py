@@ -29,6 +29,8 @@ AMOUNTS = ("off", "quick", "full")
 ISOLATE = ("auto", "on", "off")
 _LEFT_OUT = re.compile(r"-\w+::\S+")
 _DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
+# Devices that torch knows once the package for them is imported.
+DEVICE_PACKAGES = {"npu": "torch_npu", "mlu": "torch_mlu", "musa": "torch_musa"}
 _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
 
@@ -304,7 +306,7 @@ def script_folder(path: Path) -> Path:
 
 
 def validate_devices(devices: Iterable[str]) -> None:
-    """Raise `ValueError` for a device type that torch does not know."""
+    """Raise `ValueError` for a device type that neither torch nor a package for it knows."""
     import torch
 
     from .compat.ops import device_types
@@ -315,8 +317,13 @@ def validate_devices(devices: Iterable[str]) -> None:
         except RuntimeError:
             types = device_types()
             name = device.partition(":")[0]
+            if name in DEVICE_PACKAGES and re.fullmatch(r"\w+(:\d+)?", device):
+                continue
             wrong = device if name in types else name
-            raise ValueError(unknown("device", wrong, types, _DEVICE_SYNONYMS)) from None
+            message = unknown("device", wrong, types, _DEVICE_SYNONYMS)
+            if not did_you_mean(wrong, types, _DEVICE_SYNONYMS):
+                message += "; one of your own has to be registered first (docs/hooks.md)"
+            raise ValueError(message) from None
         if known.type == "meta":
             raise ValueError("device 'meta' holds no values: there is nothing to check on it")
 

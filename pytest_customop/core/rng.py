@@ -19,6 +19,8 @@ def states() -> State:
     found: State = {"torch's": _bytes(torch.get_rng_state())}
     for index, state in enumerate(_cuda_states()):
         found[f"torch's on cuda:{index}"] = _bytes(state)
+    for device, state in _other_states().items():
+        found[f"torch's on {device}"] = _bytes(state)
     found["Python's"] = random.getstate()
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -36,6 +38,9 @@ def seed(number: int) -> None:
     torch.default_generator.manual_seed(number)
     if _cuda_used():
         torch.cuda.manual_seed_all(number)
+    _, other = _other_accelerator()
+    if hasattr(other, "manual_seed_all"):
+        other.manual_seed_all(number)
     random.seed(number)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -46,7 +51,7 @@ def seed(number: int) -> None:
 def preserved() -> Iterator[None]:
     """Restore the state of every stream after the block."""
     cpu, python = torch.get_rng_state(), random.getstate()
-    cuda = _cuda_states()
+    cuda, others = _cuda_states(), _other_states()
     numpy: Any = sys.modules.get("numpy")
     numpys = numpy.random.get_state() if numpy is not None else None
     try:
@@ -58,6 +63,8 @@ def preserved() -> Iterator[None]:
             numpy.random.set_state(numpys)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
+        for device, state in others.items():
+            _other_accelerator()[1].set_rng_state(state, device)
 
 
 def changed(before: State, after: State) -> Iterator[str]:
@@ -75,3 +82,26 @@ def _cuda_states() -> list[torch.Tensor]:
 
 def _cuda_used() -> bool:
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def _other_states() -> dict[str, torch.Tensor]:
+    """The states of the streams of an accelerator that is no CUDA device, by device: `npu:0`."""
+    kind, module = _other_accelerator()
+    if not hasattr(module, "get_rng_state") or not hasattr(module, "set_rng_state"):
+        return {}
+    devices = (f"{kind}:{index}" for index in range(module.device_count()))
+    return {device: module.get_rng_state(device) for device in devices}
+
+
+def _other_accelerator() -> tuple[str, Any]:
+    """The type and torch's module of an accelerator in use that is no CUDA device, or None for the module.
+
+    torch 2.4 and 2.5 do not say which accelerator there is. The module of MPS has one stream and no number.
+    """
+    accelerator: Any = getattr(torch, "accelerator", None)
+    device = accelerator.current_accelerator() if accelerator is not None else None
+    if device is None or device.type in ("cuda", "mps"):
+        return "", None
+    module: Any = getattr(torch, device.type, None)
+    used = getattr(module, "is_initialized", None)
+    return device.type, module if used is None or used() else None

@@ -9,22 +9,37 @@ from typing import Any
 import torch
 
 from ..core.hooks import call_hook
+from ..settings import DEVICE_PACKAGES
 
 
 def why_absent(device: str, hook: Any) -> str | None:
     """Why a device is not available; None if it is.
 
     Args:
-        device: one that torch knows, `cuda` or `cuda:1`.
+        device: one that torch knows, `cuda` or `cuda:1`, or that of a package, `npu`.
         hook: pytest's hooks. `pytest_customop_device_available` is asked first, then torch.
     """
+    kind = device.partition(":")[0]
+    if kind in DEVICE_PACKAGES and not _is_known(kind):
+        package = DEVICE_PACKAGES[kind]
+        reason = f"this torch ({torch.__version__}) knows it once {package} is imported"
+        return f"device {device} is not available: {reason}; here is {_present()}"
     answer = call_hook(hook.pytest_customop_device_available, device=device)
     if answer is not None:
         if answer is True:
             return None
         return f"device {device} is not available: {answer or 'a plugin says so'}"
-    reason = _why_absent_in_torch(torch.device(device))
-    return f"device {device} is not available: {reason}; here is {_present()}" if reason else None
+    missing = _why_absent_in_torch(torch.device(device))
+    return f"device {device} is not available: {missing}; here is {_present()}" if missing else None
+
+
+def _is_known(kind: str) -> bool:
+    """Whether torch knows a type of devices."""
+    try:
+        torch.device(kind)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _why_absent_in_torch(device: torch.device) -> str | None:
@@ -67,7 +82,7 @@ def worker_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]
     before: list[tuple[Any, int]] = []
     try:
         for device in devices if worker is not None else ():
-            module = _several(torch.device(device))
+            module = _several(torch.device(device)) if _is_known(device) else None
             if module is not None and worker is not None:
                 before.append((module, module.current_device()))
                 module.set_device(device_index(worker, module.device_count()))

@@ -48,9 +48,20 @@ def check_autocast(case: Case) -> None:
 
 def _autocast_device(case: Case) -> str:
     device = torch.device(case.placement.device).type
-    if device == "meta" or not torch.amp.is_autocast_available(device):
+    if device == "meta" or not _has_autocast(device):
         raise skip("nothing-to-check", f"there is no autocast on {device}", unjudged=False)
     return device
+
+
+def _has_autocast(device: str) -> bool:
+    """Whether there is autocast on a type of devices; a backend outside of torch may lack what it needs."""
+    if not torch.amp.is_autocast_available(device):
+        return False
+    try:
+        torch.autocast(device)
+    except (AssertionError, RuntimeError):
+        return False
+    return True
 
 
 def _context_text(device: str) -> str:
@@ -170,7 +181,7 @@ def _failure(harness: OpHarness, case: Case) -> CheckFailed | CheckSkipped | Non
     except (CheckFailed, CheckSkipped) as wrong:
         return wrong
     except CompiledRaises as raised:
-        skip_without_compiler(raised.error)
+        skip_without_compiler(raised.error, case.placement.device)
         known = named_cause(raised.error, expected.contract)
         return known or read_exception(raised.error, case, expected.contract)
     return None

@@ -95,7 +95,7 @@ class Compilation:
 
     def _report(self, case: Case, expected: EagerRecord, error: Exception, where: str) -> None:
         """Report an exception of compiled code, unless the code around the op cannot be compiled."""
-        skip_without_compiler(error)
+        skip_without_compiler(error, case.placement.device)
         known = named_cause(error, expected.contract, where)
         if known is None and self.harness.config != OP_ONLY:
             self._compare_op_only(case, where)  # raises if the op alone is enough

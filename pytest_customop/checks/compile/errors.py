@@ -93,9 +93,24 @@ def _kinds(error: BaseException) -> set[str]:
     return {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
 
 
-def skip_without_compiler(error: Exception) -> None:
-    """Skip if there is no C++ compiler, or if it fails on generated code."""
+# The devices that torch's own compiler generates code for.
+_COMPILED = ("cpu", "cuda", "xpu", "mps")
+
+
+def skip_without_compiler(error: Exception, device: str = "cpu") -> None:
+    """Skip if there is no C++ compiler, if it fails on generated code, or if no backend is for the device.
+
+    Args:
+        device: that of the case.
+    """
     kinds = _kinds(error)
+    kind = torch.device(device).type
+    if kind not in _COMPILED and _lacks_backend(error, kinds, kind):
+        raise skip(
+            "checker-limit",
+            f"the torch.compile backend generates no code for {kind} ({error_line(root_cause(error))}); "
+            "--customop-backend=aot_eager needs none",
+        )
     if "CppCompileError" in kinds:
         last = str(root_cause(error)).strip().partition("\n")[0]
         reason = f"the C++ compiler fails on the code that the backend generated: {last}"
@@ -106,6 +121,19 @@ def skip_without_compiler(error: Exception) -> None:
             "the backend generates C++ for this device and finds no C++ compiler that works: "
             "install one (g++), or name it in the environment variable CXX",
         )
+
+
+def _lacks_backend(error: Exception, kinds: set[str], device_type: str) -> bool:
+    """Whether a compiler raised because it does not know a type of devices."""
+    if kinds.isdisjoint(("InductorError", "BackendCompilerFailed")):
+        return False
+    root = root_cause(error)
+    if isinstance(root, KeyError):
+        return root.args == (device_type,)
+    return (
+        device_type in str(root)
+        and re.search("[Uu]nsupported|not supported", str(root)) is not None
+    )
 
 
 def read_exception(

@@ -1,4 +1,4 @@
-// A second device on a machine without one: its memory is the CPU's, and what it does not know runs there.
+// A device of our own: its memory is the CPU's, and what it has no kernel for runs there (aten ops only).
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -17,12 +17,12 @@
 
 namespace {
 
-constexpr auto kSecond = c10::DeviceType::PrivateUse1;
+constexpr auto kOwn = c10::DeviceType::PrivateUse1;
 
 struct Memory final : c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
     void* start = size ? std::malloc(size) : nullptr;
-    return {start, start, &std::free, c10::Device(kSecond, 0)};
+    return {start, start, &std::free, c10::Device(kOwn, 0)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &std::free; }
   void copy_data(void* to, const void* from, size_t size) const override {
@@ -30,12 +30,12 @@ struct Memory final : c10::Allocator {
   }
 };
 Memory memory;
-REGISTER_ALLOCATOR(kSecond, &memory)
+REGISTER_ALLOCATOR(kOwn, &memory)
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
-  c10::DeviceType type() const override { return kSecond; }
+  c10::DeviceType type() const override { return kOwn; }
   c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
-  c10::Device getDevice() const override { return c10::Device(kSecond, 0); }
+  c10::Device getDevice() const override { return c10::Device(kOwn, 0); }
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device device) const noexcept override {
@@ -80,8 +80,12 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
 // The same memory as a tensor of the CPU.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
-  return at::from_blob(const_cast<void*>(tensor.data_ptr()), tensor.sizes(), tensor.strides(),
-                       tensor.options().device(at::kCPU));
+  at::Tensor same =
+      at::from_blob(const_cast<void*>(tensor.data_ptr()), tensor.sizes(), tensor.strides(),
+                    tensor.options().device(at::kCPU));
+  same._set_conj(tensor.is_conj());
+  same._set_neg(tensor.is_neg());
+  return same;
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
@@ -123,6 +127,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", &set_storage);
   m.impl("as_strided", &as_strided);
   m.impl("view", &view);
+}
+
+// Copies see the conjugate and the negative bit. Otherwise torch copies a tensor to clear them, forever.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
