@@ -82,6 +82,16 @@ def test_a_size_that_the_fake_kernel_fixes_is_one_defect_with_variants_of_other_
     assert causes(records) == {1: 0}
 
 
+def test_a_crash_explains_values_of_unwritten_memory_on_variants_of_one_aspect() -> None:
+    shape = {"aspect": "shape"}
+    found = [
+        record("values.uninitialized", "outputs-not-repeatable", variant="one1", **shape),
+        record("fake.device", "crash", variant="empty1", **shape),
+        record("values.uninitialized", "uninitialized-output", variant="n.0", aspect="n"),
+    ]
+    assert causes(found) == {0: 1}
+
+
 def test_unrelated_findings_and_passes_are_left_alone() -> None:
     records = [
         record("fake.forward", "fake-stride-mismatch"),

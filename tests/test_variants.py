@@ -198,9 +198,28 @@ def test_positions_of_several_tensors_are_not_repeated_within_the_sample() -> No
 def test_a_permutation_stays_one() -> None:
     for values in ([0, 2, 1], [3, 1, 2]):
         given = Sample(([tensor(5, 4)], tensor(values=values)), id="a")
-        assert not near(PICK, given, kinds=["positions"])
+        (found,) = near(PICK, given, kinds=["positions"]).values()
+        assert found.step == "index.counting"
+        assert found.sample.args[1].values.tolist() == sorted(values)
     flags = Sample(([tensor(2, 4)], tensor(values=[True, False])), id="a")
     assert {*near(PICK, flags, kinds=["positions"])} == {"index.lowest", "index.highest"}
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "beyond"),
+    [
+        ([0, 2, 3, 6], [0, 0, 3, 6], None),  # lengths 2, 1, 3: the longest stays
+        ([0, 2, 4, 6], [0, 0, 4, 6], "a part longer than all of the sample"),
+        ([2, 1, 3], [0, 3, 3], None),
+    ],
+)
+def test_an_empty_part_leaves_no_longer_one_where_there_is_room(
+    given: list[int], changed: list[int], beyond: str | None
+) -> None:
+    sample = Sample(([tensor(6, 8)], tensor(values=given)), id="a")
+    found = near(PICK, sample, kinds=["positions"])["index.empty_first"]
+    assert found.sample.args[1].values.tolist() == changed
+    assert found.beyond == beyond
 
 
 def test_sizes_that_listed_numbers_stand_for_stay() -> None:
@@ -393,8 +412,8 @@ class OnDevice(torch.Tensor):
 @pytest.mark.parametrize(
     ("values", "steps"),
     [
-        ([0, 2, 1], set()),
-        ([0, 3, 3], {"index.lowest", "index.highest"}),
+        ([0, 2, 1], {"index.counting"}),
+        ([0, 3, 3], {"index.lowest", "index.highest", "index.counting"}),
         ([0, 1, 5], {"index.empty_first", "index.empty_last"}),
     ],
 )

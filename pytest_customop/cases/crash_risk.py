@@ -50,11 +50,18 @@ def _referred(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
     for name in _names(code):
         yield name.partition(".")[0]
         value = known.get(name)
-        for module in (getattr(value, "__module__", None), type(value).__module__):
+        for module in (getattr(value, "__module__", None), *_modules(value)):
             yield str(module).partition(".")[0]
         if isinstance(value, types.ModuleType):
             yield value.__name__.partition(".")[0]
         yield from _referred(value, depth - 1, seen)
+
+
+def _modules(value: Any) -> Iterator[str]:
+    """The modules of the types of an object and of what it holds, as the library of native code."""
+    yield type(value).__module__
+    held = {} if isinstance(value, (type, types.ModuleType)) else getattr(value, "__dict__", {})
+    yield from (type(each).__module__ for each in held.values())
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Find the root cause of each finding, so that each defect is reported in full once.
 
 Findings of one case belong together if they have the same code, or if one may follow from the other. So do
-findings of a variant and of its sample. Findings of several cases are one defect if they have the same
+findings of a variant and of its sample. Values that depend on what the memory held before belong to a crash
+on a variant of the same aspect. Findings of several cases are one defect if they have the same
 code and differ in nothing but sizes, dtypes and values, or, on variants, if these change the same aspect
 of the samples.
 """
@@ -25,6 +26,10 @@ _VARYING = (
 )
 
 
+# What a kernel gives that reads outside of its memory, where it does not end the process.
+_OF_MEMORY = ("outputs-not-repeatable", "uninitialized-output")
+
+
 def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
     """The position of the root cause, for each record that follows from another or repeats it.
 
@@ -40,6 +45,8 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
         record, finding = found[at], findings[at]
         known = (one for case in _cases(record) for one in by_case[case])
         root = next((one for one in known if _explains(findings[one], record, finding)), None)
+        if root is None and record.is_variant and finding.code in _OF_MEMORY:
+            root = first.get((record.op, "crash", "aspect", record.place.aspect))
         if root is None:
             by_case[_case(record)].append(at)
             earlier = (first[key] for key in _repeated(record, finding) if key in first)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +29,7 @@ from ..values.memory.calls import (
     skip_if_no_results,
     skip_if_random,
 )
+from ..values.memory.poison import fresh_memory_filled
 from .compare import Disagreement, disagreement, everything
 from .scripts import call_lines, position
 
@@ -153,10 +156,15 @@ def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
     return replace(sample, args=tuple(args))
 
 
-def _results(case: Case, calls: Sequence[_Call]) -> dict[str, Leaves | None]:
+def _results(
+    case: Case, calls: Sequence[_Call], *, filled: bool = False
+) -> dict[str, Leaves | None]:
     """What each call gives by its name, made one after the other in a new process; None if it raises.
 
     Of a call that is made twice, it is what the second one gives.
+
+    Args:
+        filled: whether the memory that a call allocates holds NaN.
 
     Raises:
         CheckSkipped: if there is no such process, or it ends before the calls do.
@@ -166,7 +174,7 @@ def _results(case: Case, calls: Sequence[_Call]) -> dict[str, Leaves | None]:
         reason = "no copy of this process from before the first call can be had here"
         raise skip("no-fresh-process", reason, unjudged=False)
     try:
-        outcome = process.run(run_calls, case.op.name, list(calls))
+        outcome = process.run(run_calls, case.op.name, list(calls), filled)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         reason = f"the arguments cannot be sent to another process: {error}"
         raise skip("checker-limit", reason, unjudged=False) from None
@@ -178,8 +186,8 @@ def _results(case: Case, calls: Sequence[_Call]) -> dict[str, Leaves | None]:
     return dict(zip((call.name for call in calls), outcome.messages[0], strict=True))
 
 
-def run_calls(op: str, calls: Sequence[_Call]) -> list[Leaves | None]:
-    """Make calls, in a new process.
+def run_calls(op: str, calls: Sequence[_Call], filled: bool = False) -> list[Leaves | None]:
+    """Make calls, in a new process; with NaN in the memory that they allocate, if asked.
 
     Returns:
         for each the results, what it wrote, and gradients; None where it raises.
@@ -190,13 +198,19 @@ def run_calls(op: str, calls: Sequence[_Call]) -> list[Leaves | None]:
     for call in calls:
         case = Case(resolved, call.sample, call.placement, seed=call.seed)
         try:
-            run = case.run(case.inputs())
+            with _filled(case) if filled else contextlib.nullcontext():
+                run = case.run(case.inputs())
         except Exception as error:  # whatever torch raises for arguments that it cannot draw
             reraise_bug(error)
             found.append(None)
             continue
         found.append(copied(everything(case, run)) if run.error is None else None)
     return found
+
+
+def _filled(case: Case) -> AbstractContextManager[None]:
+    sizes = [tensor.numel() * tensor.itemsize for _, tensor in case.inputs().tensors()]
+    return fresh_memory_filled(sizes, 0xFF, nan=True, device="cpu")
 
 
 def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disagreement | None:
@@ -208,11 +222,13 @@ def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disag
 def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
     """Report the first call that changes what a later one gives, compared with a process of its own.
 
-    Nothing is reported of an op that gives other values at its second call anyway.
+    Nothing is reported of an op that gives other values at its second call anyway, or where the memory held
+    something else before: that is for other checks.
     """
     called = call.case(case)
     alone, again, twice = (_results(case, [call] * count)[call.name] for count in (1, 1, 2))
-    if any(_disagreement(called, alone, each) for each in (again, twice)):
+    elsewhere = _results(case, [call], filled=True)[call.name]
+    if any(_disagreement(called, alone, each) for each in (again, twice, elsewhere)):
         return
     for other in others:
         after = _results(case, [other, call])[call.name]

@@ -4,7 +4,7 @@ For native code, where a buffer may end, also a large one.
 
 The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
 numbers that whole numbers among the tensors may be too large for. So are, for a kernel that may read out
-of bounds, those that a tensor's size may depend on: they change alone here.
+of bounds, those that belong to a tensor's size or to its whole numbers: they change alone here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ...declare.variant import Step
 from .sample_view import SampleView
 
 _TIED = "a number that sizes of the tensors may depend on, changed alone"
+_BELONGS = "a number that whole numbers of the sample may belong to, changed alone"
 _NEGATIVE = "a negative number in place of another one"
 _TOO_SMALL = "a number smaller than whole numbers of the sample, which may be positions below it"
 _COUNTS = "a number in place of None, which may have to fit whole numbers of the sample"
@@ -88,8 +89,11 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
 
 def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
     """Why another number leaves what the tensors of the sample show; None if it does not."""
-    if view.may_read_outside and _is_tied(view, value, name):
-        return _TIED  # a Python kernel raises where a size does not fit, or takes it
+    if view.may_read_outside:  # a Python kernel raises where a number does not fit, or takes it
+        if _is_tied(view, value, name):
+            return _TIED
+        if any(each.holds_positions for each in view.tensors):
+            return _BELONGS
     highest = [each.highest_position for each in view.tensors]
     return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None
 

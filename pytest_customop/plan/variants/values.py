@@ -114,40 +114,58 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
 
 
 def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:
-    """The elements 0, 1, 2, ..., where that is no more than the highest: a shortcut of many ops."""
+    """The elements 0, 1, 2, ..., where that is no more than the highest: a shortcut of many ops.
+
+    A permutation is in order then, whatever it begins with.
+    """
     seen, count = range_of(each), math.prod(each.shape)
     if seen is None or each.dtype == torch.bool or not each.holds_positions:
         return
     low, high = seen
-    if low >= 0 and 2 <= count <= high + 1:
-        values = torch.arange(count, dtype=each.dtype).reshape(each.shape)
+    start = low if each.is_permutation else 0
+    if low >= 0 and 2 <= count <= high - start + 1:
+        values = torch.arange(start, start + count, dtype=each.dtype).reshape(each.shape)
         spec = replace(each.spec, dtype=each.dtype, values=values, low=None, high=None, fill=None)
-        unseen = "whole numbers below all of the sample" if low else ""
+        unseen = "whole numbers below all of the sample" if start < low else ""
+        what = f"{each.path}: {start}, {start + 1}, ..."
         step = f"{each.path}.counting"
-        what = f"{each.path}: 0, 1, 2, ..."
         yield Step(step, what, {each.path: spec}, 8, beyond=beyond or unseen or None)
 
 
 def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:
-    """Offsets or lengths of which the first part is empty, or the last. What they add up to stays."""
+    """Offsets or lengths of which the first part is empty, or the last.
+
+    What they add up to stays, and so does the longest part where there is room in the others: an op may be
+    given its length.
+    """
     if each.spec.values is None or len(each.shape) != 1 or not each.holds_positions:
         return
     given = each.listed
-    count = len(given) - each.is_sorted  # parts
-    if count < 2:
+    lengths = given.diff() if each.is_sorted else given.clone()
+    if len(lengths) < 2:
         return
-    for name, empty, other in (("first", 0, 1), ("last", -1, -2)):
-        values = given.clone()
-        if each.is_sorted:
-            values[other] = given[empty]
-        else:
-            values[other] += given[empty]
-            values[empty] = 0
-        if not torch.equal(values, given):
-            spec = replace(each.spec, values=values)
+    for name, empty in (("first", 0), ("last", len(lengths) - 1)):
+        if lengths[empty]:
+            parts, fits = _emptied(lengths, empty)
+            values = torch.cat([given[:1], given[0] + parts.cumsum(0)]) if each.is_sorted else parts
+            spec = replace(each.spec, values=values.to(given.dtype))
             what = f"{each.path}: the {name} part empty"
             step = f"{each.path}.empty_{name}"
-            yield Step(step, what, {each.path: spec}, 2, True, beyond=beyond or None)
+            why = beyond or ("" if fits else "a part longer than all of the sample")
+            yield Step(step, what, {each.path: spec}, 2, True, beyond=why or None)
+
+
+def _emptied(lengths: torch.Tensor, empty: int) -> tuple[torch.Tensor, bool]:
+    """Lengths of which one is 0, its elements in the others, and whether none exceeds the longest."""
+    parts, left, longest = lengths.clone(), int(lengths[empty]), int(lengths.max())
+    parts[empty] = 0
+    for at in range(len(parts)):
+        if at != empty:
+            more = min(left, longest - int(parts[at]))
+            parts[at] += more
+            left -= more
+    parts[1 if empty == 0 else empty - 1] += left
+    return parts, left == 0
 
 
 def counts_sizes(each: TensorArgument) -> bool:

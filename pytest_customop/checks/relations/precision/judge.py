@@ -26,6 +26,9 @@ _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 _SHARE = 2e-3
 
 
+_BETWEEN = 0.01  # the share of whole numbers that may be off by one
+
+
 class Difference(NamedTuple):
     """A result that the wider dtype does not explain.
 
@@ -185,7 +188,10 @@ def _differ_in_sign_alone(
 def _compare_whole(
     name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor]
 ) -> Difference | None:
-    """Compare whole numbers and booleans, where moved inputs leave them as they are."""
+    """Compare whole numbers and booleans, where moved inputs leave them as they are.
+
+    A few may be next to each other: those of numbers that lie between them.
+    """
     unstable = torch.zeros_like(wide, dtype=torch.bool)
     for jump in jumps:
         unstable |= jump != 0
@@ -194,6 +200,9 @@ def _compare_whole(
         return None
     actual, expected = value.to(torch.float64), wide.to(torch.float64)
     gap = torch.where(wrong, (actual - expected).abs(), -1.0)
+    few = int(wrong.sum()) <= _BETWEEN * wrong.numel()
+    if few and value.dtype != torch.bool and float(gap.max()) <= 1:
+        return None
     return _worst(name, actual, expected, gap, wrong, torch.zeros_like(gap))
 
 
