@@ -91,6 +91,9 @@ class Settings(NamedTuple):
         shard: the part of the cases that runs; None for all.
         harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
         harvest_save: the file of marked tests that is written from these calls.
+        baseline: the file of recorded failures.
+        update_baseline: whether the failures of this session are recorded there.
+        baseline_strict: whether entries that no longer fail are a failure.
         durations: from each earlier report, the seconds of its items by node id.
     """
 
@@ -113,6 +116,9 @@ class Settings(NamedTuple):
     shard: Shard | None = None
     harvest: tuple[str, ...] | None = None
     harvest_save: Path | None = None
+    baseline: Path | None = None
+    update_baseline: bool = False
+    baseline_strict: bool = False
     durations: tuple[Mapping[str, float], ...] = ()
 
     @property

@@ -20,6 +20,15 @@ def evaluate_xfail(item: Any) -> None:
     item.stash[xfailed_key] = evaluate_xfail_marks(item)
 
 
+def is_expected_to_fail(item: Any) -> bool:
+    """Whether an `xfail` mark of an item applies to it."""
+    if item.get_closest_marker("xfail") is None or item.config.getoption("runxfail", False):
+        return False
+    from _pytest.skipping import evaluate_xfail_marks
+
+    return evaluate_xfail_marks(item) is not None
+
+
 def tear_down(session: Any, nextitem: Any) -> None:
     """Tear down what is set up in a session and the next item does not need; all if that is None."""
     session._setupstate.teardown_exact(nextitem)

@@ -21,7 +21,7 @@ from ..run.record import ResultRecord
 from ..run.standalone import read_variants_and_predicate, run_declaration
 from ..settings import Settings, Variants
 from .case_handle import ConformanceError
-from .session.records import record_of, strict_by_default
+from .session.records import record_of, strict_by_default, with_baseline
 from .session.state import RECORDS, Session
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class InlineCheck:
             record = record_of(self._item, one, number=number, by_hand=True)
             number += one.outcome in _BAD
             entries = known_of(declaration.known, one.check, one.place)
-            records.append(_expected(record, entries, strict))
+            record = _expected(record, entries, strict)
+            records.append(with_baseline(self._item, record))
         records = _stale_for_any_variant(records, declaration.known, strict)
         kept += records
         judged = [

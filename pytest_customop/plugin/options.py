@@ -220,6 +220,26 @@ ALL_OPTIONS = (
         parse=_in_settings("read_required_coverage"),
     ),
     Option(
+        "baseline",
+        "the file of recorded failures, which are expected ones",
+        kind="path",
+        metavar="PATH",
+        example="customop-baseline.toml",
+        more="Other failures, and others of the recorded checks, fail "
+        "([docs/known-failures.md](docs/known-failures.md)).",
+    ),
+    Option(
+        "update-baseline",
+        "record the failures of this run in the baseline",
+        kind="flag",
+        more="Entries of what did not run stay as they are.",
+    ),
+    Option(
+        "baseline-strict",
+        "entries of the baseline that no longer fail are a failure",
+        kind="flag",
+    ),
+    Option(
         "repro-dir",
         "write a script for each failure into this folder",
         kind="path",

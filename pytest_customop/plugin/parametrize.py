@@ -48,6 +48,8 @@ def _cells(metafunc: pytest.Metafunc) -> None:
         call_hook(
             hook.pytest_customop_modify_cases, definition=metafunc.definition, planned=planned
         )
+        if session.baseline is not None:
+            session.baseline.collect(metafunc.definition.nodeid, planned)
     params = [pytest.param(one, id=one.id, marks=_skip_marks(one, session)) for one in planned]
     # Not an empty list: what pytest does with one depends on its configuration.
     metafunc.parametrize(

@@ -16,6 +16,7 @@ from .session.state import PLANNED, RECORDS, SESSION, Session
 
 if TYPE_CHECKING:
     from ..plan.items import PlannedItem
+    from .session.baseline import SessionBaseline
 
 
 def session_of(config: pytest.Config) -> Session:
@@ -35,6 +36,12 @@ def apply_options(config: pytest.Config) -> None:
     """
     session = session_of(config)
     session.validate_command_line()
+    settings = session.settings
+    if settings.baseline or settings.update_baseline or settings.baseline_strict:
+        from .session import baseline
+
+        session.baseline = baseline.load(config, settings)
+        config.pluginmanager.register(session.baseline, "customop-baseline")
     if session.settings.timeout:
         from .child.pytest_timeout import validate_timer
 
@@ -198,7 +205,17 @@ class Runtime:
             from .write_reports import write_reports
 
             write_reports(self._session)
+        if self._session.baseline is not None and not session.config.option.collectonly:
+            self._finish_baseline(session, self._session.baseline)
         session.exitstatus = self._session.exit_status(session.exitstatus)
+
+    def _finish_baseline(self, session: pytest.Session, baseline: SessionBaseline) -> None:
+        from ..baseline.on_disk import BaselineError
+
+        try:
+            baseline.finish(session, self._session.records.values())
+        except BaselineError as error:
+            self._session.omissions.unwritten[baseline.name] = str(error)
 
     def _dedupe_failures(self, config: pytest.Config) -> None:
         """Shorten the failures that follow from others, before the terminal prints them."""
@@ -223,6 +240,8 @@ class Runtime:
         notes = session.omissions.lines(session.settings.max_samples)
         if session.settings.harvest and not session.config.option.collectonly:
             notes += session.harvest.lines(session.settings.harvest)
+        if session.baseline is not None:
+            notes += session.baseline.lines()
         if session.records or notes:
             from ..report.coverage import coverage_lines
             from ..report.terminal import summary_lines

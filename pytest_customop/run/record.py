@@ -49,7 +49,8 @@ class ResultRecord:
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
             `beyond-sample`, `refused-on-purpose` or `within-rounding`.
         why_noted: of a note, why it is no failure, in words.
-        known: why a failure is expected, from the mark's `known=`.
+        known: why a failure is expected, from the mark's `known=` or from the baseline file.
+        in_baseline: whether the baseline file expects it, and nothing else does.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         without_child: of a variant that did not run because it could crash the process: how it would.
@@ -70,6 +71,7 @@ class ResultRecord:
     skip_code: str | None = None
     why_noted: str = ""
     known: str = ""
+    in_baseline: bool = False
     unjudged: bool = False
     accepted_by_fake: bool = False
     without_child: str | None = None

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from ..session.baseline import SENT
+from ..session.state import SESSION
+
 
 def workerinput(config: pytest.Config) -> dict[str, Any]:
     """The `workerinput` of the child: this worker's own, or one with what plugins ask for."""
@@ -21,6 +24,9 @@ def workerinput(config: pytest.Config) -> dict[str, Any]:
         "mainargv": list(sys.argv),
         **_coverage(config),
     }
+    baseline = config.stash[SESSION].baseline
+    if baseline is not None:
+        given[SENT] = baseline.text
     seed = config.getoption("randomly_seed", None)
     return given if seed is None else {**given, "randomly_seed": seed}
 

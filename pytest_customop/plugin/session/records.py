@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...compat.pytest_private import is_expected_to_fail
 from ...run.known import with_known
 from ...run.record import Outcome, ResultRecord
 from ..options import ini_value
@@ -33,7 +34,7 @@ def record_of(
 
     Args:
         number: tells the scripts of one item apart, where it runs checks by hand.
-        by_hand: whether the fixture `customop_check` ran the check.
+        by_hand: whether the fixture `customop_check` ran the check; known failures are its caller's part.
     """
     rerun = rerun_command(item, result.place.variant)
     bad = result.outcome in ("failed", "error")
@@ -41,10 +42,20 @@ def record_of(
     is_shown = bad or result.outcome == "noted"
     text = result.text(rerun, script, item.stash.get(HARVESTED, None)) if is_shown else ""
     record = replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
-    planned = item.stash.get(PLANNED, None)
-    if planned is None or by_hand or not planned.known:
+    if by_hand:
         return record
-    return with_known(record, planned.known, strict_by_default(item.config))
+    planned = item.stash.get(PLANNED, None)
+    if planned is not None and planned.known:
+        record = with_known(record, planned.known, strict_by_default(item.config))
+    return with_baseline(item, record)
+
+
+def with_baseline(item: pytest.Item, record: ResultRecord) -> ResultRecord:
+    """The record with the outcome that the baseline gives it, if nothing else expects a failure."""
+    baseline = item.config.stash[SESSION].baseline
+    if baseline is None or record.outcome != "failed" or is_expected_to_fail(item):
+        return record
+    return baseline.with_baseline(record)
 
 
 def strict_by_default(config: pytest.Config) -> bool:

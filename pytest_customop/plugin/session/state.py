@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...plan.items import PlannedItem
     from ...report.coverage import NamespaceCoverage
     from ...run.record import ResultRecord
+    from .baseline import SessionBaseline
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[PlannedItem] = pytest.StashKey()
@@ -56,6 +57,7 @@ class Session:
         worker_errors: wrong check names that the workers have found.
         coverage_facts: what is registered, and what was deselected.
         coverage: what the cases left out of each namespace; known at the end of the session.
+        baseline: of the recorded failures; None without one.
         worker_versions: of torch and CUDA in the workers; empty where there are none.
         on_phase: called with the name of each phase of an item before the phase begins.
         on_record: called with the record of each variant of an item when the variant has ended.
@@ -70,6 +72,7 @@ class Session:
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0
         self.worker_errors: set[str] = set()
+        self.baseline: SessionBaseline | None = None
         self.worker_versions: dict[str, str | None] = {}
         self.coverage_facts = Facts()
         self.coverage: Sequence[NamespaceCoverage] = ()
@@ -156,7 +159,8 @@ class Session:
         shard = self.omissions.shard
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards
-        failed = self.omissions.unwritten or any(one.fails for one in self.coverage)
+        stale = self.baseline is not None and self.baseline.why_failed
+        failed = self.omissions.unwritten or stale or any(one.fails for one in self.coverage)
         if status == pytest.ExitCode.OK and failed:
             return pytest.ExitCode.TESTS_FAILED
         return status

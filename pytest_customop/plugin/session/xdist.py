@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..read_options import SENT, sent_to_workers
+from . import baseline
 
 if TYPE_CHECKING:
     import pytest
@@ -23,6 +24,8 @@ def to_worker(node: Any, session: Session) -> None:
     node.workerinput[NUMBER] = session.workers
     session.workers += 1
     node.workerinput[SENT] = sent_to_workers(session.settings)
+    if session.baseline is not None:
+        node.workerinput[baseline.SENT] = session.baseline.text
 
 
 def to_controller(session: Session) -> None:
@@ -37,6 +40,7 @@ def to_controller(session: Session) -> None:
         "notes": session.omissions.to_dict(),
         "coverage": session.coverage_facts.to_dict(),
         "harvest": session.harvest.to_dict(),
+        "baseline": session.baseline.collected.to_dict() if session.baseline else None,
     }
 
 
@@ -50,6 +54,8 @@ def from_worker(node: Any, session: Session) -> None:
     session.omissions.merge(left["notes"])
     session.coverage_facts.merge(left["coverage"])
     session.harvest.merge(left["harvest"])
+    if session.baseline is not None and left["baseline"]:
+        session.baseline.collected.merge(left["baseline"])
 
 
 @contextlib.contextmanager

@@ -1,0 +1,127 @@
+"""An entry of the baseline, the cells of the matrix that it covers, and how they are folded.
+
+A cell is named by what stays when a test is renamed: the op, the check, and where the case stands. Samples
+without an id of their own are one cell, whatever their position, and so are the variants of a sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Union
+
+from ..plan.place import Place
+
+PLAIN, VARIANT = "samples", "variants"  # the kinds of cases
+UNNAMED = "unnamed"  # stands for the samples whose id is their position
+BY_HAND = "customop_check"  # stands for the calls of that fixture
+FEW = 3  # steps of variants that an entry lists
+
+Value = Union[str, bool, None]
+# None: every value.
+Values = Union[frozenset[Value], None]
+
+
+class Cell(NamedTuple):
+    """Where in the matrix of an op and a check cases stand; the fields are the dimensions of an entry."""
+
+    device: str | None
+    dtype: str | None
+    requires_grad: bool | None
+    layout: str | None
+    sample: str | None
+    kind: str
+
+
+DIMENSIONS = Cell._fields
+
+
+class Key(NamedTuple):
+    """What the file has one entry for, in the order of the file."""
+
+    op: str
+    check: str
+    finding: str
+
+
+def cell_of(place: Place, by_hand: bool = False) -> Cell:
+    """The cell of a case. Whatever GPU of several it ran on, its device is `cuda`."""
+    sample = place.sample
+    if by_hand:
+        sample = BY_HAND
+    elif sample is not None and re.fullmatch(r"(error)?\d+", sample):
+        sample = UNNAMED
+    return Cell(
+        device=place.device and place.device.partition(":")[0],
+        dtype=place.dtype,
+        requires_grad=place.requires_grad,
+        layout=place.layout,
+        sample=sample,
+        kind=PLAIN if place.variant is None else VARIANT,
+    )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A recorded failure.
+
+    Args:
+        key: the op, the check and the finding.
+        lists: by dimension, the values that are covered. Every combination of them is.
+        steps: of variants, those that are covered; None for all.
+        comment: why it is left as it is.
+    """
+
+    key: Key
+    lists: Mapping[str, Values]
+    steps: frozenset[str] | None = None
+    comment: str = ""
+
+    def covers(self, cell: Cell, step: str | None) -> bool:
+        """Whether a case is meant: by its cell, and by its step if it is a variant."""
+        for name, value in zip(DIMENSIONS, cell, strict=True):
+            values = self.lists[name]
+            if values is not None and value not in values:
+                return False
+        return step is None or self.steps is None or step in self.steps
+
+
+def new_entry(key: Key, failing: Iterable[Cell], steps: set[str], seen: Iterable[Cell]) -> Entry:
+    """The entry of a finding that the file does not have.
+
+    Args:
+        failing: the cells that have it.
+        steps: of the variants that have it.
+        seen: all cells of the op and the check; a dimension in which all of them fail has no list.
+    """
+    cells, every = [*failing], [*seen]
+    lists = {name: _values(cells, name) for name in DIMENSIONS}
+    folded = {name: fold(name, lists[name], _values(every, name)) for name in DIMENSIONS}
+    return Entry(key, folded, few(steps) if lists["kind"] == frozenset({VARIANT}) else None)
+
+
+def fold(name: str, values: frozenset[Value], every: frozenset[Value]) -> Values:
+    """The list of a dimension; None if it has every value.
+
+    Devices are always listed: what one machine has, another has not. So is a single dtype, which is often
+    the session's.
+    """
+    least = {"device": None, "kind": None, "dtype": 2}.get(name, 1)
+    return None if least is not None and values == every and len(every) >= least else values
+
+
+def few(steps: Iterable[str]) -> frozenset[str] | None:
+    """The steps, if they are so few that an entry lists them."""
+    found = frozenset(steps)
+    return found if len(found) <= FEW else None
+
+
+def _values(cells: Iterable[Cell], name: str) -> frozenset[Value]:
+    return frozenset(getattr(cell, name) for cell in cells)
+
+
+def values_of(cells: Iterable[Cell]) -> dict[str, frozenset[Value]]:
+    """By dimension, the values that some cells have."""
+    listed = [*cells]
+    return {name: _values(listed, name) for name in DIMENSIONS}

@@ -1,0 +1,207 @@
+"""What becomes of the entries of a baseline after a session: kept, narrowed, widened, removed, added.
+
+Only what ran decides. An entry covers every combination of its lists. So a value leaves a list if cases
+with it were judged, none of them fails, and no other case with it is covered that could not be judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from .entry import (
+    DIMENSIONS,
+    VARIANT,
+    Cell,
+    Entry,
+    Key,
+    Value,
+    Values,
+    few,
+    fold,
+    new_entry,
+    values_of,
+)
+from .ran import OfCheck
+
+_Case = tuple[Cell, "str | None"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one entry.
+
+    Args:
+        old: as the file has it.
+        new: what it becomes; None: it is removed. The same object where nothing changes.
+        without: by dimension, the values that the entry loses, also where it had no list of them.
+        steps: of variants, those that it loses.
+    """
+
+    old: Entry
+    new: Entry | None
+    without: Mapping[str, frozenset[Value]] = field(default_factory=dict)
+    steps: frozenset[str] = frozenset()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether cases of the entry no longer fail."""
+        return self.new is None or bool(self.without or self.steps)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What becomes of all entries.
+
+    Args:
+        changes: one an entry, in the order of the file.
+        added: new entries.
+    """
+
+    changes: tuple[Change, ...]
+    added: tuple[Entry, ...]
+
+
+def merge(
+    entries: Sequence[Entry],
+    ran: Mapping[tuple[str, str], OfCheck],
+    *,
+    records: bool,
+    complete: bool = False,
+) -> Merged:
+    """What becomes of the entries.
+
+    Args:
+        entries: of the file.
+        ran: what the session saw, by op and check.
+        records: whether failures that no entry covers are recorded.
+        complete: whether it collected every test: layouts and samples that it does not know are gone.
+    """
+    new = _uncovered(entries, ran) if records else {}
+    changes = []
+    for entry in entries:
+        of_check = ran.get((entry.key.op, entry.key.check), OfCheck())
+        change = _narrowed(entry, of_check, complete)
+        more = new.pop(entry.key, None)
+        if more is not None:
+            change = _widened(change, more, of_check)
+        changes.append(change)
+    added = [
+        new_entry(key, _cells(cases), _steps(cases), ran[key.op, key.check].cells)
+        for key, cases in sorted(new.items())
+    ]
+    return Merged(tuple(changes), tuple(added))
+
+
+def _uncovered(
+    entries: Sequence[Entry], ran: Mapping[tuple[str, str], OfCheck]
+) -> dict[Key, set[_Case]]:
+    """By key, the failing cases that no entry covers."""
+    by_key: dict[Key, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_key[entry.key].append(entry)
+    found = {}
+    for (op, check), of_check in ran.items():
+        for finding, cases in of_check.failing.items():
+            key = Key(op, check, finding)
+            left = {case for case in cases if not any(one.covers(*case) for one in by_key[key])}
+            if left:
+                found[key] = left
+    return found
+
+
+def _narrowed(entry: Entry, of_check: OfCheck, complete: bool) -> Change:
+    """The entry without what no longer fails."""
+    finding = entry.key.finding
+    failing = _covered(entry, of_check.failing_with(finding))
+    clean = _covered(entry, of_check.judged_without(finding))
+    kept = _cells(failing) | {one for one in of_check.unfinished if entry.covers(one, None)}
+    gone = _cells(clean) - kept
+    if not _cells(clean):
+        return Change(entry, entry)
+    elsewhere = _elsewhere(entry, of_check, complete)
+    without = {}
+    for name in DIMENSIONS:
+        lost = values_of(gone)[name] - values_of(kept)[name]
+        if lost and not any(values for other, values in elsewhere.items() if other != name):
+            without[name] = lost
+    steps = _lost_steps(entry, failing, clean, of_check, elsewhere)
+    if not kept and not any(elsewhere.values()):
+        return Change(entry, None)
+    every = values_of(of_check.cells)
+    lists = {
+        name: _less(entry.lists[name], without[name], every[name]) if name in without else values
+        for name, values in entry.lists.items()
+    }
+    lost_steps = steps if VARIANT in (lists["kind"] or (VARIANT,)) else frozenset()
+    if not without and not lost_steps:
+        return Change(entry, entry)
+    left = None if entry.steps is None else entry.steps - lost_steps
+    return Change(entry, replace(entry, lists=lists, steps=left or None), without, lost_steps)
+
+
+def _covered(entry: Entry, cases: Iterable[_Case]) -> set[_Case]:
+    return {case for case in cases if entry.covers(*case)}
+
+
+def _elsewhere(entry: Entry, of_check: OfCheck, complete: bool) -> dict[str, frozenset[Value]]:
+    """By dimension, the listed values that this session could not judge: other sessions can.
+
+    Steps of variants count as a dimension here: other amounts of variants have others.
+    """
+    found: dict[str, frozenset[Value]] = {}
+    here = values_of(of_check.cells)
+    for name in DIMENSIONS:
+        gone = complete and name in ("requires_grad", "layout", "sample")
+        found[name] = frozenset() if gone else (entry.lists[name] or frozenset()) - here[name]
+    judged = of_check.failing_with(entry.key.finding) | of_check.judged_without(entry.key.finding)
+    found["steps"] = frozenset((entry.steps or frozenset()) - _steps(judged))
+    return found
+
+
+def _lost_steps(
+    entry: Entry,
+    failing: set[_Case],
+    clean: set[_Case],
+    of_check: OfCheck,
+    elsewhere: Mapping[str, frozenset[Value]],
+) -> frozenset[str]:
+    """Of the listed steps, those that no longer fail."""
+    open_cells = any(
+        cell.kind == VARIANT and entry.covers(cell, None) for cell in of_check.unfinished
+    )
+    others = any(values for name, values in elsewhere.items() if name != "steps")
+    if entry.steps is None or others or open_cells:
+        return frozenset()
+    return entry.steps & (_steps(clean) - _steps(failing))
+
+
+def _less(values: Values, lost: frozenset[Value], every: frozenset[Value]) -> frozenset[Value]:
+    return (every if values is None else values) - lost
+
+
+def _widened(change: Change, cases: set[_Case], of_check: OfCheck) -> Change:
+    """The change of an entry which covers more cases, those that fail and no entry covers."""
+    cells, every = _cells(cases), values_of(of_check.cells)
+    if change.new is None:
+        made = new_entry(change.old.key, cells, _steps(cases), of_check.cells)
+        return Change(change.old, replace(made, comment=change.old.comment))
+    lists: dict[str, Values] = {}
+    for name, values in change.new.lists.items():
+        more = values_of(cells)[name]
+        if values is None or more <= values:
+            lists[name] = values
+        else:
+            lists[name] = fold(name, values | more, every[name])
+    known = change.new.steps if lists["kind"] == frozenset({VARIANT}) else None
+    steps = None if known is None else few(known | _steps(cases))
+    return replace(change, new=replace(change.new, lists=lists, steps=steps))
+
+
+def _cells(cases: Iterable[_Case]) -> set[Cell]:
+    return {cell for cell, _ in cases}
+
+
+def _steps(cases: Iterable[_Case]) -> set[str]:
+    return {step for _, step in cases if step is not None}

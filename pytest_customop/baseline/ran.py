@@ -1,0 +1,90 @@
+"""What a session saw of each op and check: which cells it judged, how, and which it did not finish."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..run.record import ResultRecord
+from .entry import Cell, cell_of
+
+_CLEAN = ("passed", "noted", "xpassed")
+# How many cases there are, by op, check and cell.
+Counts = Mapping[tuple[str, str, Cell], int]
+
+
+@dataclass
+class OfCheck:
+    """What a session saw of one check of one op; each case by its cell and, of a variant, its step.
+
+    Args:
+        failing: by finding, the cases that have it.
+        expected: of those, the ones that the mark or pytest's `xfail` expects: none of the file's business.
+        clean: the cases that were judged and have no finding.
+        unfinished: the cells that have cases that did not run, or did not come to a verdict.
+    """
+
+    failing: dict[str, set[tuple[Cell, str | None]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    expected: dict[str, set[tuple[Cell, str | None]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    clean: set[tuple[Cell, str | None]] = field(default_factory=set)
+    unfinished: set[Cell] = field(default_factory=set)
+
+    def failing_with(self, finding: str) -> set[tuple[Cell, str | None]]:
+        """The cases with a finding, whoever expects it."""
+        return self.failing.get(finding, set()) | self.expected.get(finding, set())
+
+    def judged_without(self, finding: str) -> set[tuple[Cell, str | None]]:
+        """The cases that were judged and do not have this finding."""
+        others = (one for every in (self.failing, self.expected) for one in every.values())
+        return self.clean.union(*others) - self.failing_with(finding)
+
+    @property
+    def cells(self) -> set[Cell]:
+        """Those that were judged, and those that are still to be."""
+        sets = (*self.failing.values(), *self.expected.values(), self.clean)
+        return self.unfinished | {cell for one in sets for cell, _ in one}
+
+
+def seen(
+    records: Iterable[ResultRecord],
+    collected: Counts,
+    *,
+    left_out: bool = False,
+    interrupted: bool = False,
+) -> dict[tuple[str, str], OfCheck]:
+    """By op and check, what a session saw.
+
+    Args:
+        records: its results.
+        collected: the cases that it collected, also those that it was not to run.
+        left_out: whether it collected less than there is in a cell, or whether that is not known. No cell
+            counts as finished then.
+        interrupted: whether it ended before every test had run.
+    """
+    found: dict[tuple[str, str], OfCheck] = defaultdict(OfCheck)
+    ended: Counter[tuple[str, str, Cell]] = Counter()
+    for one in records:
+        if not one.check:
+            continue
+        cell, step = cell_of(one.place, one.by_hand), one.place.variant
+        of_check = found[one.op, one.check]
+        ended[one.op, one.check, cell] += 1
+        if one.outcome in ("failed", "xfailed") and one.finding is not None:
+            expected = one.outcome == "xfailed" and not one.in_baseline
+            kind = of_check.expected if expected else of_check.failing
+            kind[one.finding.code].add((cell, step))
+        elif one.outcome in _CLEAN:
+            of_check.clean.add((cell, step))
+        elif one.outcome != "skipped":
+            of_check.unfinished.add(cell)
+        if left_out or (interrupted and one.by_hand):
+            of_check.unfinished.add(cell)
+    for (op, check, cell), count in collected.items():
+        if ended[op, check, cell] < count:
+            found[op, check].unfinished.add(cell)
+    return found

@@ -1,0 +1,186 @@
+"""The baseline file of a session: read at its start, held against each failure, updated at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...baseline.collected import Collected
+from ...baseline.entry import Entry
+from ...baseline.expected import with_baseline
+from ...baseline.file import Baseline
+from ...baseline.merge import Merged, merge
+from ...baseline.on_disk import BaselineError, parsed, read_text, update, validate_writable
+from ...baseline.ran import seen
+from ...baseline.unmatched import unmatched
+from ...plan.place import Place
+from ...report.baseline import stale_lines, update_lines
+from ..fixture_names import CELL
+
+if TYPE_CHECKING:
+    from ...plan.items import PlannedItem
+    from ...run.record import ResultRecord
+    from ...settings import Settings
+
+# Where a worker of xdist, and a child process, find the text that the session began with.
+SENT = "customop_baseline"
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def load(config: pytest.Config, settings: Settings) -> SessionBaseline | None:
+    """The baseline that the options ask for.
+
+    Raises:
+        pytest.UsageError: for a file that is not there or is no baseline, and for one that is to be updated
+            and cannot be.
+    """
+    path = settings.baseline
+    if path is None:
+        for given, flag in (
+            (settings.update_baseline, "--customop-update-baseline"),
+            (settings.baseline_strict, "--customop-baseline-strict"),
+        ):
+            if given:
+                raise pytest.UsageError(f"{flag}: of which file? give --customop-baseline=PATH")
+        return None
+    name = _shown(path, config.invocation_params.dir)
+    sent = getattr(config, "workerinput", {})
+    try:
+        text = sent[SENT] if SENT in sent else read_text(path, name)
+        if text is None and not settings.update_baseline:
+            raise BaselineError(
+                f"{name}: there is no such file; --customop-update-baseline records one"
+            )
+        baseline = parsed(text, name)
+        if settings.update_baseline and SENT not in sent:
+            validate_writable(path, name)
+    except BaselineError as error:
+        raise pytest.UsageError(str(error)) from None
+    return SessionBaseline(name, path, text, baseline, settings)
+
+
+def _shown(path: Path, folder: Path) -> str:
+    with contextlib.suppress(ValueError):  # on another drive
+        shown = os.path.relpath(path, folder)
+        return str(path) if shown.startswith("..") else Path(shown).as_posix()
+    return str(path)
+
+
+class SessionBaseline:
+    """The baseline of one session; also a plugin that notices what the session leaves out.
+
+    Args:
+        name: of the file, as messages have it.
+        path: of the file.
+        text: of the file at the start; None if there was none.
+        baseline: its content.
+        settings: of the session.
+    """
+
+    def __init__(
+        self, name: str, path: Path, text: str | None, baseline: Baseline, settings: Settings
+    ) -> None:
+        self.name = name
+        self.text = text
+        self.collected = Collected()
+        self._path = path
+        self._baseline = baseline
+        self._settings = settings
+        self._merged: Merged | None = None
+        self._unmatched: list[Entry] = []
+
+    def collect(self, nodeid: str, planned: Sequence[PlannedItem]) -> None:
+        """Take the items of a test, before any are deselected."""
+        of_body = any(one.is_body for one in planned)
+        self.collected.add(f"{nodeid} body" if of_body else nodeid, _places(planned))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notice files that are skipped or cannot be imported: they may have tests of any op."""
+        self.collected.partial |= not report.passed
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Notice tests that do not run. An item that stands for nothing is none."""
+        self.collected.partial |= any(not _is_empty(one) for one in items)
+
+    def with_baseline(self, record: ResultRecord) -> ResultRecord:
+        """The record of a check with the outcome that the baseline gives it."""
+        updates = self._settings.update_baseline
+        return with_baseline(record, self._baseline, self.name, update=updates)
+
+    def finish(self, session: pytest.Session, records: Iterable[ResultRecord]) -> None:
+        """Compare the entries with what ran, and update the file if that is asked for.
+
+        Raises:
+            BaselineError: if the file cannot be updated. It is as it was.
+        """
+        settings, collected, results = self._settings, self.collected, [*records]
+        interrupted = session.exitstatus not in _ENDED or bool(
+            session.shouldstop or session.shouldfail
+        )
+        left_out = settings.max_samples is not None or settings.variant_steps is not None
+        unknown = not collected.known and any(not one.by_hand for one in results)
+        ran = seen(results, collected.counts, left_out=left_out or unknown, interrupted=interrupted)
+        everything = _collects_everything(session.config) and not (
+            collected.partial or left_out or unknown or interrupted or settings.shard
+        )
+
+        def merged_with(baseline: Baseline) -> Merged:
+            entries = baseline.entries
+            return merge(entries, ran, records=settings.update_baseline, complete=everything)
+
+        if settings.update_baseline:
+            self._merged = update(self._path, self.name, merged_with)
+        else:
+            self._merged = merged_with(self._baseline)
+        if everything:
+            cells = collected.cells
+            for key, of_check in ran.items():
+                cells.setdefault(key, set()).update(of_check.cells)
+            left = [one.new for one in self._merged.changes if one.new is not None]
+            ops = collected.ops | {op for op, _ in ran}
+            self._unmatched = unmatched(left, ops, cells, all_checks=settings.checks is None)
+
+    @property
+    def why_failed(self) -> str | None:
+        """Why the session fails by its baseline; None if it does not."""
+        if self._merged is None or not self._settings.baseline_strict:
+            return None
+        stale = sum(one.is_fixed for one in self._merged.changes)
+        if not stale or self._settings.update_baseline:
+            return None
+        return f"{self.name} is out of date (--customop-baseline-strict)"
+
+    def lines(self) -> list[str]:
+        """The lines of the summary."""
+        if self._merged is None:
+            return []
+        if self._settings.update_baseline:
+            return update_lines(self.name, self._merged, self._unmatched)
+        return stale_lines(self.name, self._merged.changes, self._unmatched)
+
+
+def _places(planned: Iterable[PlannedItem]) -> Iterator[tuple[str, str, Place]]:
+    from ...plan.items import place_of
+
+    for one in planned:
+        for place in [place_of(each.case) for each in one.variants] or [one.place]:
+            yield one.op, one.check_name, place
+
+
+def _is_empty(item: pytest.Item) -> bool:
+    """Whether an item stands for a body, or for checks, of which nothing is selected."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get(CELL, item) is None
+
+
+def _collects_everything(config: pytest.Config) -> bool:
+    """Whether no argument or option keeps a file or a test from being collected."""
+    if any(config.getoption(name, None) for name in ("lf", "ignore", "ignore_glob")):
+        return False
+    folder = config.invocation_params.dir
+    return all((folder / one).is_dir() for one in config.args)

@@ -1,0 +1,90 @@
+"""The part of the summary that is about the baseline file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..baseline.entry import Entry, Value
+from ..baseline.merge import Change, Merged
+from ..core.tables import aligned
+
+_NOUNS = {
+    "device": "device",
+    "dtype": "dtype",
+    "layout": "layout",
+    "sample": "sample",
+}
+_MANY = 20  # rows
+
+
+def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]) -> list[str]:
+    """What of a baseline is out of date: entries that no longer fail, and those that match nothing.
+
+    Args:
+        name: of the file.
+        changes: what an update would make of the entries.
+        unmatched: entries that are about no case of the session.
+    """
+    fixed = [one for one in changes if one.is_fixed]
+    lines = []
+    if fixed:
+        lines += ["", f"No longer fails, though {name} says so (--customop-update-baseline):"]
+        lines += _rows([[*one.old.key, _where(one), one.old.comment] for one in fixed])
+    if unmatched:
+        lines += ["", f"Of {name}, about no case of any test:"]
+        lines += _rows([[*one.key, one.comment] for one in unmatched])
+    return lines
+
+
+def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[str]:
+    """What an update has done.
+
+    Args:
+        name: of the file.
+        merged: the update.
+        unmatched: as in `stale_lines`.
+    """
+    removed = [one for one in merged.changes if one.new is None]
+    changed = [one for one in merged.changes if one.new is not None and one.new is not one.old]
+    kept = len(merged.changes) - len(removed) - len(changed)
+    counts = [
+        f"{len(some)} {word}"
+        for word, some in (("added", merged.added), ("changed", changed), ("removed", removed))
+        if some
+    ]
+    lines = ["", f"Recorded in {name}: {', '.join([*counts, f'{kept} kept'])}"]
+    rows = [["added", *one.key, one.comment] for one in merged.added]
+    rows += [["changed", *one.old.key, one.old.comment] for one in changed]
+    rows += [["removed", *one.old.key, one.old.comment] for one in removed]
+    return [*lines, *_rows(rows), *stale_lines(name, (), unmatched)]
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return []
+    shown = [[f"  {row[0]}", *(" ".join(cell.split()) for cell in row[1:])] for row in rows]
+    more = len(shown) - _MANY
+    return [*aligned(shown[:_MANY]), *([f"  and {more} more"] if more > 0 else [])]
+
+
+def _where(change: Change) -> str:
+    """For what of the entry it no longer fails; empty if for all of it."""
+    if change.new is None:
+        return "(all of it)"
+    words = _dimensions(change.without)
+    if change.steps:
+        words.append(f"variants {', '.join(sorted(change.steps))}")
+    return f"({'; '.join(words)})"
+
+
+def _dimensions(without: Mapping[str, frozenset[Value]]) -> list[str]:
+    found = []
+    for name, values in without.items():
+        if name == "requires_grad":
+            found.append("with gradients" if True in values else "without gradients")
+        elif name == "kind":
+            found.append(" and ".join(sorted(map(str, values))))
+        else:
+            noun = f"{_NOUNS[name]}{'s' * (len(values) > 1)}"
+            found.append(f"{noun} {', '.join(sorted(map(str, values)))}")
+    return found
