@@ -29,6 +29,16 @@ def test_xfail_marks_count_for_an_item_that_is_not_set_up(pytester: pytest.Pytes
     assert report.wasxfail == "known"
 
 
+@pytest.mark.parametrize(
+    ("mark", "expected"), [("xfail", True), ("xfail(False, reason='')", False), ("slow", False)]
+)
+def test_whether_a_mark_expects_a_failure(
+    pytester: pytest.Pytester, mark: str, expected: bool
+) -> None:
+    item = pytester.getitem(f"import pytest\n\n@pytest.mark.{mark}\ndef test_func(): ...\n")
+    assert pytest_private.is_expected_to_fail(item) is expected
+
+
 def test_what_the_next_item_does_not_need_is_torn_down(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("""
         import pytest

@@ -32,6 +32,7 @@ FULL = ResultRecord(
     skip_code="some-reason",
     why_noted="some words",
     known="see #12",
+    in_baseline=True,
     unjudged=True,
     accepted_by_fake=True,
     without_child="pytest runs them",

@@ -68,7 +68,8 @@ def update(path: Path, name: str, merged_with: Callable[[Baseline], Merged]) -> 
         merged_with: what becomes of the entries of a baseline.
 
     Raises:
-        BaselineError: if that fails. The file is as it was.
+        BaselineError: if the file is no baseline now. It is as it was.
+        OSError: if it cannot be written. It is as it was.
     """
     with _alone_in(path.parent):
         text = read_text(path, name)
@@ -77,10 +78,7 @@ def update(path: Path, name: str, merged_with: Callable[[Baseline], Merged]) -> 
         changes = {at: one.new for at, one in enumerate(merged.changes) if one.new is not one.old}
         after = baseline.edit(changes, merged.added)
         if after != text:
-            try:
-                write_whole(path, after.encode())
-            except OSError as error:
-                raise BaselineError(f"{name}: was not written: {error.strerror or error}") from None
+            write_whole(path, after.encode())
     return merged
 
 

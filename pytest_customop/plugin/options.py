@@ -221,11 +221,11 @@ ALL_OPTIONS = (
     ),
     Option(
         "baseline",
-        "the file of recorded failures, which are expected ones",
+        "a file of recorded failures, which are expected ones",
         kind="path",
         metavar="PATH",
         example="customop-baseline.toml",
-        more="Other failures, and others of the recorded checks, fail "
+        more="Everything else that fails is a failure "
         "([docs/known-failures.md](docs/known-failures.md)).",
     ),
     Option(

@@ -70,7 +70,7 @@ def read_settings(config: pytest.Config) -> Settings:
             continue
         parse = None if worker and option.in_worker == "unchecked" else option.parse
         try:
-            value = _READERS[option.kind](given, parse or _as_it_is, config.invocation_params.dir)
+            value = _READERS[option.kind](given, parse or _as_it_is, _folder(config, given))
         except ValueError as error:
             raise pytest.UsageError(str(error)) from None
         if value is not None:
@@ -165,6 +165,12 @@ def _given(config: pytest.Config, option: Option) -> _Given | None:
     if overridden(config, option.key) is not None:
         return _Given(value, False, f"-o {option.key}")
     return _Given(value, False, f"{_ini_file(config)}: {option.key}")
+
+
+def _folder(config: pytest.Config, given: _Given) -> Path:
+    """The folder that a path is relative to: of an ini file, its own."""
+    in_file = not given.on_command_line and not given.place.startswith("-o ")
+    return config.inipath.parent if in_file and config.inipath else config.invocation_params.dir
 
 
 def _ini_file(config: pytest.Config) -> str:

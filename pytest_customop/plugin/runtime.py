@@ -216,6 +216,8 @@ class Runtime:
             baseline.finish(session, self._session.records.values())
         except BaselineError as error:
             self._session.omissions.unwritten[baseline.name] = str(error)
+        except OSError as error:
+            self._session.omissions.unwritten[baseline.name] = error.strerror or str(error)
 
     def _dedupe_failures(self, config: pytest.Config) -> None:
         """Shorten the failures that follow from others, before the terminal prints them."""
@@ -257,6 +259,8 @@ class Runtime:
                     terminalreporter.write_line(f"report: {path}")
         if session.settings.require_coverage:
             _write_required(terminalreporter, session)
+        if session.baseline is not None and session.baseline.why_failed:
+            terminalreporter.write_line(f"ERROR: customop: {session.baseline.why_failed}", red=True)
         for name, why in session.omissions.unwritten.items():
             terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)
 

@@ -25,15 +25,15 @@ def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]
         changes: what an update would make of the entries.
         unmatched: entries that are about no case of the session.
     """
-    fixed = [one for one in changes if one.is_fixed]
-    lines = []
-    if fixed:
-        lines += ["", f"No longer fails, though {name} says so (--customop-update-baseline):"]
-        lines += _rows([[*one.old.key, _where(one), one.old.comment] for one in fixed])
-    if unmatched:
-        lines += ["", f"Of {name}, about no case of any test:"]
-        lines += _rows([[*one.key, one.comment] for one in unmatched])
-    return lines
+    rows = [
+        [*one.old.key, f"no longer fails{_where(one)}", one.old.comment]
+        for one in changes
+        if one.is_fixed
+    ]
+    rows += [[*one.key, "no test has such a case", one.comment] for one in unmatched]
+    return (
+        ["", f"Out of date in {name} (--customop-update-baseline):", *_rows(rows)] if rows else []
+    )
 
 
 def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[str]:
@@ -70,11 +70,11 @@ def _rows(rows: Sequence[Sequence[str]]) -> list[str]:
 def _where(change: Change) -> str:
     """For what of the entry it no longer fails; empty if for all of it."""
     if change.new is None:
-        return "(all of it)"
+        return ""
     words = _dimensions(change.without)
     if change.steps:
         words.append(f"variants {', '.join(sorted(change.steps))}")
-    return f"({'; '.join(words)})"
+    return f": {'; '.join(words)}"
 
 
 def _dimensions(without: Mapping[str, frozenset[Value]]) -> list[str]:

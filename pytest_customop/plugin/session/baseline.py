@@ -66,8 +66,7 @@ def load(config: pytest.Config, settings: Settings) -> SessionBaseline | None:
 
 def _shown(path: Path, folder: Path) -> str:
     with contextlib.suppress(ValueError):  # on another drive
-        shown = os.path.relpath(path, folder)
-        return str(path) if shown.startswith("..") else Path(shown).as_posix()
+        return Path(os.path.relpath(path, folder)).as_posix()
     return str(path)
 
 
@@ -116,7 +115,7 @@ class SessionBaseline:
         """Compare the entries with what ran, and update the file if that is asked for.
 
         Raises:
-            BaselineError: if the file cannot be updated. It is as it was.
+            BaselineError, OSError: if the file cannot be updated. It is as it was.
         """
         settings, collected, results = self._settings, self.collected, [*records]
         interrupted = session.exitstatus not in _ENDED or bool(
@@ -153,7 +152,8 @@ class SessionBaseline:
         stale = sum(one.is_fixed for one in self._merged.changes)
         if not stale or self._settings.update_baseline:
             return None
-        return f"{self.name} is out of date (--customop-baseline-strict)"
+        entries = "1 entry that no longer fails" if stale == 1 else f"{stale} that no longer fail"
+        return f"{self.name} has {entries} (--customop-baseline-strict)"
 
     def lines(self) -> list[str]:
         """The lines of the summary."""
