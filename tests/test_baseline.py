@@ -322,7 +322,9 @@ def test_checks_by_hand(suite: Suite, wrong: Any) -> None:
     wrong("one=stride two=shape", BY_HAND)
     result = run(suite, GIVEN)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*1 check failed: fake.forward (fake-shape-mismatch)"])
+    reported = [f"*{SHAPE}: *", f"*known  {FILE} has another finding here: {STRIDE}"]
+    result.stdout.fnmatch_lines(reported)
+    assert "1 case" in next(line for line in result.outlines if f"  {SHAPE}" in line)
 
 
 def test_what_other_marks_expect_is_not_recorded(suite: Suite, wrong: Any) -> None:
