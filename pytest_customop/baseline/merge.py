@@ -37,12 +37,14 @@ class Change:
         new: what it becomes; None: it is removed. The same object where nothing changes.
         without: by dimension, the values that the entry loses, also where it had no list of them.
         steps: of variants, those that it loses.
+        has_other: whether cases of the entry have another finding now.
     """
 
     old: Entry
     new: Entry | None
     without: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     steps: frozenset[str] = frozenset()
+    has_other: bool = False
 
     @property
     def is_fixed(self) -> bool:
@@ -83,6 +85,8 @@ def merge(
     for entry in entries:
         of_check = ran.get((entry.key.op, entry.key.check), OfCheck())
         change = _narrowed(entry, of_check, complete)
+        if _covered(entry, of_check.failing_otherwise(entry.key.finding)):
+            change = replace(change, has_other=True)
         more = new.pop(entry.key, None)
         if more is not None:
             change = _widened(change, more, of_check)

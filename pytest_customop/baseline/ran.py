@@ -40,8 +40,12 @@ class OfCheck:
 
     def judged_without(self, finding: str) -> set[tuple[Cell, str | None]]:
         """The cases that were judged and do not have this finding."""
-        others = (one for every in (self.failing, self.expected) for one in every.values())
-        return self.clean.union(*others) - self.failing_with(finding)
+        return (self.clean | self.failing_otherwise(finding)) - self.failing_with(finding)
+
+    def failing_otherwise(self, finding: str) -> set[tuple[Cell, str | None]]:
+        """The cases that do not have this finding, and have another one."""
+        every = (one for kind in (self.failing, self.expected) for one in kind.values())
+        return {case for cases in every for case in cases} - self.failing_with(finding)
 
     @property
     def cells(self) -> set[Cell]:

@@ -26,7 +26,7 @@ def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]
         unmatched: entries that are about no case of the session.
     """
     rows = [
-        [*one.old.key, f"no longer fails{_where(one)}", one.old.comment]
+        [*one.old.key, f"{_what(one)}{_where(one)}", one.old.comment]
         for one in changes
         if one.is_fixed
     ]
@@ -65,6 +65,10 @@ def _rows(rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[f"  {row[0]}", *(" ".join(cell.split()) for cell in row[1:])] for row in rows]
     more = len(shown) - _MANY
     return [*aligned(shown[:_MANY]), *([f"  and {more} more"] if more > 0 else [])]
+
+
+def _what(change: Change) -> str:
+    return "has another finding now" if change.has_other else "no longer fails"
 
 
 def _where(change: Change) -> str:
