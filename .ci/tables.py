@@ -10,6 +10,7 @@ that returns its Markdown, enter it in `TABLES`, and put the two markers where i
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from pytest_customop import hookspecs  # noqa: E402
 from pytest_customop.checks import Family, builtin_checks, families  # noqa: E402
 from pytest_customop.checks.check import COSTS  # noqa: E402
 
@@ -118,11 +120,23 @@ def _about(option: Option) -> str:
     return f"{option.help}{default}" + (f". {option.more}" if option.more else "")
 
 
+def hooks() -> str:
+    """Every hook with its arguments and the first sentence of its docstring: `docs/hooks.md`."""
+    rows = []
+    for name, function in vars(hookspecs).items():
+        if name.startswith("pytest_customop_"):
+            arguments = ", ".join(inspect.signature(function).parameters)
+            summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+            rows.append([f"`{name}({arguments})`", summary])
+    return markdown_table(["hook", ""], rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "checks": checks,
     "checks-by-family": checks_by_family,
     "options": options,
     "ini-keys": ini_keys,
+    "hooks": hooks,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -32,7 +32,7 @@ def pytest_customop_device_available(device: str) -> bool | str | None:
     """Return whether a device is available; the first answer that is not None counts.
 
     Args:
-        device: as on the command line: `cuda`, `cuda:1`, `npu`.
+        device: as on the command line: `cuda`, `cuda:1`, `xpu`.
 
     Returns:
         True; or False, or the reason why it is not available; or None to leave the answer to other
@@ -50,4 +50,15 @@ def pytest_customop_modify_cases(
         definition: the test, with its name, path and markers; None in `check_op`.
         planned: the items, sorted by id. That of a check on the variants of a
             case has `PlannedItem.variants`.
+    """
+
+
+@hookspec
+def pytest_customop_result(result: dict[str, Any]) -> None:
+    """Receive each result of the session as it comes: for dashboards, in pytest only.
+
+    Under pytest-xdist the controller calls it, and no worker.
+
+    Args:
+        result: an entry of `results` in the JSON report.
     """

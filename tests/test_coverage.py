@@ -238,6 +238,7 @@ def test_devices_are_judged_by_type_and_absent_ones_fail_only_where_they_are_req
     (found,) = coverage_of(ops, [record("a::x", "cpu")], absent)
     assert found.without_device == {"cuda": ("a::x",)}
     assert not found.fails
+    assert required_lines([found])[-1] == "a: complete on the devices that are here, 1 op"
     required = Scope(required=("a",), absent=frozenset({"cuda"}), devices_required=True)
     (found,) = coverage_of(ops, [record("a::x", "cpu")], required)
     assert found.fails

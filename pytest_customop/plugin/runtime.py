@@ -261,6 +261,8 @@ class Runtime:
             _write_required(terminalreporter, session)
         if session.baseline is not None and session.baseline.why_failed:
             terminalreporter.write_line(f"ERROR: customop: {session.baseline.why_failed}", red=True)
+        if session.result_hook.error:
+            terminalreporter.write_line(f"ERROR: customop: {session.result_hook.error}", red=True)
         for name, why in session.omissions.unwritten.items():
             terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)
 

@@ -233,7 +233,8 @@ def required_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
         if one.required:
             lines += _lines(one, _all_names)
             if one.ops and one.not_judged is None and not one.is_missing and not one.deselected:
-                lines.append(f"{one.namespace}: complete, {counted(one.ops, 'op')}")
+                where = " on the devices that are here" * bool(one.absent_devices)
+                lines.append(f"{one.namespace}: complete{where}, {counted(one.ops, 'op')}")
     return lines
 
 

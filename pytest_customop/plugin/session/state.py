@@ -16,6 +16,7 @@ from ...plan.omissions import Omissions
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
 from .coverage_facts import Facts
+from .result_hook import ResultHook
 from .xdist import NUMBER
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Session:
         coverage: what the cases left out of each namespace; known at the end of the session.
         baseline: of the recorded failures; None without one.
         worker_versions: of torch and CUDA in the workers; empty where there are none.
+        result_hook: called with every record that is kept.
         on_phase: called with the name of each phase of an item before the phase begins.
         on_record: called with the record of each variant of an item when the variant has ended.
     """
@@ -76,6 +78,7 @@ class Session:
         self.worker_versions: dict[str, str | None] = {}
         self.coverage_facts = Facts()
         self.coverage: Sequence[NamespaceCoverage] = ()
+        self.result_hook = ResultHook(config)
         self.on_phase: Callable[[str], None] = _no_op
         self.on_record: Callable[[ResultRecord], None] = _no_op
         self._begun: dict[str, list[ResultRecord]] = {}
@@ -160,7 +163,8 @@ class Session:
         if status == pytest.ExitCode.NO_TESTS_COLLECTED and shard and shard.any_items:
             status = pytest.ExitCode.OK  # they are in other shards
         stale = self.baseline is not None and self.baseline.why_failed
-        failed = self.omissions.unwritten or stale or any(one.fails for one in self.coverage)
+        failed = bool(stale or self.result_hook.error or self.omissions.unwritten)
+        failed = failed or any(one.fails for one in self.coverage)
         if status == pytest.ExitCode.OK and failed:
             return pytest.ExitCode.TESTS_FAILED
         return status
@@ -209,6 +213,7 @@ class Session:
         for one in records:
             op, check, variant = key = (one.op, one.check or "", one.place.variant or "")
             self.records[nodeid, op, check, variant, runs[key]] = one
+            self.result_hook(one)
             runs[key] += 1  # a test may run a check by hand several times
 
     def record_unfinished(self) -> None:
