@@ -138,13 +138,18 @@ def test_the_ini_file_requires_coverage(suite: Suite) -> None:
         (("--lf",), "--last-failed selects a part of the tests"),
         (("--customop-shard=1/2",), "this is shard 1/2"),
         (("--deselect=test_it.py::test_by_hand",), "tests that request customop_check were desel"),
+        (
+            ("--customop-harvest=nosuch", "-m", "not slow"),
+            "--customop-harvest did not see the calls",
+        ),
         (("-x", "--customop-checks=own.fails"), "the run was stopped early"),
     ],
 )
 def test_a_part_of_the_tests_is_not_judged(
     suite: Suite, arguments: tuple[str, ...], reason: str
 ) -> None:
-    suite.test(ONE + SCALE + BY_HAND, ops=OPS)
+    suite.write("pytest.ini", "[pytest]\nmarkers = slow: slow\n")
+    suite.test(ONE + SCALE + BY_HAND + "@pytest.mark.slow\ndef test_old(): ...\n", ops=OPS)
     result = suite.run(*arguments)
     (line,) = coverage_section(result)
     assert line.startswith(f"Coverage of {suite.ns}: not judged, because {reason}")
@@ -257,7 +262,8 @@ def test_a_complete_namespace_is_said_to_be_so_only_where_it_is_required() -> No
 
 
 def test_names_and_namespaces_are_folded() -> None:
-    ops = [RegisteredOp(f"n{i}::x{j}", False, ()) for i in range(9) for j in range(9)]
+    ops = [RegisteredOp(f"n{i}::x{j}", False, ()) for i in range(9) for j in range(8)]
+    ops += [RegisteredOp(f"n{i}::_x", False, ()) for i in range(9)]
     lines = coverage_lines(coverage_of(ops, [], Scope()))
     assert lines[2] == "  n0: 9 of 9 ops have no case: x0, x1, x2, x3 and 5 more"
     assert lines[-1] == "  and 5 more namespaces"

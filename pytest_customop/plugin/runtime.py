@@ -129,6 +129,7 @@ class Runtime:
             if planned is not None:
                 facts.deselected.add(planned.op.partition(".")[0])
             elif CELL not in getattr(item, "fixturenames", (CELL,)):
+                facts.deselected_others = True
                 facts.deselected_by_hand |= BY_HAND in getattr(item, "fixturenames", ())
 
     # Running

@@ -185,7 +185,8 @@ def _coverage(
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(names))
+    """The names, those that begin with an underscore last."""
+    return tuple(sorted(names, key=lambda name: ("::_" in name, name)))
 
 
 def _lacks_gradients(op: RegisteredOp, runs: Mapping[str, Sequence[ResultRecord]]) -> bool:

@@ -59,6 +59,8 @@ def _why_partial(session: Session, ended: pytest.Session) -> str | None:
         return "--customop-variant selects single variants"
     if session.coverage_facts.deselected_by_hand:
         return "tests that request customop_check were deselected"
+    if settings.harvest and session.coverage_facts.deselected_others:
+        return "--customop-harvest did not see the calls of tests that were deselected"
     return None
 
 

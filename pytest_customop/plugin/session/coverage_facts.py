@@ -25,6 +25,7 @@ class Facts:
         absent: the device types with kernels that are not here.
         deselected: the ops of marked tests that were deselected.
         deselected_by_hand: whether a test that checks ops by hand was deselected.
+        deselected_others: whether any test without the mark was deselected.
     """
 
     registered: dict[str, RegisteredOp] = field(default_factory=dict)
@@ -32,6 +33,7 @@ class Facts:
     absent: set[str] = field(default_factory=set)
     deselected: set[str] = field(default_factory=set)
     deselected_by_hand: bool = False
+    deselected_others: bool = False
 
     def look_up(self, session: Session) -> None:
         """Look up what is registered in the namespaces that were touched, or are required.
@@ -62,6 +64,7 @@ class Facts:
             "absent": sorted(self.absent),
             "deselected": sorted(self.deselected),
             "deselected_by_hand": self.deselected_by_hand,
+            "deselected_others": self.deselected_others,
         }
 
     def merge(self, sent: Mapping[str, Any]) -> None:
@@ -72,6 +75,7 @@ class Facts:
         for name in ("namespaces", "absent", "deselected"):
             getattr(self, name).update(sent[name])
         self.deselected_by_hand |= sent["deselected_by_hand"]
+        self.deselected_others |= sent["deselected_others"]
 
 
 def namespaces_of(records: Iterable[ResultRecord]) -> set[str]:
