@@ -1,6 +1,10 @@
 """The variants that are derived from one sample: which, in which order, and what is left alone."""
 
+import ctypes
 import math
+import sys
+import types
+from types import SimpleNamespace
 from typing import Any, List, Optional
 
 import pytest
@@ -385,6 +389,27 @@ def _hidden(x: torch.Tensor) -> torch.Tensor:
 def test_a_kernel_that_hands_out_addresses_runs_apart(kernel: Any, reported: str) -> None:
     op = torch.library.custom_op(f"t_variants::{kernel.__name__}", mutates_args=())(kernel)
     assert reported in (crash_risk(resolve(op), "cpu") or "")
+
+
+@pytest.mark.parametrize(("held", "apart"), [(ctypes.CDLL(None), True), (ctypes, False)])
+def test_a_kernel_of_a_package_with_a_native_library_runs_apart(
+    held: Any, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = types.ModuleType("t_with_library")
+    package.native = SimpleNamespace(held=held)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    lib = torch.library.Library("t_variants_native", "FRAGMENT")
+    name = f"taken_{apart}"
+    lib.define(f"{name}(Tensor x) -> Tensor")
+    lib.impl(name, lambda x: x.clone(), "CPU")
+
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    fake.__module__ = f"{package.__name__}.ops"
+    torch.library.register_fake(f"t_variants_native::{name}", fake, lib=lib)
+    risk = crash_risk(resolve(f"t_variants_native::{name}"), "cpu")
+    assert ("native library" in (risk or "")) is apart
 
 
 def test_a_kernel_in_python_runs_here() -> None:

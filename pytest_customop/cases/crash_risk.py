@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from ..compat.ops import kernel_in_python, python_kernels
+from ..compat.ops import kernel_function, kernel_in_python, python_kernels
 from ..core.functions import code_of, known_names
 from ..declare.ops import Op
 
@@ -32,7 +33,30 @@ def crash_risk(op: Op, device: str) -> str | None:
         foreign = _foreign(function)
         if foreign:
             return f"the kernel uses {foreign}, which could read out of bounds"
+        if kernel_function(op.overload, kind) is None and _loads_library(function):
+            return "its package loads a native library, which could read out of bounds"
     return None
+
+
+def _loads_library(function: Any) -> bool:
+    """Whether a module of a function's package holds a native library, or an object that holds one.
+
+    Torch does not know the function that was registered by `torch.library.Library`, but the fake kernel,
+    which is of the same package.
+    """
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    modules = [
+        module
+        for name, module in [*sys.modules.items()]
+        if name.partition(".")[0] == package and package != "torch"
+    ]
+    return any(
+        module.partition(".")[0] in _FOREIGN
+        for held in modules
+        for value in [*vars(held).values()]
+        if not isinstance(value, (type, types.ModuleType, types.FunctionType))
+        for module in _modules(value)
+    )
 
 
 def _foreign(function: Any) -> str | None:
