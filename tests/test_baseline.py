@@ -327,6 +327,38 @@ def test_checks_by_hand(suite: Suite, wrong: Any) -> None:
     result.stdout.fnmatch_lines([f"  *::two  fake.forward  {STRIDE}  has another finding now"])
 
 
+CALLS = """
+def test_small(): one(torch.ones(3, 4))
+
+@pytest.mark.slow
+def test_wide(): one(torch.ones(2, 5).expand(2, 5))
+"""
+
+
+@pytest.mark.parametrize("kind", ["harvest", "customop_check"])
+def test_calls_of_tests_that_did_not_run(suite: Suite, wrong: Any, kind: str) -> None:
+    inline = CALLS.replace("():", "(customop_check):").replace("one(", "customop_check(one, ")
+    harvest = [f"--customop-harvest={suite.ns}"] if kind == "harvest" else []
+    tests = CALLS if harvest else inline
+    suite.write("pytest.ini", "[pytest]\nmarkers = slow\n")
+    wrong("one=stride", tests)
+    assert run(suite, *UPDATE, *harvest).ret == 0
+    assert entries_of(suite) == ONE
+    assert run(suite, GIVEN, *harvest, "--customop-baseline-strict").ret == 0
+    wrong("", tests)
+    undecided = f"1 more entry of {FILE} did not fail in these tests; a run of all of them decides."
+    for part in (["-k", "small"], ["-m", "not slow"], ["test_it.py"]):
+        result = run(suite, *UPDATE, *harvest, *part)
+        result.stdout.fnmatch_lines([undecided])
+        assert entries_of(suite) == ONE
+    # What the ini file leaves out of every run is not missed.
+    suite.write("pytest.ini", "[pytest]\nmarkers = slow\naddopts = -m 'not slow'\n")
+    result = run(suite, GIVEN, *harvest, "-k", "small")
+    result.stdout.fnmatch_lines([undecided])
+    run(suite, *UPDATE, *harvest)
+    assert entries_of(suite) == ""
+
+
 def test_what_other_marks_expect_is_not_recorded(suite: Suite, wrong: Any) -> None:
     tests = """
 from pytest_customop import Known

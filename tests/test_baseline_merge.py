@@ -184,10 +184,10 @@ def test_steps_of_variants_leave_an_entry() -> None:
     assert merged(only, [empty, odd])[0] == only
 
 
-@pytest.mark.parametrize("given", ["left_out", "interrupted"])
+@pytest.mark.parametrize("given", ["left_out", "calls_open"])
 def test_what_cannot_be_known_leaves_no_entry(given: str) -> None:
     text = f'{HEAD}devices = ["cpu"]\n'
-    record = case(False, by_hand=given == "interrupted")
+    record = case(False, by_hand=given == "calls_open")
     assert merged(text, [record])[0] == "version = 1\n"
     assert merged(text, [record], **{given: True})[0] == text
 

@@ -16,13 +16,13 @@ class Collected:
     Attributes:
         ops: that have a test.
         partial: whether there may be tests that were not collected, or are not to run.
-        known: whether anything is known: the controller of xdist hears of it when a worker ends.
+        merged: whether a worker has sent what it collected; the controller of xdist collects nothing.
     """
 
     def __init__(self) -> None:
         self.ops: set[str] = set()
         self.partial = False
-        self.known = False
+        self.merged = False
         self._by_test: dict[str, Counter[tuple[str, str, Cell]]] = {}
 
     def add(self, test: str, op_checks_places: Iterable[tuple[str, str, Place]]) -> None:
@@ -32,7 +32,6 @@ class Collected:
             test: its name.
             op_checks_places: an item that runs no check has an empty name.
         """
-        self.known = True
         counts = self._by_test[test] = Counter()
         for op, check, place in op_checks_places:
             self.ops.add(op)
@@ -62,7 +61,7 @@ class Collected:
 
     def merge(self, sent: Mapping[str, Any]) -> None:
         """Take what a worker has sent; every worker collects the same."""
-        self.known = True
+        self.merged = True
         self._by_test[""] = Counter(
             {(op, check, Cell(*cell)): count for op, check, cell, count in sent["counts"]}
         )

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from ..plan.place import Place
+from ..run.record import ResultRecord
 
 PLAIN, VARIANT = "samples", "variants"  # the kinds of cases
 UNNAMED = "unnamed"  # stands for the samples whose id is their position
-BY_HAND = "customop_check"  # stands for the calls of that fixture
+CALLS = ("customop_check", "harvest")  # stand for the calls of that fixture, and for harvested ones
 FEW = 3  # steps of variants that an entry lists
 
 Value = Union[str, bool, None]
@@ -45,12 +46,23 @@ class Key(NamedTuple):
     finding: str
 
 
-def cell_of(place: Place, by_hand: bool = False) -> Cell:
-    """The cell of a case. Whatever GPU of several it ran on, its device is `cuda`."""
+def cell_of_record(record: ResultRecord) -> Cell:
+    """The cell of a result."""
+    cell = cell_of(record.place)
+    if is_call(record):
+        cell = cell._replace(sample=CALLS[record.is_harvested])
+    return cell
+
+
+def is_call(record: ResultRecord) -> bool:
+    """Whether a case is a call that some test made: which ones there are shows only when all have run."""
+    return record.by_hand or record.is_harvested
+
+
+def cell_of(place: Place) -> Cell:
+    """The cell of a case of a mark. Whatever GPU of several it ran on, its device is `cuda`."""
     sample = place.sample
-    if by_hand:
-        sample = BY_HAND
-    elif sample is not None and re.fullmatch(r"(error)?\d+", sample):
+    if sample is not None and re.fullmatch(r"(error)?\d+", sample):
         sample = UNNAMED
     return Cell(
         device=place.device and place.device.partition(":")[0],

@@ -64,6 +64,11 @@ class Merged:
     changes: tuple[Change, ...]
     added: tuple[Entry, ...]
 
+    @property
+    def entries(self) -> list[Entry]:
+        """Those of the file afterwards, without the added ones."""
+        return [one.new for one in self.changes if one.new is not None]
+
 
 def merge(
     entries: Sequence[Entry],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..run.record import ResultRecord
-from .entry import Cell, cell_of
+from .entry import Cell, cell_of_record, is_call
 
 _CLEAN = ("passed", "noted", "xpassed")
 # How many cases there are, by op, check and cell.
@@ -59,7 +59,7 @@ def seen(
     collected: Counts,
     *,
     left_out: bool = False,
-    interrupted: bool = False,
+    calls_open: bool = False,
 ) -> dict[tuple[str, str], OfCheck]:
     """By op and check, what a session saw.
 
@@ -68,14 +68,15 @@ def seen(
         collected: the cases that it collected, also those that it was not to run.
         left_out: whether it collected less than there is in a cell, or whether that is not known. No cell
             counts as finished then.
-        interrupted: whether it ended before every test had run.
+        calls_open: whether not every test has run: others may have made other calls, by `customop_check` or
+            harvested ones.
     """
     found: dict[tuple[str, str], OfCheck] = defaultdict(OfCheck)
     ended: Counter[tuple[str, str, Cell]] = Counter()
     for one in records:
         if not one.check:
             continue
-        cell, step = cell_of(one.place, one.by_hand), one.place.variant
+        cell, step = cell_of_record(one), one.place.variant
         of_check = found[one.op, one.check]
         ended[one.op, one.check, cell] += 1
         if one.outcome in ("failed", "xfailed") and one.finding is not None:
@@ -86,7 +87,7 @@ def seen(
             of_check.clean.add((cell, step))
         elif one.outcome != "skipped":
             of_check.unfinished.add(cell)
-        if left_out or (interrupted and one.by_hand):
+        if left_out or (calls_open and is_call(one)):
             of_check.unfinished.add(cell)
     for (op, check, cell), count in collected.items():
         if ended[op, check, cell] < count:

@@ -36,6 +36,19 @@ def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]
     )
 
 
+def undecided_lines(name: str, count: int) -> list[str]:
+    """What a part of the tests cannot say of entries about calls.
+
+    Args:
+        name: of the file.
+        count: how many entries did not fail, and may do so in calls of other tests.
+    """
+    if not count:
+        return []
+    entries = "1 more entry" if count == 1 else f"{count} more entries"
+    return [f"{entries} of {name} did not fail in these tests; a run of all of them decides."]
+
+
 def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[str]:
     """What an update has done.
 

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from ..plan.place import Place
 
+HARVEST = "harvest"  # the first part of the node ids of harvested calls
+
 # `pending`: the item is set up and has not ended. No report holds this one.
 Outcome = Literal["passed", "failed", "error", "skipped", "noted", "xfailed", "xpassed", "pending"]
 
@@ -94,6 +96,11 @@ class ResultRecord:
     def is_variant(self) -> bool:
         """Whether the case is a variant of a sample, not a sample itself."""
         return self.place.variant is not None
+
+    @property
+    def is_harvested(self) -> bool:
+        """Whether the case is a call that `--customop-harvest` has seen."""
+        return self.nodeid.startswith(f"{HARVEST}::")
 
     @property
     def reason(self) -> str:

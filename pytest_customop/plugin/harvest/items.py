@@ -12,9 +12,10 @@ import pytest
 
 from ...harvest.samples import Group
 from ...plan.items import PlannedItem
+from ...run.record import HARVEST
 from ..session.state import HARVESTED, PLANNED, Session
 
-NAME = "harvest"  # the first part of the node ids
+NAME = HARVEST
 
 
 class HarvestedItem(pytest.Item):

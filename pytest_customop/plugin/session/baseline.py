@@ -19,7 +19,7 @@ from ...baseline.on_disk import BaselineError, parsed, read_text, update, valida
 from ...baseline.ran import seen
 from ...baseline.unmatched import unmatched
 from ...plan.place import Place
-from ...report.baseline import stale_lines, update_lines
+from ...report.baseline import stale_lines, undecided_lines, update_lines
 from ..fixture_names import CELL
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def load(config: pytest.Config, settings: Settings) -> SessionBaseline | None:
             validate_writable(path, name)
     except BaselineError as error:
         raise pytest.UsageError(str(error)) from None
-    return SessionBaseline(name, path, text, baseline, settings)
+    return SessionBaseline(config, name, path, text, baseline, settings)
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -74,6 +74,7 @@ class SessionBaseline:
     """The baseline of one session; also a plugin that notices what the session leaves out.
 
     Args:
+        config: of the session.
         name: of the file, as messages have it.
         path: of the file.
         text: of the file at the start; None if there was none.
@@ -82,16 +83,24 @@ class SessionBaseline:
     """
 
     def __init__(
-        self, name: str, path: Path, text: str | None, baseline: Baseline, settings: Settings
+        self,
+        config: pytest.Config,
+        name: str,
+        path: Path,
+        text: str | None,
+        baseline: Baseline,
+        settings: Settings,
     ) -> None:
         self.name = name
         self.text = text
         self.collected = Collected()
+        self._config = config
         self._path = path
         self._baseline = baseline
         self._settings = settings
         self._merged: Merged | None = None
         self._unmatched: list[Entry] = []
+        self._maybe_fixed = 0
 
     def collect(self, nodeid: str, planned: Sequence[PlannedItem]) -> None:
         """Take the items of a test, before any are deselected."""
@@ -104,7 +113,8 @@ class SessionBaseline:
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Notice tests that do not run. An item that stands for nothing is none."""
-        self.collected.partial |= any(not _is_empty(one) for one in items)
+        if not _is_own_choice(self._config):
+            self.collected.partial |= any(not _is_empty(one) for one in items)
 
     def with_baseline(self, record: ResultRecord) -> ResultRecord:
         """The record of a check with the outcome that the baseline gives it."""
@@ -122,11 +132,12 @@ class SessionBaseline:
             session.shouldstop or session.shouldfail
         )
         left_out = settings.max_samples is not None or settings.variant_steps is not None
-        unknown = not collected.known and any(not one.by_hand for one in results)
-        ran = seen(results, collected.counts, left_out=left_out or unknown, interrupted=interrupted)
-        everything = _collects_everything(session.config) and not (
-            collected.partial or left_out or unknown or interrupted or settings.shard
+        # A controller of xdist whose workers were killed.
+        left_out |= self._config.pluginmanager.has_plugin("dsession") and not collected.merged
+        everything = _collects_everything(self._config) and not (
+            collected.partial or left_out or interrupted or settings.shard
         )
+        ran = seen(results, collected.counts, left_out=left_out, calls_open=not everything)
 
         def merged_with(baseline: Baseline) -> Merged:
             entries = baseline.entries
@@ -136,13 +147,17 @@ class SessionBaseline:
             self._merged = update(self._path, self.name, merged_with)
         else:
             self._merged = merged_with(self._baseline)
+        if not (everything or left_out or interrupted):
+            whole = seen(results, collected.counts)
+            merged = merge(self._merged.entries, whole, records=False)
+            self._maybe_fixed = sum(one.is_fixed for one in merged.changes)
         if everything:
             cells = collected.cells
             for key, of_check in ran.items():
                 cells.setdefault(key, set()).update(of_check.cells)
-            left = [one.new for one in self._merged.changes if one.new is not None]
             ops = collected.ops | {op for op, _ in ran}
-            self._unmatched = unmatched(left, ops, cells, all_checks=settings.checks is None)
+            entries = self._merged.entries
+            self._unmatched = unmatched(entries, ops, cells, all_checks=settings.checks is None)
 
     @property
     def why_failed(self) -> str | None:
@@ -160,8 +175,10 @@ class SessionBaseline:
         if self._merged is None:
             return []
         if self._settings.update_baseline:
-            return update_lines(self.name, self._merged, self._unmatched)
-        return stale_lines(self.name, self._merged.changes, self._unmatched)
+            lines = update_lines(self.name, self._merged, self._unmatched)
+        else:
+            lines = stale_lines(self.name, self._merged.changes, self._unmatched)
+        return [*lines, *undecided_lines(self.name, self._maybe_fixed)]
 
 
 def _places(planned: Iterable[PlannedItem]) -> Iterator[tuple[str, str, Place]]:
@@ -176,6 +193,17 @@ def _is_empty(item: pytest.Item) -> bool:
     """Whether an item stands for a body, or for checks, of which nothing is selected."""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and callspec.params.get(CELL, item) is None
+
+
+def _is_own_choice(config: pytest.Config) -> bool:
+    """Whether tests are deselected by nothing but the `-m` that the ini file adds to every run."""
+    option, added = config.option, config.getini("addopts")
+    others = ("keyword", "deselect", "lf", "stepwise")
+    return (
+        bool(option.markexpr)
+        and option.markexpr in added
+        and not any(getattr(option, name, None) for name in others)
+    )
 
 
 def _collects_everything(config: pytest.Config) -> bool:
