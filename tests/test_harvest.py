@@ -130,7 +130,7 @@ def test_it(size):
     scale(torch.ones(size, 20), 2)
 """,
     )
-    harvest(suite, "-p", "hypothesispytest")
+    harvest(suite)
     assert set(found(suite)) <= {f"scale[cpu-float32-nograd-{n}x20,2" for n in (1, 2, 3)}
 
 

@@ -117,4 +117,6 @@ def _announce(session: pytest.Session, count: int) -> None:
     """Tell on the terminal, which has printed 100 %, that there is more."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and count:
+        if terminal.verbosity < 0:
+            terminal.line("")  # ends the dots, which -q prints without a file
         terminal.write_sep("-", f"harvest: {counted(count, 'item')}")
