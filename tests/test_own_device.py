@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -99,6 +100,38 @@ def test_the_default_backend_generates_no_code_for_it(built: Path) -> None:
             EXAMPLE, "--customop-devices=mydevice", "--customop-checks=compile", "-rs", built=built
         ).stdout
     )
+
+
+BY_HAND = (
+    HEAD
+    + """
+LIBRARY = torch.library.Library("NS", "DEF")
+LIBRARY.define("skip_first(Tensor x, Tensor count) -> Tensor")
+
+def there(x, count):
+    assert x.device.type == "mydevice" and count.device.type == "cpu"
+    return x[int(count):].clone()
+
+LIBRARY.impl("skip_first", lambda x, count: x[int(count):].clone(), "CPU")
+LIBRARY.impl("skip_first", there, "PrivateUse1")
+
+def test_by_hand(customop_check, customop_device):
+    x = torch.ones(3, device=customop_device)
+    customop_check("NS::skip_first", x, torch.tensor(1), checks=["values.repeat", "values.mutation"])
+"""
+)
+
+
+@pytest.mark.slow
+def test_a_call_by_hand_is_checked_where_its_tensors_are(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    shutil.copytree(EXAMPLE, folder, ignore=lambda *_: ["test_negate.py", "__pycache__"])
+    (folder / "test_by_hand.py").write_text(BY_HAND.replace("NS", "own_device_by_hand"))
+    report = folder / "report.json"
+    ran = run(folder, "--customop-devices=mydevice", f"--customop-report={report}", built=built)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    results = json.loads(report.read_text())["results"]
+    assert {(one["device"], one["outcome"]) for one in results} == {("mydevice", "passed")}
 
 
 @pytest.mark.slow

@@ -119,6 +119,7 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
     """
     copier = Copier()
     made: dict[str, Any] = {}
+    keeps_cpu = _has_tensor_there(sample, torch.device(where.device))
 
     def realise(value: Any, name: str) -> Any:
         if isinstance(value, (list, tuple)):
@@ -128,7 +129,7 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
         if isinstance(value, TensorSpec):
             return _place_spec(value, name, op, where)
         if isinstance(value, torch.Tensor):
-            return _place_real(value, copier, where, name in op.mutated)
+            return _place_real(value, copier, where, name in op.mutated, keeps_cpu)
         if isinstance(value, torch.device):
             return torch.device(where.device)
         return value
@@ -225,13 +226,28 @@ def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
     return made.to(dtype)
 
 
+def _has_tensor_there(sample: Sample, device: torch.device) -> bool:
+    """Whether a sample has a real tensor on a type of devices that is not the CPU.
+
+    Then its real tensors on the CPU are meant to be there: offsets, a size, a scalar.
+    """
+    real = (leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor))
+    return device.type != "cpu" and any(one.device.type == device.type for one in real)
+
+
 def _place_real(
-    tensor: torch.Tensor, copier: Copier, where: Placement, mutated: bool
+    tensor: torch.Tensor, copier: Copier, where: Placement, mutated: bool, keeps_cpu: bool
 ) -> torch.Tensor:
+    """A copy of a real tensor on the device of a case.
+
+    Args:
+        keeps_cpu: whether one on the CPU stays there.
+    """
     value = copier(tensor)
     if where.cast_real is not None and is_differentiable(value.dtype):
         value = value.to(where.cast_real)
-    if value.device != torch.device(where.device):
+    stays = keeps_cpu and value.device.type == "cpu"
+    if not stays and value.device != torch.device(where.device):
         value = value.to(where.device)
     if where.layout != "contiguous" and not (mutated and where.layout == "expanded"):
         value = lay_out(value.contiguous(), where.layout)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 from ..core.suggest import did_you_mean, misspelt
 from ..declare.declaration import Declaration, declare_call
@@ -25,8 +26,6 @@ from .session.records import record_of, strict_by_default, with_baseline
 from .session.state import RECORDS, Session
 
 if TYPE_CHECKING:
-    import torch
-
     from ..run.results import CheckResult
 
 _NAME = "customop_check"
@@ -93,7 +92,11 @@ class InlineCheck:
         __tracebackhide__ = True
         op, options, kwargs = self._split(op, kwargs)
         settings, predicate = _with_variants(self._session.settings, options.pop("variants", False))
-        given = {"op": op, "samples": [Sample(args, kwargs)], "variants": predicate, **options}
+        sample = Sample(args, kwargs)
+        given = {"op": op, "samples": [sample], "variants": predicate, **options}
+        device = _device_of(sample)
+        if device is not None:
+            settings = settings._replace(devices=(device,))
         declaration = declare_call(given, _NAME, as_given=True)
         with worker_devices(settings.devices or (), self._session.worker):
             results = run_declaration(declaration, settings, self._item.ihook)
@@ -150,6 +153,17 @@ def _validate_keywords(op: Op, given: Iterable[str]) -> None:
             )
         if name not in names and name not in OPTIONS and misspelt(name, OPTIONS):
             raise MarkError(f"{_NAME}: unknown option {name!r}{did_you_mean(name, OPTIONS)}")
+
+
+def _device_of(sample: Sample) -> str | None:
+    """The device of the tensors that are not on the CPU, as on the command line; None without any."""
+    for leaf in sample.leaves():
+        if isinstance(leaf, torch.Tensor) and leaf.device.type not in ("cpu", "meta"):
+            device = leaf.device
+            current = getattr(getattr(torch, device.type, None), "current_device", None)
+            is_current = current is not None and device.index == current()
+            return str(device.type) if is_current else str(device)
+    return None
 
 
 def _with_variants(settings: Settings, given: Any) -> tuple[Settings, Any]:
