@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -232,3 +235,58 @@ def test_a_sample_that_is_gone_keeps_no_entry() -> None:
     record = case(False, sample="wide")
     assert 'samples = ["gone"]' in merged(text, [record])[0]
     assert merged(text, [record], complete=True)[0] == "version = 1\n"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_parts_in_any_order_lose_nothing(seed: int) -> None:
+    """Every case fails or passes for good; a session runs some of them and updates the file."""
+    draw = random.Random(seed)
+    dimensions = {
+        "device": ["cpu", "cuda"],
+        "dtype": ["float16", "float32", "float64"],
+        "requires_grad": [False, True],
+        "layout": ["contiguous", "strided"],
+        "sample": ["0", "1", "wide"],
+        "variant": [None, "odd", "empty0", "one0", "large"],
+    }
+    every = []
+    for values in itertools.product(*dimensions.values()):
+        if draw.random() < 0.3:
+            continue
+        place = dict(zip(dimensions, values, strict=True))
+        # Defects are of some values of two dimensions, as a rule.
+        bad = place["dtype"] == "float16" and place["layout"] == "strided"
+        if draw.random() < 0.05:
+            bad = not bad
+        every.append(case(bad, **place))
+    text = NEW
+    for round_ in range(6):
+        device = draw.choice(["cpu", "cuda", None])
+        collected = [one for one in every if device in (None, one.place.device)]
+        share = draw.random()
+        ran = [one for one in collected if draw.random() < share]
+        if round_ == 3:  # some are mended, for good
+            mended = draw.choice(dimensions["dtype"])
+            every = [
+                replace(one, outcome="passed", finding=None, in_baseline=False)
+                if one.place.dtype == mended
+                else one
+                for one in every
+            ]
+            continue
+        before = Baseline(text)
+        text, _ = merged(text, ran, [one for one in collected if one not in ran])
+        after = Baseline(text)
+        for one in every:
+            key, cell = Key(OP, CHECK, CODE), cell_of(one.place)
+            covered = after.find(key, cell, one.place.variant)
+            if one.finding and (one in ran or before.find(key, cell, one.place.variant)):
+                assert covered, one.place
+        # The same once more changes nothing, and finds nothing out of date.
+        again, found = merged(text, ran, [one for one in collected if one not in ran])
+        assert again == text
+        assert not any(one.is_fixed for one in found.changes)
+    everything, found = merged(text, every)
+    assert merged(everything, every)[0] == everything
+    if not any(one.finding for one in every):
+        assert everything == "version = 1\n"
