@@ -122,7 +122,7 @@ WRONG = {
     "": "b.toml: has no version: it is no baseline",
     "version = 2\n": "b.toml: has version 2, written by a newer pytest-customop; this one reads 1",
     'version = "1"\n': "b.toml: has the version '1'",
-    "version = 1\n\nversion = ": "b.toml:3: is no TOML: ",
+    "version = 1\n\nversion = ": "b.toml:3: is no TOML: Invalid value",
     "version = 1\nname = 3\n": "b.toml:2: has an unknown key 'name' above its tables",
     "version = 1\n[failure]\n": "b.toml:2: has an unknown table [failure]: write [[failure]]",
     "version = 1\n\n[[failure]]\nop = 'a::b'\n": "b.toml:3: has an entry without 'check'",

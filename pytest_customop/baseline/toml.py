@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
-_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)")
+_WHERE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 _WIDE = 100  # characters of a line
 
 
@@ -57,9 +57,10 @@ def parse(text: str) -> dict[str, Any]:
         return dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        found = _LINE.search(message)
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1  # at the end
-        raise TomlError(f"is no TOML: {_LINE.sub('', message).rstrip('.')}", line) from None
+        found = _WHERE.search(message)
+        at_line = found[1] if found else None
+        line = int(at_line) if at_line else text.rstrip().count("\n") + 1  # at the end
+        raise TomlError(f"is no TOML: {_WHERE.sub('', message).rstrip('.')}", line) from None
 
 
 def parts(text: str) -> Iterator[Part]:
