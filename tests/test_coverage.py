@@ -167,6 +167,31 @@ def test_files_are_the_suite_of_a_required_namespace_alone(suite: Suite) -> None
     result.stdout.fnmatch_lines([f"{suite.ns}: 3 of 4 ops have no case: *"])
 
 
+def test_the_ini_file_requires_nothing_of_a_part_of_the_suite(suite: Suite) -> None:
+    lines = ["[pytest]", f"customop_require_coverage = {suite.ns}", "testpaths = ops plain"]
+    suite.write("pytest.ini", "\n".join(lines))
+    suite.test(ONE, "ops/test_it.py", ops=OPS)
+    suite.write("plain/test_plain.py", "def test_plain(): ...\n")
+    for part, reason in (
+        ("ops/test_it.py", "single files were selected"),
+        ("ops", "a part of pytest's testpaths was selected"),
+        ("plain", "a part of pytest's testpaths was selected"),
+    ):
+        result = suite.run(part)
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines([f"{suite.ns}: not judged, because {reason}"])
+    for whole in ((), (".",), ("plain", "ops")):
+        result = suite.run(*whole)
+        result.stdout.fnmatch_lines([f"{suite.ns}: 3 of 4 ops have no case: *"])
+
+
+def test_nothing_is_judged_where_tests_are_only_collected(suite: Suite) -> None:
+    suite.test(ONE, ops=OPS)
+    result = suite.run("--collect-only", f"--customop-require-coverage={suite.ns}")
+    assert result.ret == pytest.ExitCode.OK
+    assert "coverage is missing" not in result.stdout.str()
+
+
 def test_ops_whose_tests_are_deselected_are_not_judged(suite: Suite) -> None:
     suite.write("pytest.ini", "[pytest]\nmarkers = slow: slow\n")
     suite.test(ONE + "@pytest.mark.slow\n" + SCALE, ops=OPS)

@@ -198,7 +198,8 @@ class Runtime:
             return
         self._session.record_unfinished()
         self._dedupe_failures(session.config)
-        if self._session.records or self._session.settings.require_coverage:
+        required = self._session.settings.require_coverage
+        if (self._session.records or required) and not session.config.option.collectonly:
             from .session.coverage import judge
 
             self._session.coverage = judge(self._session, session)
@@ -258,7 +259,7 @@ class Runtime:
             for path in session.settings.reports:
                 if str(path) not in session.omissions.unwritten:
                     terminalreporter.write_line(f"report: {path}")
-        if session.settings.require_coverage:
+        if session.settings.require_coverage and not session.config.option.collectonly:
             _write_required(terminalreporter, session)
         if session.baseline is not None and session.baseline.why_failed:
             terminalreporter.write_line(f"ERROR: customop: {session.baseline.why_failed}", red=True)

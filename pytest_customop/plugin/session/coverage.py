@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,13 @@ def judge(session: Session, ended: pytest.Session) -> list[NamespaceCoverage]:
     required, left_out = required_of(session)
     records = list(session.records.values())
     judged = namespaces_of(records) | set(required)
+    part = _part_of_suite(session.config)
+    in_ini = session.config.getoption("customop_require_coverage") is None
     scope = Scope(
         required=required,
         left_out=left_out,
-        not_judged=_why_partial(session, ended),
-        not_judged_unless_required=_selected_files(session.config),
+        not_judged=_why_partial(session, ended) or (part if in_ini else None),
+        not_judged_unless_required=part,
         deselected=frozenset(facts.deselected),
         absent=frozenset(facts.absent),
         namespaces=frozenset(facts.namespaces),
@@ -70,10 +74,19 @@ def _has_collection_errors(config: pytest.Config) -> bool:
     return any(isinstance(one, pytest.CollectReport) for one in errors)
 
 
-def _selected_files(config: pytest.Config) -> str | None:
-    """Why files on the command line leave open what other files have; None without any."""
-    given = config.args_source is config.ArgsSource.ARGS
+def _part_of_suite(config: pytest.Config) -> str | None:
+    """Why the command line leaves open what other tests check; None where it names all of them.
+
+    Files are a part, and so are folders that do not hold all of pytest's `testpaths`.
+    """
+    if config.args_source is not config.ArgsSource.ARGS:
+        return None
     folder = config.invocation_params.dir
-    if given and any(Path(folder, argument).is_file() for argument in config.args):
+    given = [Path(os.path.normpath(folder / argument)) for argument in config.args]
+    if any(path.is_file() for path in given):
         return "single files were selected"
-    return None
+    patterns = [str(config.rootpath / path) for path in config.getini("testpaths")]
+    whole = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
+    if all(any(path.is_relative_to(one) for one in given) for path in whole):
+        return None
+    return "a part of pytest's testpaths was selected"
