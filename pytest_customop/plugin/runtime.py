@@ -243,6 +243,7 @@ class Runtime:
             terminalreporter.write_line(f"ERROR: {wrong}", red=True)
         notes = session.omissions.lines(session.settings.max_samples)
         if session.settings.harvest and not session.config.option.collectonly:
+            notes += [""] if session.records or notes else []
             notes += session.harvest.lines(session.settings.harvest)
         if session.baseline is not None:
             notes += session.baseline.lines()

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.files import write_whole
 from ...harvest.calls import SeenCall
-from ...harvest.samples import Group
+from ...harvest.samples import Group, groups_of
 
 FOLDER = "customop_harvest"  # in `workerinput`: the path of the folder
 _PAUSE = 0.05  # seconds between two looks
@@ -43,11 +43,11 @@ class Exchange:
         checks what only itself has seen.
         """
         own = list(calls)
-        late = any(self._folder.glob("*.done"))
-        if late:
-            others = _by_op(self._read())
+        if any(self._folder.glob("*.done")):
+            groups, _ = groups_of(call for one in self._read().values() for call in one)
+            checked = {(group.op.name, name) for group in groups for name in group.samples}
             self._write("calls", pickle.dumps(own))
-            return own, lambda group, name: _base(group.op.name) not in others
+            return own, lambda group, name: (group.op.name, name) not in checked
         self._write("calls", pickle.dumps(own))
         self._wait()
         found = self._read()
