@@ -68,21 +68,24 @@ def copied(values: Any) -> Any:
     )
 
 
+def _has_gradcheck(case: Any, checks: list[str]) -> bool:
+    """The plugin casts to float64 what is narrower; gradcheck does not, and fails."""
+    return "gradcheck.backward" in checks and case.placement.dtype == torch.float64
+
+
 def main(dynamic: int = 0, count: int | None = None) -> None:
     """Loop over the cases, or over the first `count`."""
     wanted = [*CHECKS, "compile.dynamic"] if dynamic else CHECKS
     planned = [
-        (case.op.overload, case.inputs(), checks)
+        (case.op.overload, case.inputs(), _has_gradcheck(case, checks))
         for case, checks in cases(wanted)[:count]
         if "compile.static" in checks  # a loop has no use for gradients where there is no formula
     ]
     failed = []
     start = Stopwatch()
-    for op, inputs, checks in planned:
+    for op, inputs, gradcheck in planned:
         try:
-            check(
-                op, inputs.args, dict(inputs.kwargs), "gradcheck.backward" in checks, bool(dynamic)
-            )
+            check(op, inputs.args, dict(inputs.kwargs), gradcheck, bool(dynamic))
         except Exception as error:  # whatever a test would fail with
             failed.append(f"{op}: {type(error).__name__}: {str(error).strip()[:200]}")
     took = start.read()

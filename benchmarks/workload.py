@@ -1,6 +1,7 @@
 """The cases of `loop.py`, `running.py` and `growth.py`: reference ops and torch's own custom_op_db.
 
-As a test module it holds one marked test an op; `cases()` gives the same cases to a loop.
+With `CUSTOMOP_BENCHMARK_OPS=small` they are those of `small_ops.py`. As a test module it holds one marked
+test an op; `cases()` gives the same cases to a loop.
 """
 
 import os
@@ -79,6 +80,11 @@ else:
         (tensor(2, 6, 7), tensor(2, 6, 7), [0, 0]),
     ]
 
+
+if os.environ.get("CUSTOMOP_BENCHMARK_OPS") == "small":
+    import small_ops
+
+    OPS = small_ops.OPS
 
 # Every so many samples only, for a quick look.
 _EVERY = int(os.environ.get("CUSTOMOP_BENCHMARK_EVERY", "1"))
