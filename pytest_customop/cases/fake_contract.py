@@ -15,12 +15,12 @@ import torch
 
 from ..compat.fakes import enter_fake_mode, fake_mode, to_fake
 from ..compat.ops import overload_name
-from ..compat.tensors import observe_calls
+from ..compat.tensors import observe_calls, storage_id
 from ..core.tracebacks import reraise_bug
 from ..core.wording import dtype_name
 from ..declare.ops import is_authors
 from .arguments import Arguments
-from .tensors import is_plain, map_tensors, output_leaves
+from .tensors import is_plain, leaves, map_tensors, output_leaves
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,12 @@ class FakeContract:
     Args:
         violations: one for each call of which an output is not as promised.
         errors: by op, the exception of its fake kernel.
+        shares_memory: whether an output shares memory with an argument or with another output.
     """
 
     violations: list[Violation] = field(default_factory=list)
     errors: dict[str, Exception] = field(default_factory=dict)
+    shares_memory: bool = False
 
     @contextmanager
     def recording(self, *, backward: bool = False) -> Iterator[None]:
@@ -60,6 +62,7 @@ class FakeContract:
             result = overload(*args, **kwargs)
             if is_authors(overload):
                 self._compare(overload, args, kwargs, result, backward)
+                self.shares_memory |= _shares_memory([*args, *kwargs.values()], result)
             return result
 
         with observe_calls(call):
@@ -103,6 +106,15 @@ def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     fake_kwargs = {name: map_tensors(value, fake) for name, value in kwargs.items()}
     with enter_fake_mode(mode):
         return overload(*fake_args, **fake_kwargs)
+
+
+def _shares_memory(given: Any, result: Any) -> bool:
+    """Whether a returned tensor shares memory with an argument or with another one."""
+    inputs, outputs = (
+        [storage_id(leaf) for _, leaf in leaves(one, "") if isinstance(leaf, torch.Tensor)]
+        for one in (given, result)
+    )
+    return len({*outputs}) < len(outputs) or not {*inputs}.isdisjoint(outputs)
 
 
 def _violation(

@@ -14,6 +14,8 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._dynamo.maybe_mark_dynamic`: public is `mark_dynamic`, which raises where a size cannot vary.
 - `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config`: the options in
   `_COMPILE_CONFIG`. Public: none for most of them.
+- `torch.fx.experimental._config.use_duck_shape`: whether equal sizes are one symbol. Nothing public says so
+  for the sizes of a compilation.
 - `torch.__trace`: the logger of torch's trace of compilations (TORCH_TRACE). Nothing public names it.
 """
 
@@ -161,6 +163,20 @@ def _compiler_state() -> Callable[[], None]:
             pgo._CODE_STATE = pgo._INIT_CODE_STATE = None
 
     return restore
+
+
+@contextmanager
+def many_calls() -> Iterator[None]:
+    """Compile a function that calls an op for several cases, which have nothing to do with each other.
+
+    Equal sizes of different tensors may become unequal later. Generated code that stands together in the
+    function stays together, so that there is one kernel to compile.
+    """
+    import torch._inductor.config as inductor
+
+    symbols = importlib.import_module("torch.fx.experimental._config")
+    with symbols.patch(use_duck_shape=False), inductor.patch(reorder_for_locality=False):
+        yield
 
 
 TRACE_LOGGER = "torch.__trace"

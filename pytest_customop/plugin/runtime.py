@@ -121,6 +121,11 @@ class Runtime:
 
             if fresh.needs_fresh_process(planned):
                 fresh.start()
+            if not isolated and not self._session.settings.timeout:
+                from ..run.prepare import prepare_checks
+                from .session.xdist import worker_count
+
+                prepare_checks(planned, worker_count(session.config))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         facts = self._session.coverage_facts

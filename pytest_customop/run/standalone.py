@@ -24,6 +24,7 @@ from .devices import why_absent
 from .engine import run_check
 from .fresh import fresh_process_for
 from .known import not_run
+from .prepare import prepare_checks
 from .results import CheckResult
 
 
@@ -175,6 +176,7 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
     planned = [one for one in every if not one.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
+    prepare_checks(planned)
     with fresh_process_for(planned):
         return _run_all(planned)
 

@@ -35,9 +35,11 @@ from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check
 from pytest_customop.checks.compile import graph_cache
 from pytest_customop.declare.declaration import declare_call
+from pytest_customop.plan.items import PlannedItem
 from pytest_customop.plan.matrix import plan
 from pytest_customop.plan.selection import registry_from, select_checks
 from pytest_customop.run.engine import run_check
+from pytest_customop.run.prepare import prepare_checks
 from pytest_customop.run.standalone import standalone_hook
 from pytest_customop.settings import AMOUNTS, Settings, Variants
 
@@ -214,6 +216,11 @@ def _serve(items: Sequence[Item], kept: bool, writer: int) -> NoReturn:
 def _each(items: Sequence[Item], kept: bool) -> Iterator[tuple[Item, Told]]:
     if kept:
         graph_cache._LIMIT = len(items)
+    prepare_checks(
+        PlannedItem(item.name, item.case.op.name, item.case, item.check)
+        for item in items
+        if item.case.base_case is None
+    )
     last: Optional[Case] = None
     for item in items:
         if last is not None and last is not item.case and not kept:

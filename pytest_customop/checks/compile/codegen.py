@@ -89,23 +89,24 @@ def consumer(kind: str, name: str) -> str:
     return f"consume({name}.detach().unsqueeze(0))"
 
 
-def returned_tensors(op: Op, result: Any) -> list[str] | None:
+def returned_tensors(op: Op, result: Any, name: str) -> list[str] | None:
     """Expressions for the returned tensors; None if the schema does not fix their number.
 
     Args:
         op: the op.
-        result: what it returns in eager mode; `result` in the expressions.
+        result: what it returns in eager mode.
+        name: of the result in the expressions.
     """
     kinds = [str(one.type) for one in op.schema.returns]
     if any(kind != "Tensor" for kind in kinds):
         return None
     if len(kinds) == 1:
-        return ["result"] if isinstance(result, torch.Tensor) else None
+        return [name] if isinstance(result, torch.Tensor) else None
     if not isinstance(result, (list, tuple)) or len(result) != len(kinds):
         return [] if not kinds and result is None else None
     if not all(isinstance(one, torch.Tensor) for one in result):
         return None
-    return [f"result[{index}]" for index in range(len(kinds))]
+    return [f"{name}[{index}]" for index in range(len(kinds))]
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:

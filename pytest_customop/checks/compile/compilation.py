@@ -90,7 +90,7 @@ class Compilation:
         _fail_if_contract_broken(expected, where)
         arguments = expected.case.inputs()
         if self.dynamic:
-            _mark_dynamic(arguments)
+            mark_dynamic(arguments)
         assert_matches(expected, lambda: self.harness.run(self.function, arguments), where)
 
     def _report(self, case: Case, expected: EagerRecord, error: Exception, where: str) -> None:
@@ -130,7 +130,8 @@ def _is_recompile(error: Exception) -> bool:
     return any(type(one).__name__ == "RecompileError" for one in chain(error))
 
 
-def _mark_dynamic(arguments: Arguments) -> None:
+def mark_dynamic(arguments: Arguments) -> None:
+    """Let every size above 1 vary."""
     for _, tensor in arguments.tensors():
         if is_plain(tensor):
             for dim, size in enumerate(tensor.shape):

@@ -24,6 +24,7 @@ from ...compat.graph_caches import (
     op_fingerprint,
 )
 from ...compat.ops import OpOverload
+from ...compat.symbols import guards
 from ...compat.tensors import observe_calls, storage_id
 from ...core.tracebacks import reraise_bug
 from ...declare.ops import is_authors
@@ -40,12 +41,14 @@ class _NoKey(Exception):
     """A value that may influence compilation cannot be put into the key."""
 
 
-def tag_of(harness: OpHarness, case: Case) -> str | None:
+def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | None:
     """What to add to torch's keys for a function around an op; None if no key is safe.
 
     Args:
         harness: the function.
-        case: the case for whose tensors it is compiled, with plain sizes.
+        case: the case for whose tensors it is compiled.
+        symbolic: whether sizes may vary. The digest then holds every relation between sizes that the op
+            asks for.
     """
     if not GRAPHS_ARE_STORED or case.backend != "inductor":
         return None
@@ -53,7 +56,7 @@ def tag_of(harness: OpHarness, case: Case) -> str | None:
     calls = _Calls()
     mode = fake_mode(scalar_outputs=False)
     try:
-        arguments = fake_arguments(mode, shapes_of(case))
+        arguments = fake_arguments(mode, shapes_of(case), symbolic=symbolic)
         with (
             enter_fake_mode(mode),
             compiling_flag_set(),
@@ -68,6 +71,8 @@ def tag_of(harness: OpHarness, case: Case) -> str | None:
     except Exception as error:  # of every kind: compiling without a key shows what it is worth
         reraise_bug(error)
         return None
+    if symbolic:
+        calls.read([str(guard) for guard, _ in guards(mode)])
     return calls.digest()
 
 
@@ -102,7 +107,10 @@ class _Calls:
         elif type(value) in _PLAIN:
             self._parts.append(repr(value))
         else:
-            raise _NoKey
+            text = _symbol(value)
+            if text is None:
+                raise _NoKey
+            self._parts.append(text)
 
     def _op(self, func: Any) -> str:
         if not isinstance(func, OpOverload):
@@ -127,6 +135,12 @@ class _Calls:
 
     def _number(self, address: int) -> int:
         return self._known.setdefault(address, len(self._known))
+
+
+def _symbol(value: Any) -> str | None:
+    """The expression of a symbolic number; None for anything else."""
+    symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return f"symbol {value}" if symbolic else None
 
 
 def _bytes(tensor: torch.Tensor) -> str:

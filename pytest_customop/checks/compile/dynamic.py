@@ -19,8 +19,13 @@ from .compare import CompiledRaises
 from .compilation import Compilation, skip_if_meta
 from .errors import compiler_session, pinned_size
 from .graph_cache import Graph, find, holds, keep, key_of
+from .group_run import agreeing_dynamic
+from .groups import Groups
 from .harness import HarnessConfig
 from .scripts import DYNAMIC, TWO_SIZES
+
+_CONFIG = HarnessConfig(consumers="generated")
+_GROUPS = Groups()
 
 
 def check_dynamic(case: Case) -> None:
@@ -31,7 +36,9 @@ def check_dynamic(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     skip_if_meta(case)
     with compiler_session():
-        compilation = Compilation(case, HarnessConfig(consumers="generated"), dynamic=True)
+        if _GROUPS.agrees(case, lambda cases: agreeing_dynamic(cases, _CONFIG, _second)):
+            return
+        compilation = Compilation(case, _CONFIG, dynamic=True)
         key = key_of(compilation.harness, case)
         if _agrees_on_shared(compilation, find(key)):
             return
@@ -159,6 +166,7 @@ CHECK = Check(
     summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
     run=check_dynamic,
     variants=("layout", "dtype", "arguments"),
+    prepare=_GROUPS.prepare,
     repro=DYNAMIC,
     findings=FINDINGS,
     catches=(

@@ -22,6 +22,7 @@ from ...cases.fake_contract import data_dependent
 from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
 from ...compat.compiler import compile_whole
 from ...core import rng
+from ...declare.ops import Op
 from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
 
 Function = Callable[[list[torch.Tensor]], Any]
@@ -93,6 +94,23 @@ class _Plan:
     after: tuple[tuple[int, str], ...]
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The source of one call with its producers and consumers.
+
+    Args:
+        produce: the lines that name the arguments, or have them produced.
+        read: the lines that read arguments before the call.
+        call: the lines of the call.
+        returned: the expression of what the function returns; it holds the consumers.
+    """
+
+    produce: list[str]
+    read: list[str]
+    call: list[str]
+    returned: str
+
+
 @dataclass(eq=False)
 class OpHarness:
     """The op of a case inside a function of one list of tensors.
@@ -115,26 +133,44 @@ class OpHarness:
         It reads its arguments before and after the op: a compiler reads them only once unless the op
         declares that it writes. Opaque consumers read only the arguments that eager mode writes to.
         """
+        code = source_builder(self.case.op)
+        lines = self.lines(code)
+        for line in (*lines.produce, *lines.read, *lines.call):
+            code.line(line)
+        code.line(f"return {lines.returned}")
+        return code
+
+    def lines(self, code: SourceBuilder, first: int = 0, suffix: str = "") -> Lines:
+        """The lines of the function, for a function of several calls.
+
+        Args:
+            code: keeps the objects that the lines use.
+            first: the position of the first tensor argument in the list.
+            suffix: of the names of variables.
+        """
         drawn, plan = self.case.inputs(), self.plan
         produced = _producible(drawn) if self.config.producers else frozenset()
-        produce, consume = opaque_ops()
-        code = SourceBuilder(op=self.case.op.overload, produce=produce, consume=consume, **HELPERS)
-        used = [f"used_{index}" for index in range(len(drawn.tensors()))]
+        used = [f"used{suffix}_{index}" for index in range(len(drawn.tensors()))]
+        produce, reading, call = [], [], []
         for index, name in enumerate(used):
-            given = f"tensors[{index}]"
-            code.line(f"{name} = produce({given})" if index in produced else f"{name} = {given}")
-        before = [f"before_{place}" for place in range(len(plan.before))]
-        for name, (index, kind) in zip(before, plan.before, strict=True):
-            code.line(f"{name} = {consumer(kind, used[index])}")
-        code.line(f"result = {code.call(drawn, used)}")
-        returned = returned_tensors(self.case.op, self.case.eager.result)
+            given = f"tensors[{first + index}]"
+            produce.append(
+                f"{name} = produce({given})" if index in produced else f"{name} = {given}"
+            )
+        read = [f"before{suffix}_{place}" for place in range(len(plan.before))]
+        for name, (index, kind) in zip(read, plan.before, strict=True):
+            reading.append(f"{name} = {consumer(kind, used[index])}")
+        result = f"result{suffix}"
+        call.append(f"{result} = {code.call(drawn, used)}")
+        returned = returned_tensors(self.case.op, self.case.eager.result, result)
         if returned is None:
-            code.line("returned = tensors_of(result)")
-            returned = [f"returned[{index}]" for index in range(len(self.case.eager.outputs))]
-        consumed = [consumer(kind, returned[index]) for index, kind in plan.outputs]
+            call.append(f"returned{suffix} = tensors_of({result})")
+            returned = [f"returned{suffix}[{at}]" for at in range(len(self.case.eager.outputs))]
+        consumed = ", ".join(consumer(kind, returned[index]) for index, kind in plan.outputs)
         after = [consumer(kind, used[index]) for index, kind in plan.after]
-        code.line(f"return result, [{', '.join(consumed)}], [{', '.join([*before, *after])}]")
-        return code
+        return Lines(
+            produce, reading, call, f"({result}, [{consumed}], [{', '.join([*read, *after])}])"
+        )
 
     @functools.cached_property
     def plan(self) -> _Plan:
@@ -164,9 +200,13 @@ class OpHarness:
     def run(self, function: Function, arguments: Arguments) -> CallRecord:
         """Call the function, eager or compiled."""
         rng.seed(self.case.seed)
-        result, consumed, read = function([tensor for _, tensor in arguments.tensors()])
+        return self.record(arguments, function([tensor for _, tensor in arguments.tensors()]))
+
+    def record(self, arguments: Arguments, returned: tuple[Any, Any, Any]) -> CallRecord:
+        """What the function returned, with names."""
+        result, consumed, read = returned
         outputs = output_leaves(result)
-        returned = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
+        tensors = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
         given = [name for name, _ in arguments.tensors()]
         plan = self.plan
         readers = [f"{given[index]} before the op" for index, _ in plan.before]
@@ -174,7 +214,7 @@ class OpHarness:
         return CallRecord(
             arguments,
             outputs,
-            list(zip([returned[index] for index, _ in plan.outputs], consumed, strict=True)),
+            list(zip([tensors[index] for index, _ in plan.outputs], consumed, strict=True)),
             list(zip(readers, read, strict=True)),
         )
 
@@ -186,12 +226,18 @@ class OpHarness:
         produced = _producible(eager.arguments) if self.config.producers else frozenset()
         consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
         consumed += [*plan.before, *plan.after]
-        produce, consume = opaque_ops()
-        code = SourceBuilder(produce=produce, consume=consume, **HELPERS)
+        code = source_builder()
         handed = ", ".join(f"produce(tensors[{index}])" for index in produced)
         read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
         code.line(f"return [{handed}], [{read}]")
         return code.function("surroundings"), tensors
+
+
+def source_builder(op: Op | None = None) -> SourceBuilder:
+    """An empty function that can use the op, producers and consumers."""
+    produce, consume = opaque_ops()
+    called = {} if op is None else {"op": op.overload}
+    return SourceBuilder(**called, produce=produce, consume=consume, **HELPERS)
 
 
 def _written(arguments: Arguments) -> list[int]:

@@ -9,15 +9,22 @@ from ..check import Check
 from .compilation import Compilation, skip_if_meta
 from .disk_cache import tag_of
 from .errors import compiler_session
+from .group_run import agreeing_static
+from .groups import Groups
 from .harness import HarnessConfig
 from .scripts import STATIC
+
+_CONFIG = HarnessConfig(consumers="opaque")
+_GROUPS = Groups()
 
 
 def check_static(case: Case) -> None:
     """Compile the op for the sizes of the case, and compare with eager mode."""
     skip_if_meta(case)
     with compiler_session():
-        compilation = Compilation(case, HarnessConfig(consumers="opaque"), dynamic=False)
+        if _GROUPS.agrees(case, lambda cases: agreeing_static(cases, _CONFIG)):
+            return
+        compilation = Compilation(case, _CONFIG, dynamic=False)
         if not _agrees_on_stored(compilation):
             compilation.compile()
             compilation.run_at(case)
@@ -51,6 +58,7 @@ CHECK = Check(
     summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
     run=check_static,
     variants=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
+    prepare=_GROUPS.prepare,
     repro=STATIC,
     catches=(
         "With the sample's sizes: an error or a graph break; other outputs, strides, mutated "

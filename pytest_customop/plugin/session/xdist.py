@@ -58,6 +58,11 @@ def from_worker(node: Any, session: Session) -> None:
         session.baseline.collected.merge(left["baseline"])
 
 
+def worker_count(config: pytest.Config) -> int:
+    """Among how many workers the items are divided; 1 outside of a worker."""
+    return int(getattr(config, "workerinput", {}).get("workercount", 1))
+
+
 @contextlib.contextmanager
 def share_of_threads(config: pytest.Config) -> Iterator[None]:
     """Let torch use this worker's share of its threads; outside of a worker, all of them.
@@ -65,7 +70,7 @@ def share_of_threads(config: pytest.Config) -> Iterator[None]:
     Otherwise each worker has a thread a core, and threads that wait for work take time from the others.
     OMP_NUM_THREADS wins.
     """
-    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    count = worker_count(config)
     if count < 2 or "OMP_NUM_THREADS" in os.environ:
         yield
         return

@@ -1,0 +1,235 @@
+"""Compile one function that calls the op for each of several cases, and compare each with eager mode."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...cases.case import Case
+from ...cases.tensors import base_name, is_plain, same_bits
+from ...compat.compiler import compile_whole, counting_backend, many_calls, recompiles_raise
+from ...compat.graph_caches import graphs_on_disk
+from ...compat.tensors import storage_id
+from ...core import rng
+from ...core.tracebacks import reraise_bug
+from ...global_state.preserve import preserved_state
+from .compare import Comparison, EagerRecord, run_eager
+from .compilation import mark_dynamic
+from .disk_cache import tag_of
+from .graph_cache import Key, key_of
+from .harness import Function, HarnessConfig, OpHarness, source_builder
+
+OtherSizes = Callable[[Case], "Case | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """A case of a group, and what eager mode returns: at its own sizes, then perhaps at others."""
+
+    case: Case
+    harness: OpHarness
+    calls: list[EagerRecord]
+
+
+@dataclass(frozen=True, eq=False)
+class _Slot:
+    """One call of the op in the function: of members that differ in sizes and values only."""
+
+    members: list[_Member]
+
+    @property
+    def harness(self) -> OpHarness:
+        """The function around the op of every member: their source is the same."""
+        return self.members[0].harness
+
+    @property
+    def calls(self) -> list[EagerRecord]:
+        """What is compared, in order."""
+        return [call for member in self.members for call in member.calls]
+
+
+def agreeing_static(cases: Sequence[Case], config: HarnessConfig) -> list[Case]:
+    """The cases that agree with eager mode in a function compiled for their sizes: all that can, or none.
+
+    Args:
+        cases: of one mark.
+        config: what surrounds each call.
+    """
+    members = _members(cases, config, None)
+    slots = [_Slot([member]) for member in members]
+    return _agreeing(slots, dynamic=False) if len(slots) > 1 else []
+
+
+def agreeing_dynamic(
+    cases: Sequence[Case], config: HarnessConfig, other_sizes: OtherSizes
+) -> list[Case]:
+    """The cases that agree with eager mode in a function compiled for dynamic sizes: all that can, or none.
+
+    Cases that differ in sizes and values only share one call in the function, which runs once for each of
+    them, and again at other sizes. It must not be compiled again.
+
+    Args:
+        cases: of one mark.
+        config: what surrounds each call.
+        other_sizes: a case at other sizes that the graph has to hold for too; None if there is none.
+    """
+    members = _members(cases, config, other_sizes)
+    alike: dict[Key, list[_Member]] = {}
+    for member in members:
+        key = key_of(member.harness, member.case)
+        if key is not None:
+            alike.setdefault(key, []).append(member)
+    slots = [_Slot(found) for found in alike.values()]
+    return _agreeing(slots, dynamic=True) if sum(map(len, alike.values())) > 1 else []
+
+
+def _members(
+    cases: Sequence[Case], config: HarnessConfig, other_sizes: OtherSizes | None
+) -> list[_Member]:
+    found = (_member(case, config, other_sizes) for case in cases)
+    return [member for member in found if member is not None]
+
+
+def _member(case: Case, config: HarnessConfig, other_sizes: OtherSizes | None) -> _Member | None:
+    """Run a case in eager mode; None if it has to be judged alone, as where the op raises."""
+    try:
+        with preserved_state() as restore:
+            case.draw()
+            failed = case.eager.error is not None
+            if failed or not all(map(_is_usual, case.inputs().tensors())):
+                return None
+            restore()  # as before a check
+            harness = OpHarness(case, config)
+            calls = [run_eager(harness, case)]
+            other = None if other_sizes is None else other_sizes(case)
+            if other is not None:
+                calls.append(run_eager(harness, other))
+    except Exception as error:  # of every kind: alone, the case shows what it is worth
+        reraise_bug(error)
+        return None
+    usual = all(call.harness is harness and _is_usual_call(call) for call in calls)
+    return _Member(case, harness, calls) if usual else None
+
+
+def _is_usual(named: tuple[str, torch.Tensor]) -> bool:
+    _, tensor = named
+    return is_plain(tensor) and not tensor.is_meta
+
+
+def _is_usual_call(call: EagerRecord) -> bool:
+    """Whether a defect of the call shows in a group as it does alone.
+
+    Compiled code uses memory again. In a group that is other memory, so what comes of an output that is
+    memory of something else shows alone only.
+    """
+    contract, before = call.contract, call.case.inputs()
+    if contract.violations or contract.shares_memory or _shares_storage(call):
+        return False
+    declared = call.case.op.mutated
+    pairs = zip(before.tensors(), call.record.arguments.tensors(), strict=True)
+    return all(
+        base_name(name) in declared or same_bits(one, two) for (name, one), (_, two) in pairs
+    )
+
+
+def _shares_storage(call: EagerRecord) -> bool:
+    """Whether the op returned the memory that it returned before, as an op does that keeps it."""
+    first, second = (
+        {storage_id(leaf) for _, leaf in outputs if isinstance(leaf, torch.Tensor) and leaf.numel()}
+        for outputs in (call.case.eager.outputs, call.record.outputs)
+    )
+    return not first.isdisjoint(second)
+
+
+def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
+    """The cases of all slots if each of them agrees with eager mode, else none."""
+    members = [member for slot in slots for member in slot.members]
+    tag = _tag([slot.members[0] for slot in slots], dynamic=dynamic)
+    backend = counting_backend(members[0].case.backend)
+    try:
+        with many_calls(), nullcontext() if tag is None else graphs_on_disk(tag):
+            options = {} if dynamic else {"dynamic": False}
+            function = compile_whole(_function(slots), backend, **options)
+            _compare(slots, function, 0, dynamic=dynamic)
+            if backend.graphs != 1:
+                return []
+            with recompiles_raise():
+                for turn in range(1, max(len(slot.calls) for slot in slots)):
+                    _compare(slots, function, turn, dynamic=dynamic)
+    except Exception as error:  # of every kind: alone, each case shows what it is worth
+        reraise_bug(error)
+        return []
+    return [member.case for member in members] if backend.graphs == 1 else []
+
+
+def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
+    """The key of a group's function for torch's disk cache, made of those of its members."""
+    tags = []
+    for member in members:
+        tag = tag_of(member.harness, member.case, symbolic=dynamic)
+        if tag is None:
+            return None
+        tags.append(tag)
+    return hashlib.sha256("\n".join(tags).encode()).hexdigest()
+
+
+def _function(slots: Sequence[_Slot]) -> Function:
+    """The function: first all producers, then all calls, in the end all consumers."""
+    code = source_builder(slots[0].harness.case.op)
+    parts, first = [], 0
+    for number, slot in enumerate(slots):
+        parts.append(slot.harness.lines(code, first, f"_{number}"))
+        first += len(slot.harness.case.inputs().tensors())
+    # What stands together becomes one kernel.
+    lines = [part.produce for part in parts]
+    lines += [part.read for part in parts]
+    lines += [part.call for part in parts]
+    for line in itertools.chain(*lines):
+        code.line(line)
+    code.line(f"return [{', '.join(part.returned for part in parts)}]")
+    return code.function("surrounded")
+
+
+def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:
+    """Call the function, with what is the turn of each slot, and compare each call with eager mode.
+
+    A slot of which all was compared before is called with its first case again.
+
+    Raises:
+        Exception: if the function raises, or a call differs.
+    """
+    expected = [slot.calls[turn if turn < len(slot.calls) else 0] for slot in slots]
+    arguments = [one.case.inputs() for one in expected]
+    if dynamic:
+        for each in arguments:
+            mark_dynamic(each)
+    rng.seed(expected[0].case.seed)
+    returned: Any = function([tensor for each in arguments for _, tensor in each.tensors()])
+    records = [
+        slot.harness.record(*pair) for slot, *pair in zip(slots, arguments, returned, strict=True)
+    ]
+    comparisons = [Comparison(one) for one in expected]
+    for comparison, record in zip(comparisons, records, strict=True):
+        comparison.call(record)
+    outputs, inputs, grads = [], [], []
+    for one, record in zip(expected, records, strict=True):
+        for name, grad in one.grad_outputs.items():
+            outputs.append(record.differentiable[name])
+            grads.append(grad)
+        if one.grad_outputs:
+            inputs += record.arguments.differentiable()
+    if not outputs:
+        return
+    found = iter(
+        torch.autograd.grad(outputs, [tensor for _, tensor in inputs], grads, allow_unused=True)
+    )
+    for comparison, record in zip(comparisons, records, strict=True):
+        if comparison.expected.grad_outputs:
+            names = [name for name, _ in record.arguments.differentiable()]
+            comparison.gradients({name: next(found) for name in names})
