@@ -36,6 +36,21 @@ def test_a_workspace_of_the_thread_or_with_a_lock_is_right(name: str) -> None:
     assert _findings(name, "values.threads", 64, 64) == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("reads_past_end", {"out-of-bounds-read"}),
+        ("reads_before_start", {"out-of-bounds-read"}),
+        ("writes_past_end", {"out-of-bounds-write"}),
+        ("reads_to_end", set()),
+        ("writes_to_end", set()),
+        ("reads_aligned_blocks", set()),
+    ],
+)
+def test_memory_beside_an_argument_is_not_touched(name: str, codes: set[str]) -> None:
+    assert _findings(name, "values.bounds", 5, 3) == codes
+
+
 def test_a_workspace_that_is_never_freed_is_found() -> None:
     assert _findings("leaks_workspace", "state.leaks", 4, 3) == {"memory-leaked"}
     assert _findings("frees_workspace", "state.leaks", 4, 3) == set()

@@ -1,0 +1,268 @@
+"""`values.bounds`: native kernels stay inside of the memory of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case, gradients
+from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_plain
+from ...core.forked import Forked, ForkFailed, Send, run_forked
+from ...core.tracebacks import reraise_bug
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ..check import Check
+from .memory.calls import Caller
+from .memory.fenced import AVAILABLE, Fence, FencedMemory
+
+READ, WRITE = "out-of-bounds-read", "out-of-bounds-write"
+
+_SECONDS = 60.0
+_GRAD_OUTPUT = "grad_output"
+_BEHIND, _BEFORE = Fence(behind=True), Fence(behind=False)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Calls with some tensors beside a page that may not be touched.
+
+    Args:
+        fence: where the page lies.
+        names: of the tensors; None for all.
+    """
+
+    fence: Fence
+    names: Collection[str] | None = None
+
+
+def check_bounds(case: Case) -> None:
+    """Call the op, and its backward, with tensors that end, then begin, at a forbidden page."""
+    device = torch.device(case.placement.device).type
+    if device != "cpu" or not AVAILABLE:
+        reason = "memory of this device, or of this system, cannot be fenced"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if crash_risk(case.op, case.placement.device) is None:
+        reason = "a kernel in Python cannot leave the memory of its arguments"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    Caller(case)  # skips where tensors have no values
+    names = [name for name, tensor in case.inputs().tensors() if _can_be_fenced(tensor)]
+    if not names:
+        reason = "no argument is a dense tensor with elements"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if case.requires_grad:
+        names.append(_GRAD_OUTPUT)
+    trials = [_Trial(_BEHIND), _Trial(_BEFORE)]
+    crashed = _first_crash(case, trials)
+    if crashed is not None:
+        raise _finding(case, crashed, names)
+
+
+def _can_be_fenced(tensor: torch.Tensor) -> bool:
+    return is_plain(tensor) and tensor.is_contiguous() and tensor.numel() > 0
+
+
+def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
+    """The first trial in which the op ends the process, and does not without forbidden pages.
+
+    Raises:
+        CheckSkipped: if the op does not work in a copy of this process.
+    """
+
+    def work(send: Send) -> None:
+        torch.set_num_threads(1)  # a fork has none of the threads of a pool
+        for trial in trials:
+            _call(case, trial, forbid=False)
+            send("free")
+            _call(case, trial, forbid=True)
+            send("fenced")
+
+    forked: Forked | None = None
+    for handlers in (True, False):
+        try:
+            forked = run_forked(work, _SECONDS, handlers=handlers)
+        except ForkFailed:
+            break
+        if forked.messages:
+            break
+    if forked is None or not forked.messages or forked.hung:
+        reason = "the op does not work in a copy of this process, where a crash would not end it"
+        raise skip("checker-limit", reason, unjudged=False)
+    number, is_fenced = divmod(len(forked.messages), 2)
+    return trials[number] if forked.died and is_fenced else None
+
+
+def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
+    """Call the op and its backward. What they raise is nobody's concern here."""
+    held: list[FencedMemory] = []
+
+    def fenced(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if not _can_be_fenced(tensor) or (trial.names is not None and name not in trial.names):
+            return tensor
+        held.append(FencedMemory(tensor, trial.fence))
+        return held[-1].tensor
+
+    arguments = _moved(case.inputs(), fenced)
+    if forbid:
+        for memory in held:
+            memory.forbid()
+    run = Caller(case)(arguments)
+    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
+    if run.error is None and case.requires_grad and outputs and arguments.differentiable():
+        grads = [fenced(_GRAD_OUTPUT, grad) for grad in case.grad_outputs(outputs)]
+        if forbid:
+            for memory in held:
+                memory.forbid()
+        try:
+            gradients(arguments, outputs, grads)
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
+
+
+def _moved(arguments: Arguments, fenced: object) -> Arguments:
+    """The arguments with their tensors in other memory; a tensor that is given twice stays one."""
+    names = iter([name for name, _ in arguments.tensors()])
+    made: dict[int, torch.Tensor] = {}
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        name = next(names)
+        if id(tensor) not in made:
+            made[id(tensor)] = fenced(name, tensor)  # type: ignore[operator]
+        return made[id(tensor)]
+
+    return arguments.map(move)
+
+
+def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
+    """The finding, with the argument that it is about, and whether the op reads or writes there."""
+    fence = crashed.fence
+    alone = [_Trial(fence, (name,)) for name in names]
+    named = next((one for one in alone if _first_crash(case, [one]) is not None), crashed)
+    writes = _Trial(Fence(fence.behind, readable=True), named.names)
+    does_write = _first_crash(case, [writes]) is not None
+    verb, code = ("writes", WRITE) if does_write else ("reads", READ)
+    where = "behind the last element" if fence.behind else "before the first element"
+    what = "its arguments" if named.names is None else " and ".join(named.names)
+    text = f"{case.op.name}: it {verb} {where} of {what}"
+    script = _SCRIPT.format(behind=fence.behind, forbidden=1 if does_write else 0)
+    return fail(code, text, repro=script)
+
+
+_SCRIPT = """
+import ctypes
+import faulthandler
+import mmap
+import os
+
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+BEHIND, FORBIDDEN = {behind}, {forbidden}  # the page; 0: any access to it, 1: writing to it
+PAGE = mmap.PAGESIZE
+
+
+def fenced(t):
+    if not t.is_contiguous() or not t.numel():
+        return t
+    size = t.numel() * t.itemsize
+    pages = -(-size // PAGE) * PAGE
+    memory = mmap.mmap(-1, pages + PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    offset = pages - size if BEHIND else PAGE
+    moved = torch.frombuffer(memory, dtype=t.dtype, count=t.numel(), offset=offset).view(t.shape)
+    with torch.no_grad():
+        moved.copy_(t)
+    page = start + pages if BEHIND else start
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), FORBIDDEN)
+    return moved.requires_grad_(t.requires_grad)
+
+
+child = os.fork()  # an access to the page ends the process
+if child == 0:
+    try:
+        faulthandler.disable()
+        torch.set_num_threads(1)
+        args, kwargs = tree_map_only(torch.Tensor, fenced, inputs())
+        found = tree_leaves(op(*args, **kwargs))
+        outputs = [t for t in found if isinstance(t, torch.Tensor) and t.requires_grad]
+        if outputs:
+            torch.autograd.backward(outputs, [fenced(torch.ones_like(t)) for t in outputs])
+    finally:
+        os._exit(0)
+_, status = os.waitpid(child, 0)
+assert not os.WIFSIGNALED(status), f"ended by signal {{os.WTERMSIG(status)}} at the page"
+"""
+_BEFORE_FIX = """
+for (int64_t i = 0; i < n; ++i) {
+  out[i] = 0.5 * (x[i] + x[i + 1]);   // x[n] where i is n - 1
+}
+"""
+_AFTER_FIX = """
+for (int64_t i = 0; i < n; ++i) {
+  out[i] = 0.5 * (x[i] + x[std::min(i + 1, n - 1)]);
+}
+"""
+FINDINGS = {
+    READ: Explanation(
+        meaning=(
+            "The kernel reads memory that does not belong to the argument: with the argument beside a page "
+            "that may not be touched, the call ends the process."
+        ),
+        why=(
+            "Elsewhere there is mostly other data, so nothing shows but wrong numbers now and then, a NaN "
+            "times 0, or a crash that comes once in a thousand runs, where the memory ends."
+        ),
+        fix=(
+            "Check the bounds of every loop against the sizes of the tensor: the last element, the last "
+            "vector or tile of a row, index + 1. Read a last part that is not full element by element."
+        ),
+        before=_BEFORE_FIX,
+        after=_AFTER_FIX,
+        docs=(doc_links.MANUAL,),
+        follows=("crash",),
+    ),
+    WRITE: Explanation(
+        meaning=(
+            "The kernel writes to memory that does not belong to the argument: with the argument beside a "
+            "page that may not be written to, the call ends the process."
+        ),
+        why=(
+            "What lies there is overwritten: another tensor, or the lists of the allocator. The crash or "
+            "the wrong number comes later, somewhere else."
+        ),
+        fix=(
+            "Check the bounds of every loop against the sizes of the tensor that is written to. Write a "
+            "last part that is not full element by element."
+        ),
+        before="""
+for (int64_t i = 0; i <= n; ++i) out[i] = 0;
+""",
+        after="""
+for (int64_t i = 0; i < n; ++i) out[i] = 0;
+""",
+        docs=(doc_links.MANUAL,),
+        follows=("crash",),
+    ),
+}
+
+CHECK = Check(
+    name="values.bounds",
+    summary="native kernels read and write inside of the memory of their arguments",
+    run=check_bounds,
+    variants=("shape",),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "A native kernel (C++, C, numba, cffi) that reads or writes behind the last element of an argument "
+        "or of a grad_output, or before the first one. In a copy of the process all tensors end, then "
+        "begin, at a page that may not be touched (`mprotect`), and a call there that ends the copy, where "
+        "one with the page free does not, is a finding. It names the argument."
+    ),
+    cannot_see=(
+        "What a kernel does to its outputs and to memory of its own, and within an argument: a row that "
+        "reads the next row. More than a page away from the tensor. Kernels in Python, other devices "
+        "than the CPU, Windows."
+    ),
+    cost="calls",
+)
