@@ -368,6 +368,11 @@ def test_a_suite_that_stops_is_not_harvested(suite: Suite, args: list[str], line
     assert notes(result)[0] == line
 
 
+def test_harvested_items_run_in_the_process_of_the_suite(suite: Suite) -> None:
+    write(suite, "def test_a():\n    turn(torch.ones(2, 3))\n")
+    harvest(suite, "--customop-isolate", apart=True).assert_outcomes(passed=1, failed=1)
+
+
 def test_collect_only(suite: Suite) -> None:
     write(suite, "def test_a():\n    turn(torch.ones(2, 3))\n")
     result = harvest(suite, "--collect-only", "-q")

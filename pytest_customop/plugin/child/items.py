@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ..session.state import PLANNED, SESSION
+from ..session.state import HARVESTED, PLANNED, SESSION
 
 
 def is_isolated(item: pytest.Item) -> bool:
@@ -18,6 +18,8 @@ def is_isolated(item: pytest.Item) -> bool:
     planned = item.stash.get(PLANNED, None)
     if planned is None or planned.case is None or planned.skip is not None:
         return False
+    if HARVESTED in item.stash:
+        return False  # a child process has not seen the call
     return planned.needs_child or item.config.stash[SESSION].settings.isolate == "on"
 
 

@@ -13,9 +13,12 @@ import pytest
 from ...harvest.samples import Group
 from ...plan.items import PlannedItem
 from ...run.record import HARVEST
-from ..session.state import HARVESTED, PLANNED, Session
+from ..session.state import HARVESTED, NO_CHILD, PLANNED, Session
 
 NAME = HARVEST
+
+# How variants that could crash the process would run.
+_WITHOUT_CHILD = "the marked tests of --customop-harvest-save run them in a child process"
 
 
 class HarvestedItem(pytest.Item):
@@ -32,6 +35,8 @@ class HarvestedItem(pytest.Item):
         self._customop = customop
         self.stash[PLANNED] = planned
         self.stash[HARVESTED] = seen_in
+        if planned.needs_child:
+            self.stash[NO_CHILD] = _WITHOUT_CHILD
 
     @property
     def sample(self) -> str:
@@ -91,9 +96,7 @@ def planned_items(group: Group, customop: Session, hook: Any) -> list[PlannedIte
     from ...plan.matrix import plan
     from ...plan.selection import select_checks
 
-    settings = customop.settings._replace(
-        devices=None, dtypes=None, without_child="the file of --customop-harvest-save runs them"
-    )
+    settings = customop.settings._replace(devices=None, dtypes=None, without_child=_WITHOUT_CHILD)
     registry = customop.registry(hook)
     customop.note_unknown_checks(registry)
 
