@@ -307,6 +307,7 @@ def pytest_collection_modifyitems(items):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("new_interpreters")
 def test_a_session_says_the_same_in_any_order_on_workers_and_alone(suite: Suite) -> None:
     suite.test(SUITE)
