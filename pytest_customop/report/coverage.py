@@ -212,12 +212,11 @@ _Fold = Callable[[Sequence[str]], str]
 
 
 def coverage_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
-    """The lines of the summary on the namespaces that are not required; none where nothing is missing."""
-    others = [one for one in found if not one.required]
-    reasons = {one.not_judged for one in others}
-    if len(reasons) == 1 and None not in reasons:
-        names = listed_briefly(one.namespace for one in others)
-        return ["", f"Coverage of {names}: not judged, because {reasons.pop()}"]
+    """The lines of the summary on the namespaces that are not required.
+
+    There are none where nothing is missing, or where a part of the tests ran.
+    """
+    others = [one for one in found if not one.required and one.not_judged is None]
     parts = [lines for lines in (_lines(one, listed_briefly) for one in others) if lines]
     if not parts:
         return []
