@@ -1,0 +1,1 @@
+"""Lets the tests import oplib without an installation."""
