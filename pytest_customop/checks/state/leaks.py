@@ -122,13 +122,15 @@ def _call(case: Case) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between."""
+    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between.
+
+    Where objects are frozen already, as in a child process, those that are new stay frozen too.
+    """
     enabled, disabled = gc.isenabled(), logging.root.manager.disable
     frozen = gc.get_freeze_count()
     sink = _Sink()
     gc.disable()
-    if not frozen:
-        gc.freeze()  # a whole collection, which also empties the free lists, then takes no time
+    gc.freeze()  # a whole collection, which also empties the free lists, then takes no time
     logging.disable(sys.maxsize)
     try:
         with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
