@@ -115,6 +115,16 @@ def test_sizes_that_listed_numbers_may_refer_to_stay() -> None:
     assert [place.size for place in changeable(case("two", tensor(5, 8), offsets))] == [8]
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64])
+def test_whole_numbers_without_an_order_take_other_sizes(dtype: torch.dtype) -> None:
+    define("masked", "(Tensor x, Tensor mask) -> Tensor", lambda x, mask: x.shape == mask.shape)
+    rows = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 1, 1], [0, 1, 0, 0, 1]]).to(dtype)
+    one = second_case(case("masked", tensor(3, 5), rows))
+    assert shapes(one) == [(4, 6), (4, 6)]
+    rising = torch.tensor([0, 1, 1]).to(dtype)
+    assert "`y` is given by its values" in refusal(case("two", tensor(3, 1), rising)).reason
+
+
 def test_a_real_floating_point_tensor_is_a_template() -> None:
     given = torch.tensor([[0.25, 0.5, 0.75], [0.5, 0.5, float("nan")]], dtype=torch.float64)
     one = second_case(case("two", given, tensor(values=[2.0, 2.0])))

@@ -77,7 +77,9 @@ def listed(spec: TensorSpec) -> torch.Tensor:
 
 def is_sorted(given: torch.Tensor) -> bool:
     """Whether the numbers, more than one, never decrease."""
-    return given.numel() > 1 and bool((given.flatten().diff() >= 0).all())
+    # Compared, not subtracted: differences of booleans and of unsigned numbers are never below 0.
+    flat = given.flatten()
+    return given.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
 
 
 def is_permutation(given: torch.Tensor) -> bool:
