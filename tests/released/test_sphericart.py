@@ -11,6 +11,8 @@ OPS = torch.ops.sphericart_torch
 # Of a fixed shape: the ops take rows of another length than three without a word.
 POINTS = [(tensor(values=torch.linspace(-1, 1, 15).cos().reshape(5, 3).tolist()), 2)]
 EVERYWHERE = {"dtypes": [torch.float64], "layouts": ["contiguous", "transposed"]}
+# The check raises the number of threads, after which a call corrupts the heap: finding 30.
+FEW_THREADS = {**EVERYWHERE, "checks": ["-state.globals"]}
 
 
 @customop_cases(OPS.spherical_harmonics, POINTS, **EVERYWHERE)
@@ -21,7 +23,7 @@ def test_spherical_harmonics(): ...
 def test_spherical_harmonics_with_gradients(): ...
 
 
-@customop_cases(OPS.spherical_harmonics_with_hessians, POINTS, **EVERYWHERE)
+@customop_cases(OPS.spherical_harmonics_with_hessians, POINTS, **FEW_THREADS)
 def test_spherical_harmonics_with_hessians(): ...
 
 
@@ -33,5 +35,5 @@ def test_solid_harmonics(): ...
 def test_solid_harmonics_with_gradients(): ...
 
 
-@customop_cases(OPS.solid_harmonics_with_hessians, POINTS, **EVERYWHERE)
+@customop_cases(OPS.solid_harmonics_with_hessians, POINTS, **FEW_THREADS)
 def test_solid_harmonics_with_hessians(): ...
