@@ -14,6 +14,8 @@ from pytest_customop.run.record import ResultRecord
 
 _BAD = ("failed", "error")
 
+collect_ignore = ["suites"]  # test_harvest.py runs them
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest counts the failures
 def pytest_runtest_logreport(report: pytest.TestReport) -> Generator[None, object, object]:
