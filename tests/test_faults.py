@@ -274,3 +274,29 @@ def test_a_file_that_only_the_child_rejects(suite: Suite) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the child process cannot collect *test_it.py", "*twice*"])
     assert [one["outcome"] for one in suite.results()] == ["error"]
+
+
+# The second check dies of what the first one has left in the process, and of nothing in a new one.
+DAMAGED = """
+import ctypes
+
+damaged = []
+
+def suffers(case):
+    if damaged:
+        ctypes.string_at(0)
+
+def pytest_customop_register_checks():
+    return [
+        Check("own.damages", "damages the memory", lambda case: damaged.append(1)),
+        Check("own.suffers", "dies of damaged memory", suffers),
+    ]
+"""
+
+
+def test_an_item_that_dies_of_what_earlier_ones_did_runs_again_in_a_new_child(suite: Suite) -> None:
+    suite.write("conftest.py", DAMAGED, head=HEAD)
+    suite.test(LIVES, ops=FAULTS)
+    result = suite.run("--customop-isolate")
+    result.assert_outcomes(passed=2, warnings=1)
+    result.stdout.fnmatch_lines(["*a child process dies of SIGSEGV, and a new one does not: *"])

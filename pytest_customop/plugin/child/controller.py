@@ -5,6 +5,7 @@ Other items run as always.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Generator
 from dataclasses import replace
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 # The phases in which it is a variant, and not the item as a whole, that ends the child.
 _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
+
+# What the allocator of the C library says where it finds its lists damaged.
+_ALLOCATOR = re.compile(r"corrupted|double free|(free|malloc|realloc|munmap_chunk)\(\): ")
 
 _NAME = "customop-isolation"  # of the plugin
 
@@ -100,6 +104,8 @@ class Isolation:
             failure = self._fatal_cases.get(planned.case)
         if not planned.variants and failure is None:
             failure = self._run_in_child(item, nextitem, log, [])
+            if _may_be_of_earlier_calls(failure):
+                failure = self._again(item, nextitem, log, [], failure)
         if failure is not None and self._may_do_without and _has_no_child(failure):
             log.skip(_why_no_child(failure, planned))
         elif isinstance(failure, ProcessExit):
@@ -134,9 +140,41 @@ class Isolation:
             left = [one.case for one in planned.variants if one.case.variant not in done]
             if not isinstance(failure, ProcessExit) or failure.phase not in _IN_A_CALL or not left:
                 return failure
+            if _may_be_of_earlier_calls(failure):
+                count = len(finished)
+                again = self._again(item, nextitem, log, finished, failure)
+                if not isinstance(again, ProcessExit):
+                    return again
+                if len(finished) > count:
+                    continue
+                failure = again
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_variants[_call_of(left[0])] = failure
             finished.append(record_of(item, _result_of(planned.check, left[0], failure)))
+
+    def _again(
+        self,
+        item: pytest.Item,
+        nextitem: pytest.Item | None,
+        log: ItemLog,
+        finished: list[ResultRecord],
+        earlier: ProcessExit | NotCollected | None,
+    ) -> ProcessExit | NotCollected | None:
+        """Have an item go on in a new child, where no earlier call can have damaged the memory.
+
+        Args:
+            finished: as in `_run_in_child`.
+            earlier: how the child before has ended.
+        """
+        count = len(finished)
+        failure = self._run_in_child(item, nextitem, log, finished)
+        if failure is None or len(finished) > count:
+            text = (
+                f"{item.nodeid}: a child process {earlier}, and a new one does not: an earlier call has "
+                "damaged its memory"
+            )
+            self._warn_of(item, text)
+        return failure
 
     def _run_in_child(
         self,
@@ -184,6 +222,21 @@ class Isolation:
             kwargs={"warning_message": given, **where}
         )
 
+    def _warn_of(self, item: pytest.Item, text: str) -> None:
+        path, line, _ = item.location
+        where = (path, line or 0, item.name)
+        self._warn(
+            protocol.Warned(
+                text=text,
+                category=pytest.PytestWarning,
+                filename=path,
+                lineno=line or 0,
+                when="runtest",
+                nodeid=item.nodeid,
+                location=where,
+            )
+        )
+
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
         """pytest-timeout watches the child's items in the child."""
@@ -206,6 +259,17 @@ class Isolation:
     def pytest_unconfigure(self) -> None:
         """End the child, however the session has ended."""
         self._child.end()
+
+
+def _may_be_of_earlier_calls(failure: ProcessExit | NotCollected | None) -> bool:
+    """Whether calls that the child made before may have damaged the memory at which it died.
+
+    It died where the op itself is not called for the first time, or the allocator ended it.
+    """
+    if not isinstance(failure, ProcessExit) or not failure.signal:
+        return False
+    in_check = failure.phase in (protocol.DRAW, protocol.CHECK, protocol.BODY)
+    return in_check or (failure.phase == protocol.EAGER and bool(_ALLOCATOR.search(failure.stderr)))
 
 
 def _has_no_child(failure: ProcessExit | NotCollected) -> bool:

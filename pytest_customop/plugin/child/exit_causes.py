@@ -25,6 +25,7 @@ class ProcessExit(Exception):
         exit_code: the one with which it ended itself, None where it did not.
 
     Attributes:
+        signal: the name of the signal that it caused itself; empty without one.
         phase: what it was doing, one of `protocol`.
         seconds: how long the item took.
     """
@@ -43,6 +44,7 @@ class ProcessExit(Exception):
         self.stderr = stderr
         self.fix = fix
         self.exit_code = exit_code
+        self.signal = ""
         self.phase = ""
         self.seconds = 0.0
 
@@ -74,7 +76,9 @@ def ended_itself(returncode: int, stderr: str) -> ProcessExit:
     if name == "SIGKILL":
         how = "dies of SIGKILL (which the system sends where memory runs out)"
         return ProcessExit("crash", how, stderr, _KILLED)
-    return ProcessExit("crash", f"dies of {name}", stderr)
+    ended = ProcessExit("crash", f"dies of {name}", stderr)
+    ended.signal = name
+    return ended
 
 
 def out_of_memory(limit: int, stderr: str) -> ProcessExit:
