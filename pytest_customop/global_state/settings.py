@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterator
 
 from .process_settings import PROCESS_SETTINGS
 from .setting import Setting
-from .torch_settings import TORCH_SETTINGS
+from .torch_settings import THREADS, TORCH_SETTINGS
 
 # In the order in which they are written.
 SETTINGS: tuple[Setting, ...] = (*TORCH_SETTINGS, *PROCESS_SETTINGS)
 
 
-def perturb() -> None:
-    """Change the value of every setting that has another one."""
+def perturb(*, threads: bool = True) -> None:
+    """Change the value of every setting that has another one.
+
+    Args:
+        threads: whether the number of threads changes too. Native code that has memory for each of the
+            first ones would write outside of it.
+    """
     for setting in SETTINGS:
-        if setting.change is not None:
+        if setting.change is not None and (threads or setting.name != THREADS):
             value = setting.read()
             changed = setting.change(value)
             if changed != value:

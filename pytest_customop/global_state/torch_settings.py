@@ -12,6 +12,7 @@ import torch
 from . import float32_precision
 from .setting import Setting, flag
 
+THREADS = "the number of threads"  # of the setting
 _DETERMINISTIC: Any = importlib.import_module("torch.utils.deterministic")
 _OTHER_HALF = {torch.bfloat16: torch.float16}
 # A denormal number by its bits: read from text, it would be 0 where denormal numbers are flushed.
@@ -133,7 +134,7 @@ TORCH_SETTINGS: tuple[Setting, ...] = (
         "torch.is_autocast_cache_enabled()",
     ),
     Setting(
-        "the number of threads",
+        THREADS,
         torch.get_num_threads,
         torch.set_num_threads,
         lambda value: value + 1,  # one, or the half of them, is what an op would set

@@ -216,3 +216,31 @@ def median_of_rows():
         backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
     )
     return median
+
+
+@aot((torch.tensor([-3.0, -1.0, -0.5, 0.0, 0.2, 0.5, 1.0]), 0.5))
+def shrinks_firmly():
+    """Correct: the gradient is 0 up to the limit; where the limit is 0, it is so at 0 alone."""
+
+    @torch.library.custom_op("zoo::shrinks_firmly", mutates_args=())
+    def shrunk(x: Tensor, limit: float) -> Tensor:
+        if limit < 0:
+            raise ValueError("expected a limit of 0 or more")
+        return torch.where(x.abs() <= limit, 0.0, x - limit * x.sign())
+
+    @shrunk.register_fake
+    def _(x, limit):
+        if limit < 0:
+            raise ValueError("expected a limit of 0 or more")
+        return torch.empty_like(x)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.where(x.abs() <= ctx.limit, 0.0, grad), None
+
+    def setup(ctx, inputs, output):
+        x, ctx.limit = inputs
+        ctx.save_for_backward(x)
+
+    shrunk.register_autograd(backward, setup_context=setup)
+    return shrunk

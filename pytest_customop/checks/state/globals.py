@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
 from ...findings import CheckFailed, Explanation, doc_links, fail
 from ...global_state.process_settings import ENVIRONMENT
 from ...global_state.setting import Setting
@@ -31,7 +32,7 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
         if call is None:
             return
         if perturbed:
-            perturb()
+            perturb(threads=crash_risk(case.op, case.placement.device) is None)
         before = [setting.read() for setting in SETTINGS]
         if not runs(call):
             return

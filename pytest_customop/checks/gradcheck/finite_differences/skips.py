@@ -30,12 +30,13 @@ def skip_if_unsuitable(function: VectorFunction, options: GradOptions, seed: int
                 "not-finite",
                 f"{output.name} has NaN or inf, and no difference can be taken from it",
             )
-    gradients = _random_gradients(function, seed)
+    gradients = random_gradients(function, seed)
     _skip_if_nondeterministic(function, gradients, seed)
     _skip_if_lost_in_rounding(function, gradients, options)
 
 
-def _random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
+def random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
+    """The gradients of the inputs that have some, for random grad_outputs."""
     generator = torch.Generator().manual_seed(seed)
     weights = [random_weights(output.values, generator) for output in function.outputs]
     found = function.vjp(dict(enumerate(weights)))
@@ -43,7 +44,7 @@ def _random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
 
 
 def _skip_if_nondeterministic(function: VectorFunction, gradients: list[Tensor], seed: int) -> None:
-    if not _repeat(gradients, _random_gradients(function, seed), 1e-9):
+    if not _repeat(gradients, random_gradients(function, seed), 1e-9):
         raise skip(
             "nondeterministic",
             "the backward gives different gradients for the same grad_output from one call to the next",
@@ -181,6 +182,15 @@ def not_smooth(function: VectorFunction, pairs: list[Pair], options: GradOptions
         f"sides or with another step differ as much: {target} has kinks there, or is computed with "
         f"less than the precision of float64. Other directions and points nearby did not help. Give "
         "inputs away from kinks (low=, high=, values=), or another step, gradcheck=GradOptions(eps=...).",
+    )
+
+
+def here_alone() -> CheckSkipped:
+    """The skip for a formula that is wrong at the point, and right at the points nearby."""
+    return skip(
+        "not-smooth",
+        "formula and finite differences differ at these values alone, and agree at three points nearby: a "
+        "branch of the formula ends here. Give other values (low=, high=, values=).",
     )
 
 

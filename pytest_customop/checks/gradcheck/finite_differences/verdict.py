@@ -14,12 +14,14 @@ from .jacobian import RIGHT, WRONG, Pair, compare
 from .kinks import has_hidden_kink
 from .projection import Draw, is_cheap, is_linear, is_small, torch_gradcheck_passes
 from .skips import (
+    here_alone,
     narrow,
     narrow_gradient,
     narrow_outputs,
     not_smooth,
     out_of_domain,
     outputs_change,
+    random_gradients,
     skip_if_unsuitable,
 )
 from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
@@ -55,7 +57,8 @@ def verify_gradients(
     """Return if the formula agrees with finite differences.
 
     If kinks leave that open, three nearby points are tried. There the formula can turn out right, but
-    is never reported as wrong.
+    is never reported as wrong. Nor is a finite gradient that is wrong at the point and right at all three:
+    at the end of a branch, as x = 0, a formula may have either branch's gradient.
 
     Args:
         function: the function with its formula.
@@ -73,7 +76,12 @@ def verify_gradients(
     if brief and _right_along_draws(function, options, seed):
         return
     skip_if_unsuitable(function, options, seed)
-    reason = _at_point(function, options, seed, codes)
+    try:
+        reason = _at_point(function, options, seed, codes)
+    except CheckFailed as failure:
+        if failure.finding.code == codes.mismatch and _wrong_here_alone(function, options, seed):
+            raise here_alone() from None
+        raise
     if reason is None:
         return
     for attempt in range(1, _NEARBY + 1):
@@ -87,6 +95,21 @@ def verify_gradients(
         except (CallError, OutputsChanged):
             continue
     raise reason
+
+
+def _wrong_here_alone(function: VectorFunction, options: GradOptions, seed: int) -> bool:
+    """Whether a small function's gradients are finite, and right at three nearby points."""
+    if not is_small(function) or not all(
+        bool(one.isfinite().all()) for one in random_gradients(function, seed)
+    ):
+        return False
+    try:
+        for attempt in range(1, _NEARBY + 1):
+            if _differing(_nudged(function, options, seed, attempt), None, options):
+                return False
+    except (BackwardError, CallError, OutputsChanged, CheckSkipped):
+        return False
+    return True
 
 
 def _right_along_draws(function: VectorFunction, options: GradOptions, seed: int) -> bool:
