@@ -10,7 +10,6 @@ _FAKE = ("fake.forward", "opcheck.test_faketensor")
 _COMPILE = ("compile.static", "compile.dynamic")
 REGISTRATION = {"opcheck.test_autograd_registration": "autograd-registration"}
 LAYOUTS = {"values.layouts": "layout-dependent-result"}
-AUTOCAST = {"compile.autocast": "autocast-fake-mismatch"}
 
 
 def wrong_fake(code: str, compiled: str = "compile-output-mismatch") -> dict[str, str]:
@@ -107,12 +106,6 @@ _BITSANDBYTES = tuple(
         ),
         ("test_int8_vectorwise_quant", "*-withgrad-plain", REGISTRATION, _EAGER_ONLY),
         (
-            "test_ge[mv][mv]_4bit",
-            "cpu-float32-nograd-0",
-            AUTOCAST,
-            "the real kernel follows autocast, the fake one does not",
-        ),
-        (
             "test_int8_linear_matmul*",
             "*",
             {"compile.autocast": "compile-autocast-mismatch"},
@@ -152,12 +145,6 @@ _BITSANDBYTES = tuple(
 _QUANTO = (
     Known("test_quanto.py::test_qbytes_mm*", "*-withgrad-*", REGISTRATION, _EAGER_ONLY),
     Known("test_quanto.py::test_quantize_symmetric", "*-withgrad-*3", REGISTRATION, _EAGER_ONLY),
-    Known(
-        "test_quanto.py::test_qbytes_mm",
-        "*-[01]",
-        AUTOCAST,
-        "the real kernel follows autocast, the fake one does not",
-    ),
 )
 
 _SPHERICART = (
