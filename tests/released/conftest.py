@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
-from known import KNOWN, expected
+from known import KNOWN, Known, expected
 from known_of_variants import OF_VARIANTS
 
 from pytest_customop.plugin.session.carried import attach, attached
@@ -41,20 +41,25 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Generator[None, objec
 
 def _compared(record: ResultRecord) -> ResultRecord:
     """The record, with what it means that a finding is known."""
-    known = _known(record)
-    if known is None:
+    found = _known(record)
+    if found is None:
         return record
-    if record.outcome in _BAD and record.finding and record.finding.code == known[0]:
+    codes, known = found
+    if record.outcome in _BAD and record.finding and record.finding.code in codes.split("|"):
         return replace(record, outcome="xfailed")
     # A note is no failure. A skip is no proof: another check may have reported the same crash.
-    return replace(record, outcome="xpassed") if record.outcome in ("passed", "noted") else record
+    passed = record.outcome in ("passed", "noted") and not known.by_chance
+    return replace(record, outcome="xpassed") if passed else record
 
 
-def _known(record: ResultRecord) -> tuple[str, str] | None:
+def _known(record: ResultRecord) -> tuple[str, Known] | None:
     return expected(record.nodeid, record.place.variant, (*KNOWN, *OF_VARIANTS))
 
 
 def _known_code(record: ResultRecord) -> str:
-    code, reason = _known(record) or ("", "")
+    found = _known(record)
+    if found is None:
+        return ""
+    codes, known = found
     variant = f" on {record.place.variant}" if record.place.variant else ""
-    return f"{code}{variant} ({reason})"
+    return f"{codes}{variant} ({known.reason})"

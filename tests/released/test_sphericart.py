@@ -19,7 +19,7 @@ FEW_THREADS = {**EVERYWHERE, "checks": ["-state.globals"]}
 def test_spherical_harmonics(): ...
 
 
-@customop_cases(OPS.spherical_harmonics_with_gradients, POINTS, **EVERYWHERE)
+@customop_cases(OPS.spherical_harmonics_with_gradients, POINTS, **FEW_THREADS)
 def test_spherical_harmonics_with_gradients(): ...
 
 
@@ -31,7 +31,7 @@ def test_spherical_harmonics_with_hessians(): ...
 def test_solid_harmonics(): ...
 
 
-@customop_cases(OPS.solid_harmonics_with_gradients, POINTS, **EVERYWHERE)
+@customop_cases(OPS.solid_harmonics_with_gradients, POINTS, **FEW_THREADS)
 def test_solid_harmonics_with_gradients(): ...
 
 
