@@ -6,6 +6,8 @@ import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import torch
+
 _FAKE = ("fake.forward", "opcheck.test_faketensor")
 _COMPILE = ("compile.static", "compile.dynamic")
 REGISTRATION = {"opcheck.test_autograd_registration": "autograd-registration"}
@@ -71,6 +73,10 @@ _THIRD = {
 }
 _EAGER_ONLY = "gradients in eager mode only: None under torch.compile"
 
+# With AVX-512 the op has a kernel for integers, and its out overload none.
+_AVX512 = "AVX512" in torch.backends.cpu.get_cpu_capability()
+_THROUGH_MATMUL = ("test_int8_linear_matmul_out", *["test_int8_linear_matmul"] * (not _AVX512))
+
 _BITSANDBYTES = tuple(
     Known(f"test_bitsandbytes.py::{test}", cases, codes, reason)
     for test, cases, codes, reason in (
@@ -107,11 +113,20 @@ _BITSANDBYTES = tuple(
             )
         ),
         ("test_int8_vectorwise_quant", "*-withgrad-plain", REGISTRATION, _EAGER_ONLY),
+        *(
+            (
+                test,
+                "*",
+                {"compile.autocast": "compile-autocast-mismatch"},
+                "under autocast the exact integer product is computed in bfloat16",
+            )
+            for test in _THROUGH_MATMUL
+        ),
         (
-            "test_int8_linear_matmul*",
+            "test_dequantize_blockwise",
             "*",
-            {"compile.autocast": "compile-autocast-mismatch"},
-            "under autocast the exact integer product is computed in bfloat16",
+            {"relations.precision": "precision-mismatch"},
+            "reads codes and scales of any dtype as float32",
         ),
         (
             "test_int8_mixed_scaled_mm",
@@ -300,6 +315,18 @@ _FBGEMM = tuple(
             "*",
             {"values.defaults": "default-differs"},
             "the fake kernel lacks a default of the schema",
+        ),
+        (
+            "test_float_to_fused_8bit_rowwise",
+            "*",
+            {"relations.precision": "precision-mismatch"},
+            "reads numbers of any dtype as float32",
+        ),
+        (
+            "test_masked_select_jagged_1d",
+            "*",
+            {"values.defaults": "signature-differs"},
+            "the fake kernel lacks a flag",
         ),
         (
             "test_batch_index_select_dim0",
