@@ -244,3 +244,41 @@ def shrinks_firmly():
 
     shrunk.register_autograd(backward, setup_context=setup)
     return shrunk
+
+
+def _unit_rows(name, size_in_backward):
+    def size(x):
+        return x.norm(dim=-1, keepdim=True)
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def unit(x: Tensor) -> Tensor:
+        return (x / size(x).clamp(min=1e-3)).contiguous()
+
+    unit.register_fake(lambda x: torch.empty_like(x, memory_format=torch.contiguous_format))
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        norm = size_in_backward(size(x))
+        inner = (grad * x).sum(-1, keepdim=True)
+        return grad / norm - x * inner / norm**3
+
+    unit.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return unit
+
+
+@aot(
+    (MATRIX,),
+    variant_findings={"gradcheck.backward": "gradient-not-finite"},
+    shown_by="zeros",
+)
+def divides_by_zero_in_the_backward():
+    """Divides by a length in the backward that the forward keeps away from 0."""
+    return _unit_rows("divides_by_zero_in_the_backward", lambda norm: norm)
+
+
+@aot((MATRIX,), twin_of="divides_by_zero_in_the_backward")
+def divides_alike_in_the_backward():
+    """Divides by the same in the forward and in the backward."""
+    return _unit_rows("divides_alike_in_the_backward", lambda norm: norm.clamp(min=1e-3))

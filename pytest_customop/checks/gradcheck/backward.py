@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...cases.case import Case
+from ...cases.tensors import is_differentiable, is_plain
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -26,6 +27,7 @@ _FIRST = FindingCodes(
 def check_backward(case: Case) -> None:
     """Compare the first-order gradients with finite differences of the outputs."""
     options = options_of(case)
+    _fail_if_nan(case)
     try:
         function = Float64Op(case).function()
         if case.aspect in _CHEAP_KINDS and not is_small(function):
@@ -39,6 +41,49 @@ def check_backward(case: Case) -> None:
         raise with_script(_backward_raises(case, error.error), case, "gradcheck") from error
     except CheckFailed as failure:
         raise with_script(failure, case, "gradcheck") from None
+
+
+def _fail_if_nan(case: Case) -> None:
+    """Fail if a gradient is NaN where inputs and outputs are finite."""
+    found = [*case.inputs().tensors(), *case.eager.outputs]
+    if case.eager.error is not None or not all(_is_finite(tensor) for _, tensor in found):
+        return
+    try:
+        every = case.eager_gradients
+    except Exception as error:  # reported where the backward is called in float64
+        reraise_bug(error)
+        return
+    for name, gradient in every.items():
+        if gradient is None or not is_plain(gradient) or not bool(gradient.isnan().any()):
+            continue
+        count, total = int(gradient.isnan().sum()), gradient.numel()
+        raise fail(
+            "gradient-not-finite",
+            f"the gradient for `{name}` is NaN in {count} of {total} elements, where all inputs and "
+            "outputs are finite",
+            repro=_NAN,
+        )
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if not is_differentiable(tensor.dtype):
+        return True
+    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
+
+
+_NAN = """
+args, kwargs = inputs()
+leaves = torch.utils._pytree.tree_leaves
+found = [leaf for leaf in leaves(op(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+outputs = [leaf for leaf in found if leaf.requires_grad]
+given = [
+    leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+]
+torch.manual_seed(seed)
+grads = [torch.randn_like(output) for output in outputs]
+for grad in torch.autograd.grad(outputs, given, grads, allow_unused=True):
+    assert grad is None or not grad.isnan().any(), f"a gradient has NaN: {grad}"
+"""
 
 
 def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSkipped:
@@ -81,6 +126,27 @@ def backward(ctx, grad):
 """,
         docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
         follows=("undeclared-mutation", "backward-not-linear"),
+    ),
+    "gradient-not-finite": Explanation(
+        meaning="A gradient is NaN where all inputs and all outputs are finite.",
+        why=(
+            "One such element makes every weight NaN at the next step of the optimizer, and the training "
+            "run is lost. Zeros, equal values and a row of padding are enough."
+        ),
+        fix=(
+            "Look for 0 / 0, inf - inf and 0 * inf in the backward: divide by what the forward divides by "
+            "(with its eps or clamp), and write torch.where(ok, x, 1) before a division, not only after it."
+        ),
+        before="""
+norm = x.norm(dim=-1, keepdim=True)
+return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
+""",
+        after="""
+norm = x.norm(dim=-1, keepdim=True).clamp(min=eps)   # as in the forward
+return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
+""",
+        docs=(doc_links.GRADCHECK, doc_links.AUTOGRAD_NOTES),
+        follows=("undeclared-mutation", "uninitialized-output"),
     ),
     "gradient-missing": Explanation(
         meaning="The backward returns None, or zeros, for an input that the output depends on.",
