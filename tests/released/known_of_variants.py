@@ -128,6 +128,7 @@ _FBGEMM = _known(
     "fbgemm",
     ("float_to_fused_8bit_rowwise", ("odd", "one1"), _SHAPE, _PADS),
     ("float_or_half_to_fused_8bit_rowwise", ("odd", "one1"), _SHAPE, _PADS),
+    ("fused_8bit_rowwise_to_float", ("odd",), _SHAPE, _PADS),
     (
         "float_to_fused_8bit_rowwise",
         ("bfloat16",),
