@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,26 +35,44 @@ def crash_risk(op: Op, device: str) -> str | None:
         foreign = _foreign(function)
         if foreign:
             return f"the kernel uses {foreign}, which could read out of bounds"
-        if kernel_function(op.overload, kind) is None and _loads_library(function):
+        modules = _package_of(function)
+        unknown = kernel_function(op.overload, kind) is None
+        if _has_library(modules) or (unknown and _holds_library(modules)):
             return "its package loads a native library, which could read out of bounds"
     return None
 
 
-def _loads_library(function: Any) -> bool:
-    """Whether a module of a function's package holds a native library, or an object that holds one.
+def _package_of(function: Any) -> dict[str, types.ModuleType]:
+    """The modules of a function's package that are loaded, by name; the package itself comes first.
 
-    Torch does not know the function that was registered by `torch.library.Library`, but the fake kernel,
-    which is of the same package.
+    Torch does not know a kernel that was registered by `torch.library.Library`, but the fake kernel, which
+    is of the same package.
     """
     package = str(getattr(function, "__module__", "")).partition(".")[0]
-    modules = [
-        module
+    found = {
+        name: module
         for name, module in [*sys.modules.items()]
         if name.partition(".")[0] == package and package != "torch"
-    ]
+    }
+    return dict(sorted(found.items()))
+
+
+def _has_library(modules: Mapping[str, types.ModuleType]) -> bool:
+    """Whether Python has loaded native modules of a package, or torch a library from its folder."""
+    files = [str(getattr(module, "__file__", None)) for module in modules.values()]
+    if any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in files):
+        return True
+    if not files or not hasattr(next(iter(modules.values())), "__path__"):
+        return False
+    folder = Path(files[0]).resolve().parent
+    return any(folder in Path(one).resolve().parents for one in torch.ops.loaded_libraries)
+
+
+def _holds_library(modules: Mapping[str, types.ModuleType]) -> bool:
+    """Whether a module of a package holds a native library, or an object that holds one."""
     return any(
         module.partition(".")[0] in _FOREIGN
-        for held in modules
+        for held in modules.values()
         for value in [*vars(held).values()]
         if not isinstance(value, (type, types.ModuleType, types.FunctionType))
         for module in _modules(value)
