@@ -249,6 +249,7 @@ CALLERS_OF_FOREIGN_CODE = {
     "core/tracebacks.py",
     "declare/ops.py",
     "declare/samples.py",
+    "harvest/recorder.py",
     "plan/cells.py",
     "plan/samples_function.py",
     "plugin/child/preloaded.py",

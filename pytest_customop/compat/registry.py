@@ -4,6 +4,7 @@ Private names, seen in torch 2.4 to 2.15:
 
 - `torch._C._jit_get_all_schemas`: the schemas of all ops. Public: none.
 - `torch._C._dispatch_has_kernel_for_dispatch_key`: the dispatcher's table of one op. Public: none.
+- `torch._ops.OpOverload`: the type of an overload, for annotations. Public: none.
 - `torch._C._get_privateuse1_backend_name`: what `torch.utils.rename_privateuse1_backend` was called with.
 """
 

@@ -17,14 +17,14 @@ MATRIX = tensor(4, 6)
 def _range(name, restore_first):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def scaled(x: Tensor) -> Tensor:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
         span = x.max() - x.min() if x.numel() else x.new_zeros(())
         if restore_first:
-            torch.set_num_threads(before)
+            torch.set_default_dtype(before)
         if not span > 0:
             return torch.zeros_like(x)
-        torch.set_num_threads(before)
+        torch.set_default_dtype(before)
         return (x - x.min()) / span
 
     scaled.register_fake(lambda x: torch.empty_like(x))
@@ -32,15 +32,15 @@ def _range(name, restore_first):
 
 
 @aot((MATRIX,), variant_findings={"state.globals": "global-state-changed"}, shown_by="equal")
-def flat_input_leaves_one_thread():
-    """Returns early where all values are equal, and leaves torch with one thread."""
-    return _range("flat_input_leaves_one_thread", restore_first=False)
+def flat_input_leaves_float64():
+    """Returns early where all values are equal, and leaves another default dtype."""
+    return _range("flat_input_leaves_float64", restore_first=False)
 
 
-@aot((MATRIX,), twin_of="flat_input_leaves_one_thread")
-def flat_input_restores_threads():
-    """Restores the number of threads before it returns early."""
-    return _range("flat_input_restores_threads", restore_first=True)
+@aot((MATRIX,), twin_of="flat_input_leaves_float64")
+def flat_input_restores_float32():
+    """Restores the default dtype before it returns early."""
+    return _range("flat_input_restores_float32", restore_first=True)
 
 
 def _quantile(name, keep):

@@ -9,11 +9,11 @@ import torch
 
 from ...cases.case import Case, Run, gradients
 from ...cases.rounding import calls_differ_as_much, within_another_order
-from ...cases.tensors import difference, equal_values, is_plain, readable
+from ...cases.tensors import difference, equal_values, is_plain
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ..values.memory.calls import Leaves, comparable, results
-from ..values.memory.poison import fresh_memory_filled
+from ..values.memory.poison import fresh_memory_filled, has_new_nan
 
 GRADIENT = "the gradient of "  # how the names of gradients start
 
@@ -134,7 +134,7 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found
 
     with fresh_memory_filled((), 0xFF, nan=True, device=expected.device.type):
         filled = dict(again()).get(found)
-    if isinstance(filled, torch.Tensor) and _has_new_nan(filled, expected):
+    if isinstance(filled, torch.Tensor) and has_new_nan(filled, expected):
         return True
 
     def repeated() -> list[tuple[Any, Any]]:
@@ -150,9 +150,3 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found
             difference(one, two, 0.0, 0.0) is not None for _ in range(3) for one, two in repeated()
         )
     return calls_differ_as_much(repeated, differs, actual.to(expected.dtype), expected)
-
-
-def _has_new_nan(tensor: torch.Tensor, before: torch.Tensor) -> bool:
-    if tensor.shape != before.shape or not before.is_floating_point():
-        return False
-    return bool((readable(tensor).isnan() & ~readable(before).isnan()).any())

@@ -194,14 +194,16 @@ _, status = os.waitpid(child, 0)
 assert not os.WIFSIGNALED(status), f"ended by signal {{os.WTERMSIG(status)}} at the page"
 """
 _BEFORE_FIX = """
-for (int64_t i = 0; i < n; ++i) {
-  out[i] = 0.5 * (x[i] + x[i + 1]);   // x[n] where i is n - 1
-}
+@numba.njit
+def means(x, out):
+    for i in range(len(x)):
+        out[i] = 0.5 * (x[i] + x[i + 1])  # x[len(x)] at the end
 """
 _AFTER_FIX = """
-for (int64_t i = 0; i < n; ++i) {
-  out[i] = 0.5 * (x[i] + x[std::min(i + 1, n - 1)]);
-}
+@numba.njit
+def means(x, out):
+    for i in range(len(x)):
+        out[i] = 0.5 * (x[i] + x[min(i + 1, len(x) - 1)])
 """
 FINDINGS = {
     READ: Explanation(
@@ -236,10 +238,16 @@ FINDINGS = {
             "last part that is not full element by element."
         ),
         before="""
-for (int64_t i = 0; i <= n; ++i) out[i] = 0;
+@numba.njit
+def clear(out):
+    for i in range(len(out) + 1):
+        out[i] = 0
 """,
         after="""
-for (int64_t i = 0; i < n; ++i) out[i] = 0;
+@numba.njit
+def clear(out):
+    for i in range(len(out)):
+        out[i] = 0
 """,
         docs=(doc_links.MANUAL,),
         follows=("crash",),

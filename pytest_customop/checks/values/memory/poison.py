@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from ....cases.tensors import readable
+
 _LARGEST = 1 << 20  # bytes; larger blocks come fresh from the system
 _BLOCKS = 8
 
@@ -50,6 +52,13 @@ def fresh_memory_filled(
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         switch.fill_uninitialized_memory = before[2]
+
+
+def has_new_nan(tensor: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether a result has NaN where it had none before."""
+    if tensor.shape != before.shape or not before.is_floating_point():
+        return False
+    return bool((readable(tensor).isnan() & ~readable(before).isnan()).any())
 
 
 def _fill_freed(size: int, pattern: int, device: str) -> None:
