@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -13,7 +13,7 @@ from pytest_customop import check_op, fail, tensor
 from pytest_customop.checks import Check, builtin_checks, catalogue
 from pytest_customop.findings import Explanation, Finding
 from pytest_customop.plan.place import Place
-from pytest_customop.report.json_file import as_schema_2
+from pytest_customop.report.json_file import as_report, as_schema_2
 from pytest_customop.run.finding_records import finding_record
 from pytest_customop.run.record import FindingRecord, ResultRecord, from_wire, to_wire
 
@@ -26,7 +26,15 @@ FULL = ResultRecord(
     outcome="failed",
     message="output: wrong",
     finding=FindingRecord(
-        "fake-stride-mismatch", "return the real strides", ("a", "b"), (3, 1, "c")
+        "fake-stride-mismatch",
+        "return the real strides",
+        ("a", "b"),
+        (3, 1, "c"),
+        meaning="strides differ",
+        why="compiled code reads wrong elements",
+        before="empty(3)",
+        after="empty_like(x)",
+        docs=("https://docs.pytorch.org",),
     ),
     variant_description="empty along dim 0 of x",
     skip_code="some-reason",
@@ -38,6 +46,13 @@ FULL = ResultRecord(
     without_child="pytest runs them",
     by_hand=True,
     repro="pytest test_it.py",
+    evidence="real (1, 3), fake (3, 1)",
+    arguments=("x: float32[3]",),
+    picture={"of": "output"},
+    script="import torch",
+    seed=7,
+    file="test_it.py",
+    line=12,
     text="fake-stride-mismatch: output: wrong",
     duration=1.5,
 )
@@ -76,16 +91,53 @@ def test_the_report_has_the_fields_of_schema_2_in_order() -> None:
         ("message", "some-reason: output: wrong"),
         ("fix", "return the real strides"),
         ("known", "see #12"),
+        ("reason", "some-reason"),
+        ("why_noted", "some words"),
+        ("unjudged", True),
+        ("changed", "empty along dim 0 of x"),
+        ("arguments", ["x: float32[3]"]),
+        ("evidence", "real (1, 3), fake (3, 1)"),
+        ("picture", {"of": "output"}),
+        ("cause", None),
+        ("script", "import torch"),
         ("repro", "pytest test_it.py"),
+        ("seed", 7),
+        ("file", "test_it.py"),
+        ("line", 12),
         ("duration", 1.5),
     ]
     assert as_schema_2(BARE)["finding"] is None
+
+
+def test_a_result_names_the_one_that_it_follows_from() -> None:
+    assert as_schema_2(BARE, FULL)["cause"] == {
+        "nodeid": FULL.nodeid,
+        "op": "ns::op",
+        "check": "fake.forward",
+        "variant": "empty0",
+    }
+
+
+def test_the_report_explains_each_finding_once() -> None:
+    report = as_report({}, [FULL, replace(FULL, nodeid="b"), BARE], omitted=["shard 1 of 2"])
+    assert report["findings"] == {
+        "fake-stride-mismatch": {
+            "meaning": "strides differ",
+            "why": "compiled code reads wrong elements",
+            "fix": "return the real strides",
+            "before": "empty(3)",
+            "after": "empty_like(x)",
+            "docs": ["https://docs.pytorch.org"],
+        }
+    }
+    assert report["omitted"] == ["shard 1 of 2"]
 
 
 def test_a_finding_carries_what_the_catalogue_says_of_it() -> None:
     found = finding_record(Finding("compile-stride-assert", "wrong"), CHECKS["compile.static"])
     assert found.fix == catalogue()["compile-stride-assert"].fix
     assert "fake-stride-mismatch" in found.follows
+    assert found.meaning == catalogue()["compile-stride-assert"].meaning
     strides = Finding("fake-stride-mismatch", "wrong")
     cause = finding_record(strides, CHECKS["opcheck.test_faketensor"])
     assert cause.rank < found.rank

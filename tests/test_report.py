@@ -10,7 +10,7 @@ import pytest
 import torch
 from kit import Suite, summary_of
 
-from pytest_customop.report import json_file
+from pytest_customop.core.files import write_whole
 
 KEYS = [
     "nodeid",
@@ -27,7 +27,19 @@ KEYS = [
     "message",
     "fix",
     "known",
+    "reason",
+    "why_noted",
+    "unjudged",
+    "changed",
+    "arguments",
+    "evidence",
+    "picture",
+    "cause",
+    "script",
     "repro",
+    "seed",
+    "file",
+    "line",
     "duration",
 ]
 
@@ -96,7 +108,14 @@ def test_schema_2(suite: Suite) -> None:
     suite.test(SUITE)
     suite.run("--customop-report=report.json", "--customop-seed=3", checks=None)
     report = json.loads((suite.path / "report.json").read_text())
-    assert list(report) == ["schema", "environment", "results", "coverage"]
+    assert list(report) == [
+        "schema",
+        "environment",
+        "results",
+        "findings",
+        "coverage",
+        "omitted",
+    ]
     assert report["schema"] == 2
     environment = report["environment"]
     assert environment["torch"] == torch.__version__
@@ -115,6 +134,8 @@ def test_every_outcome(suite: Suite) -> None:
     by_test = {one["nodeid"].partition("::")[2]: one for one in suite.results()}
     failed = dict(by_test["test_failed[cpu-float32-nograd-a-own.fails]"])
     assert failed.pop("duration") > 0
+    assert failed.pop("seed") >= 0
+    assert failed.pop("arguments")[0].startswith("x")
     assert failed == {
         "nodeid": "test_it.py::test_failed[cpu-float32-nograd-a-own.fails]",
         "op": f"{suite.ns}::scale",
@@ -130,6 +151,16 @@ def test_every_outcome(suite: Suite) -> None:
         "message": "output is wrong",
         "fix": "change it",
         "known": None,
+        "reason": None,
+        "why_noted": None,
+        "unjudged": False,
+        "changed": None,
+        "evidence": "the evidence",
+        "picture": None,
+        "cause": None,
+        "script": None,
+        "file": "test_it.py",
+        "line": suite.line_of("def test_failed") - 1,
         "repro": "pytest 'test_it.py::test_failed[cpu-float32-nograd-a-own.fails]'",
     }
     error = by_test["test_error[cpu-float32-nograd-a-own.breaks]"]
@@ -314,13 +345,13 @@ def test_a_write_that_fails_leaves_the_old_report_alone(
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="no space left"):
-        json_file.write(path, {}, [])
+        write_whole(path, b"new")
     assert path.read_text() == "the old one"
     assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_report_is_as_readable_as_other_files(tmp_path: Any) -> None:
-    json_file.write(tmp_path / "report.json", {}, [])
+    write_whole(tmp_path / "report.json", b"new")
     (tmp_path / "other").touch()
     modes = {(tmp_path / name).stat().st_mode for name in ("report.json", "other")}
     assert len(modes) == 1

@@ -6,23 +6,23 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..core.files import write_whole
 from ..run.record import ResultRecord
+from .causes import causes
 from .coverage import NamespaceCoverage
 
 SCHEMA = 2
 
 
 def torch_versions() -> dict[str, str | None]:
-    """The versions of torch and of its CUDA; None for both in a process that has not imported torch."""
+    """The versions of torch and CUDA and the name of the GPU; None for what this process has not loaded."""
     torch = sys.modules.get("torch")
     if torch is None:
-        return {"torch": None, "cuda": None}
-    return {"torch": str(torch.__version__), "cuda": torch.version.cuda}
+        return {"torch": None, "cuda": None, "gpu": None}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
+    return {"torch": str(torch.__version__), "cuda": torch.version.cuda, "gpu": gpu}
 
 
 def environment(
@@ -33,12 +33,13 @@ def environment(
     Args:
         torch: `torch_versions()` of the process that ran the checks.
         pytest: its version.
-        settings: those of the session that decide results.
+        settings: those of the session that decide results, the command line, and the date.
     """
     return {
         "pytest_customop": __version__,
         "torch": torch.get("torch"),
         "cuda": torch.get("cuda"),
+        "gpu": torch.get("gpu"),
         "pytest": pytest,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -46,8 +47,12 @@ def environment(
     }
 
 
-def as_schema_2(record: ResultRecord) -> dict[str, Any]:
-    """A result as the report has it."""
+def as_schema_2(record: ResultRecord, cause: ResultRecord | None = None) -> dict[str, Any]:
+    """A result as the report has it.
+
+    Args:
+        cause: the record of the finding that this one follows from or repeats.
+    """
     place, finding = record.place, record.finding
     return {
         "nodeid": record.nodeid,
@@ -64,28 +69,79 @@ def as_schema_2(record: ResultRecord) -> dict[str, Any]:
         "message": record.reason,
         "fix": finding.fix if finding else None,
         "known": record.known or None,
+        "reason": record.skip_code,
+        "why_noted": record.why_noted or None,
+        "unjudged": record.unjudged,
+        "changed": record.variant_description or None,
+        "arguments": list(record.arguments),
+        "evidence": record.evidence or None,
+        "picture": dict(record.picture) if record.picture else None,
+        "cause": _identity(cause) if cause else None,
+        "script": record.script or None,
         "repro": record.repro,
+        "seed": record.seed,
+        "file": record.file,
+        "line": record.line,
         "duration": record.duration,
     }
 
 
-def write(
-    path: Path,
+def _identity(record: ResultRecord) -> dict[str, Any]:
+    """Which result this is."""
+    return {
+        "nodeid": record.nodeid,
+        "op": record.op,
+        "check": record.check,
+        "variant": record.place.variant,
+    }
+
+
+def findings_of(records: Iterable[ResultRecord]) -> dict[str, dict[str, Any]]:
+    """The explanations of the findings of these records, by code."""
+    found = {one.finding.code: one.finding for one in records if one.finding}
+    return {
+        code: {
+            "meaning": found[code].meaning,
+            "why": found[code].why,
+            "fix": found[code].fix,
+            "before": found[code].before,
+            "after": found[code].after,
+            "docs": list(found[code].docs),
+        }
+        for code in sorted(found)
+    }
+
+
+def as_report(
     environment: Mapping[str, Any],
     records: Iterable[ResultRecord],
     coverage: Iterable[NamespaceCoverage] = (),
-) -> None:
-    """Write the report, whole or not at all.
+    omitted: Iterable[str] = (),
+) -> dict[str, Any]:
+    """The report, from which every format is rendered.
 
-    Raises:
-        OSError: if it cannot be written; what stood there before still does.
+    Args:
+        environment: `environment()`.
+        records: of the session.
+        coverage: of the session.
+        omitted: lines that say what the session left out.
     """
-    results = [as_schema_2(one) for one in records]
+    found = list(records)
+    roots = causes(found)
+    results = [
+        as_schema_2(one, found[roots[at]] if at in roots else None) for at, one in enumerate(found)
+    ]
     results.sort(key=lambda one: (one["nodeid"], one["op"] or "", one["check"] or ""))
-    content = {
+    return {
         "schema": SCHEMA,
         "environment": dict(environment),
         "results": results,
+        "findings": findings_of(found),
         "coverage": [one.to_dict() for one in coverage],
+        "omitted": list(omitted),
     }
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The report as JSON."""
+    return json.dumps(report, indent=1) + "\n"

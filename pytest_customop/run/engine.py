@@ -67,6 +67,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         outcome="passed",
         variant_description=case.variant_description,
         place=place_of(case),
+        seed=case.seed,
     )
     with warnings.catch_warnings(), unobserved():
         # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from graphlib import TopologicalSorter
 
 from ..checks import Check, catalogue, families, fix_for, report_order
@@ -30,7 +31,17 @@ def finding_record(finding: Finding, check: Check | None) -> FindingRecord:
     position = order.get(finding.code, len(order) + _depth(finding.code, own, frozenset()))
     name = check.name if check else ""
     rank = (position, *report_order(name, finding.code))
-    return FindingRecord(finding.code, fix_for(finding, check), follows, rank)
+    found = FindingRecord(finding.code, fix_for(finding, check), follows, rank)
+    if explanation is None:
+        return found
+    return replace(
+        found,
+        meaning=explanation.meaning,
+        why=explanation.why,
+        before=explanation.before,
+        after=explanation.after,
+        docs=explanation.docs,
+    )
 
 
 def _codes(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ class FindingRecord:
     Args:
         code: its entry in the catalogue, or a code of an author's own check.
         fix: what to change.
+        meaning, why, before, after, docs: of its explanation; empty where there is none.
         follows: the codes of findings that may have caused this one.
         rank: sorts the findings of a case: causes come before their consequences, and of checks that
             report the same code the most specific one comes first.
@@ -33,6 +34,11 @@ class FindingRecord:
     fix: str | None = None
     follows: tuple[str, ...] = ()
     rank: tuple[int | str, ...] = ()
+    meaning: str = ""
+    why: str = ""
+    before: str = ""
+    after: str = ""
+    docs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,12 @@ class ResultRecord:
         without_child: of a variant that did not run because it could crash the process: how it would.
         by_hand: whether the fixture `customop_check` ran the check.
         repro: the command that runs the item again, with this variant alone.
+        evidence: the lines that show the finding.
+        arguments: the op's arguments, described, where there is a finding or an error.
+        picture: of a mismatch of values, as `picture_of` makes it; None where there is none.
+        script: Python that shows a failure without pytest; empty where there is none.
+        seed: of the values that are drawn for the case; None where nothing ran.
+        file, line: where the marked test begins, `file` relative to pytest's rootdir, `line` from 1.
         text: the whole text of a failure or a note, as the terminal prints it; no report holds it.
         duration: seconds.
     """
@@ -79,6 +91,13 @@ class ResultRecord:
     without_child: str | None = None
     by_hand: bool = False
     repro: str | None = None
+    evidence: str = ""
+    arguments: tuple[str, ...] = ()
+    picture: Mapping[str, Any] | None = None
+    script: str = ""
+    seed: int | None = None
+    file: str | None = None
+    line: int | None = None
     text: str = ""
     duration: float = 0.0
 
@@ -114,9 +133,10 @@ class ResultRecord:
 def to_wire(record: ResultRecord) -> dict[str, Any]:
     """The record as dicts, lists, strings and numbers, which JSON and execnet can carry."""
     plain = asdict(record)
+    plain["arguments"] = list(record.arguments)
     if record.finding is not None:
-        plain["finding"]["follows"] = list(record.finding.follows)
-        plain["finding"]["rank"] = list(record.finding.rank)
+        for name in _TUPLES:
+            plain["finding"][name] = list(plain["finding"][name])
     return plain
 
 
@@ -124,6 +144,9 @@ def from_wire(plain: Mapping[str, Any]) -> ResultRecord:
     """The record that `to_wire` has made plain."""
     place, finding = Place(**plain["place"]), plain["finding"]
     if finding is not None:
-        lists = {name: tuple(finding[name]) for name in ("follows", "rank")}
-        finding = FindingRecord(**{**finding, **lists})
-    return ResultRecord(**{**plain, "place": place, "finding": finding})
+        finding = FindingRecord(**{**finding, **{name: tuple(finding[name]) for name in _TUPLES}})
+    arguments = tuple(plain["arguments"])
+    return ResultRecord(**{**plain, "place": place, "finding": finding, "arguments": arguments})
+
+
+_TUPLES = ("follows", "rank", "docs")  # of a finding, which JSON makes lists

@@ -35,6 +35,7 @@ class CheckResult:
         variant_description: what was changed in a variant of a sample; empty for a sample itself.
         duration: seconds.
         place: device, dtype, requires_grad, layout, sample and variant.
+        seed: of the values that are drawn for the case.
         reproduce: makes the script of a failure, given the lines that register the op.
     """
 
@@ -54,6 +55,7 @@ class CheckResult:
     variant_description: str = ""
     duration: float = 0.0
     place: Place = Place()  # noqa: RUF009 -- frozen
+    seed: int | None = None
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -86,6 +88,9 @@ class CheckResult:
             why_noted=self.why_noted,
             unjudged=self.unjudged,
             accepted_by_fake=self.accepted_by_fake,
+            evidence=self.evidence,
+            arguments=self.arguments,
+            seed=self.seed,
             duration=self.duration,
         )
 

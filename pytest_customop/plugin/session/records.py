@@ -12,7 +12,7 @@ from ...run.known import with_known
 from ...run.record import Outcome, ResultRecord
 from ..options import ini_value
 from .carried import error_of
-from .rerun import rerun_command, script_of
+from .rerun import rerun_command, script_of, written_script
 from .state import HARVESTED, NO_CHILD, PLANNED, RECORDS, SESSION
 
 if TYPE_CHECKING:
@@ -38,10 +38,20 @@ def record_of(
     """
     rerun = rerun_command(item, result.place.variant)
     bad = result.outcome in ("failed", "error")
-    script = script_of(item, result, number) if bad else None
+    made = script_of(item, result) if bad else None
+    script = written_script(item, made, result, number) if made else None
     is_shown = bad or result.outcome == "noted"
     text = result.text(rerun, script, item.stash.get(HARVESTED, None)) if is_shown else ""
-    record = replace(result.record(item.nodeid), repro=rerun, text=text, by_hand=by_hand)
+    file, line = _place_in_source(item)
+    record = replace(
+        result.record(item.nodeid),
+        repro=rerun,
+        script=made.text if made else "",
+        file=file,
+        line=line,
+        text=text,
+        by_hand=by_hand,
+    )
     if by_hand:
         return record
     planned = item.stash.get(PLANNED, None)
@@ -116,6 +126,7 @@ def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport)
         message = report.longrepr[2].removeprefix("Skipped: ")
     elif report.failed:
         message = error_of(report)
+    file, line = _place_in_source(item)
     return ResultRecord(
         nodeid=item.nodeid,
         op=planned.op,
@@ -125,8 +136,16 @@ def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport)
         message=message,
         unjudged=outcome == "skipped",
         repro=rerun_command(item),
+        file=file,
+        line=line,
         duration=report.duration,
     )
+
+
+def _place_in_source(item: pytest.Item) -> tuple[str | None, int | None]:
+    """The file of the test and the line on which it begins, with its first decorator."""
+    file, line, _ = item.location
+    return file, None if line is None else line + 1
 
 
 def _with_outcome(record: ResultRecord, report: pytest.TestReport) -> ResultRecord:

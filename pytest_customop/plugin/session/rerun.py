@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from ...run.results import CheckResult
 
 
-def script_of(item: pytest.Item, result: CheckResult, number: int = 0) -> Script | Path | None:
-    """The script of a failed check. It is written, and the path returned, if the session asks for it.
+def script_of(item: pytest.Item, result: CheckResult) -> Script | None:
+    """The script of a failed check; None where there is none."""
+    return result.script(getattr(item, "module", None))
+
+
+def written_script(
+    item: pytest.Item, script: Script, result: CheckResult, number: int = 0
+) -> Script | Path:
+    """The path that a script is written to; the script itself where none is written.
 
     Args:
         number: tells the scripts of one item apart, where it runs checks by hand.
     """
-    script = result.script(getattr(item, "module", None))
     session = item.config.stash[SESSION]
     folder = session.settings.repro_dir
-    if script is None or folder is None:
+    if folder is None:
         return script
     words = [item.nodeid.replace(".py::", "-"), result.place.variant or "", str(number or "")]
     name = re.sub(r"[^\w.]+", "-", "-".join(filter(None, words))).strip("-")
