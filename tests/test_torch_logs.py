@@ -67,6 +67,7 @@ def test_pytest_does_not_make_torch_write_its_trace(suite: Suite) -> None:
         + """
 import logging
 trace = logging.getLogger("torch.__trace")
+trace.error("at the first record torch's own handler leaves")
 
 class Capturing(logging.Handler):
     def emit(self, record): ...

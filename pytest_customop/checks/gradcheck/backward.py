@@ -151,12 +151,16 @@ def backward(ctx, grad):
             "(with its eps or clamp), and write torch.where(ok, x, 1) before a division, not only after it."
         ),
         before="""
-norm = x.norm(dim=-1, keepdim=True)
-return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    norm = x.norm(dim=-1, keepdim=True)
+    return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
 """,
         after="""
-norm = x.norm(dim=-1, keepdim=True).clamp(min=eps)   # as in the forward
-return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
+def backward(ctx, grad):
+    (x,) = ctx.saved_tensors
+    norm = x.norm(dim=-1, keepdim=True).clamp(min=1e-6)  # as in the forward
+    return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
 """,
         docs=(doc_links.GRADCHECK, doc_links.AUTOGRAD_NOTES),
         follows=("undeclared-mutation", "uninitialized-output"),
