@@ -60,20 +60,31 @@ class Arguments:
         kwargs = {name: map_tensors(value, change) for name, value in self.kwargs.items()}
         return Arguments(self.op, args, kwargs)
 
+    def map_distinct(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
+        """The same arguments with every tensor replaced by `change(name, tensor)`, in order.
+
+        A tensor that is two arguments is changed once, under its first name, and stays one tensor.
+        """
+        names = iter([name for name, _ in self.tensors()])
+        made: dict[int, torch.Tensor] = {}
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            name = next(names)
+            if id(tensor) not in made:
+                made[id(tensor)] = change(name, tensor)
+            return made[id(tensor)]
+
+        return self.map(changed)
+
     def copy(self) -> Arguments:
         """Copies in storage of their own, with the same strides, sharing and requires_grad.
 
         A tensor that is two arguments is one tensor in the copy too.
         """
         copier = Copier()
-        copies: dict[int, torch.Tensor] = {}
-
-        def copied(leaf: torch.Tensor) -> torch.Tensor:
-            if id(leaf) not in copies:
-                copies[id(leaf)] = copier(leaf).requires_grad_(leaf.requires_grad)
-            return copies[id(leaf)]
-
-        return self.map(copied)
+        return self.map_distinct(
+            lambda name, tensor: copier(tensor).requires_grad_(tensor.requires_grad)
+        )
 
 
 @dataclass(frozen=True)

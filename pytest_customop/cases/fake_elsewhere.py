@@ -114,17 +114,13 @@ def _moved(
     gradients: bool = False,
 ) -> Arguments:
     """Fake tensors like the arguments on another device; one for a tensor that is two arguments."""
-    made: dict[int, torch.Tensor] = {}
     homes = {tensor.device for _, tensor in arguments.tensors()}
 
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
-            where = tensor.device.type if keep is not None and keep(tensor) else device
-            fake = fake_like(mode, tensor, where)
-            made[id(tensor)] = fake.requires_grad_(gradients and tensor.requires_grad)
-        return made[id(tensor)]
+    def moved(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        where = tensor.device.type if keep is not None and keep(tensor) else device
+        return fake_like(mode, tensor, where).requires_grad_(gradients and tensor.requires_grad)
 
-    fakes = arguments.map(moved)
+    fakes = arguments.map_distinct(moved)
 
     def elsewhere(value: Any) -> Any:
         return torch.device(device) if isinstance(value, torch.device) and value in homes else value

@@ -96,10 +96,8 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
     Raises:
         CheckSkipped: if torch cannot make a fake tensor of an argument.
     """
-    names = iter([name for name, _ in arguments.tensors()])
 
-    def twin(tensor: torch.Tensor) -> torch.Tensor:
-        name = next(names)
+    def twin(name: str, tensor: torch.Tensor) -> torch.Tensor:
         try:
             return to_fake(mode, tensor, name if symbolic else None)
         except Exception as error:  # torch raises many types for tensors that have no fake
@@ -107,7 +105,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
             reason = f"torch makes no fake tensor of argument {name}: {message_line(error)}"
             raise skip("checker-limit", reason) from error
 
-    return arguments.map(twin)
+    return arguments.map_distinct(twin)
 
 
 def skip_if_unfakeable(run: Run) -> None:

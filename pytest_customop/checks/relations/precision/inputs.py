@@ -105,21 +105,18 @@ class Point:
             torch.Generator().manual_seed(self._case.seed + seed)
             for seed in (self._away or 0, move.seed if move else 0)
         ]
-        made: dict[int, Tensor] = {}
 
-        def cast(tensor: Tensor) -> Tensor:
+        def cast(name: str, tensor: Tensor) -> Tensor:
             if tensor.dtype != self._dtypes.narrow:
                 return tensor
-            if id(tensor) not in made:
-                value = tensor.detach()
-                if self._away is not None:
-                    value = _inwards(value.to(self._dtypes.wide), streams[0]).to(tensor.dtype)
-                if move is not None:
-                    value = _moved(value.to(self._dtypes.wide), move, streams[1])
-                made[id(tensor)] = value.to(dtype).requires_grad_(tensor.requires_grad)
-            return made[id(tensor)]
+            value = tensor.detach()
+            if self._away is not None:
+                value = _inwards(value.to(self._dtypes.wide), streams[0]).to(tensor.dtype)
+            if move is not None:
+                value = _moved(value.to(self._dtypes.wide), move, streams[1])
+            return value.to(dtype).requires_grad_(tensor.requires_grad)
 
-        return self._case.inputs().map(cast)
+        return self._case.inputs().map_distinct(cast)
 
 
 def _drawn(like: Tensor, stream: torch.Generator) -> Tensor:

@@ -90,18 +90,16 @@ def _rearranged(
         change: (path, tensor) -> the tensor that replaces it, or None to keep it.
     """
     free = unshared(arguments)
-    names = iter([name for name, _ in arguments.tensors()])
     changed = []
 
-    def move(tensor: torch.Tensor) -> torch.Tensor:
-        name = next(names)
+    def move(name: str, tensor: torch.Tensor) -> torch.Tensor:
         new = change(name, tensor) if name in free else None
         if new is None:
             return tensor
         changed.append(name)
         return new.requires_grad_(tensor.requires_grad)
 
-    moved = arguments.map(move)
+    moved = arguments.map_distinct(move)
     return moved if changed else None
 
 
