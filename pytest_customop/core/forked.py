@@ -112,6 +112,23 @@ def run_forked(work: Callable[[Send], None], seconds: float, *, handlers: bool =
             os.close(reader)
 
 
+def run_in_copy(work: Callable[[Send], None], seconds: float) -> Forked | None:
+    """As `run_forked`, with the functions for a fork or, where it sends nothing then, without them.
+
+    None where the system makes no copy, or where no copy sends anything: let `work` send a first message
+    when it is known to work there.
+
+    Raises:
+        ForkedError: if the function raises.
+    """
+    for handlers in (True, False):
+        with contextlib.suppress(ForkFailed):
+            forked = run_forked(work, seconds, handlers=handlers)
+            if forked.messages:
+                return forked
+    return None
+
+
 def fork() -> int:
     """As `os.fork`, without the warning of Python 3.12 where this process has threads."""
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import base_name, is_plain
-from ...core.forked import ForkFailed, Send, run_forked
+from ...core.forked import Send, run_in_copy
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
@@ -115,16 +115,14 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
         send(None)  # the op works in a copy
         send(_verdict(case, positions))
 
-    for handlers in (True, False):
-        try:
-            forked = run_forked(work, _SECONDS, handlers=handlers)
-        except ForkFailed:
-            break
-        if len(forked.messages) > 1:
-            verdict: _Verdict = forked.messages[1]
-            return verdict
-        if forked.messages and forked.died:
-            return _Verdict(wrong=f"it ends the process by signal {forked.signal}")
+    forked = run_in_copy(work, _SECONDS)
+    if forked is None:
+        return None
+    if len(forked.messages) > 1:
+        verdict: _Verdict = forked.messages[1]
+        return verdict
+    if forked.died:
+        return _Verdict(wrong=f"it ends the process by signal {forked.signal}")
     return None
 
 
@@ -149,16 +147,12 @@ def _positions(arguments: Arguments) -> list[str]:
 
 
 def _cast(arguments: Arguments, names: list[str]) -> Arguments:
-    """The arguments with some in the other dtype; a tensor that is given twice stays one."""
-    made: dict[int, torch.Tensor] = {}
-    order = iter([name for name, _ in arguments.tensors()])
+    """The arguments with some in the other dtype."""
 
-    def cast(tensor: torch.Tensor) -> torch.Tensor:
-        if next(order) not in names:
-            return tensor
-        return made.setdefault(id(tensor), _with_zeros_behind(tensor.to(_OTHER[tensor.dtype])))
+    def cast(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return _with_zeros_behind(tensor.to(_OTHER[tensor.dtype])) if name in names else tensor
 
-    return arguments.map(cast)
+    return arguments.map_distinct(cast)
 
 
 def _with_zeros_behind(tensor: torch.Tensor) -> torch.Tensor:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import is_plain
-from ...core.forked import Forked, ForkFailed, Send, run_forked
+from ...core.forked import Send, run_in_copy
 from ...core.tracebacks import reraise_bug
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -79,15 +78,8 @@ def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
             _call(case, trial, forbid=True)
             send("fenced")
 
-    forked: Forked | None = None
-    for handlers in (True, False):
-        try:
-            forked = run_forked(work, _SECONDS, handlers=handlers)
-        except ForkFailed:
-            break
-        if forked.messages:
-            break
-    if forked is None or not forked.messages or forked.hung:
+    forked = run_in_copy(work, _SECONDS)
+    if forked is None or forked.hung:
         reason = "the op does not work in a copy of this process, where a crash would not end it"
         raise skip("checker-limit", reason, unjudged=False)
     number, is_fenced = divmod(len(forked.messages), 2)
@@ -104,7 +96,7 @@ def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
         held.append(FencedMemory(tensor, trial.fence))
         return held[-1].tensor
 
-    arguments = _moved(case.inputs(), fenced)
+    arguments = case.inputs().map_distinct(fenced)
     if forbid:
         for memory in held:
             memory.forbid()
@@ -119,20 +111,6 @@ def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
             gradients(arguments, outputs, grads)
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
-
-
-def _moved(arguments: Arguments, fenced: object) -> Arguments:
-    """The arguments with their tensors in other memory; a tensor that is given twice stays one."""
-    names = iter([name for name, _ in arguments.tensors()])
-    made: dict[int, torch.Tensor] = {}
-
-    def move(tensor: torch.Tensor) -> torch.Tensor:
-        name = next(names)
-        if id(tensor) not in made:
-            made[id(tensor)] = fenced(name, tensor)  # type: ignore[operator]
-        return made[id(tensor)]
-
-    return arguments.map(move)
 
 
 def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:

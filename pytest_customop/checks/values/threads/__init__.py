@@ -8,7 +8,7 @@ import torch
 
 from ....cases.case import Case
 from ....cases.crash_risk import crash_risk
-from ....core.forked import AVAILABLE, Forked, ForkFailed, run_forked
+from ....core.forked import AVAILABLE, Forked, run_in_copy
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ..memory.calls import Caller, skip_if_no_results, skip_if_random
@@ -34,12 +34,13 @@ def check_threads(case: Case) -> None:
         _judge(case, [stop.verdict])
         return
     if AVAILABLE and torch.device(case.placement.device).type == "cpu":
-        for handlers in (True, False):
-            forked = _fork(case, seconds, handlers)
-            if forked is not None and forked.messages:
-                _judge(case, forked.messages)
-                _judge_end(case, forked)
-                return
+        forked = run_in_copy(
+            lambda send: try_threads(case, seconds, send), _SECONDS + 400 * seconds
+        )
+        if forked is not None:
+            _judge(case, forked.messages)
+            _judge_end(case, forked)
+            return
         if not in_python(case):
             reason = (
                 "the op does not work in a fork of this process, where a crash would not end it"
@@ -50,14 +51,6 @@ def check_threads(case: Case) -> None:
     if not messages:
         raise skip("checker-limit", "the op does not work in a thread when torch has one thread")
     _judge(case, messages)
-
-
-def _fork(case: Case, seconds: float, handlers: bool) -> Forked | None:
-    limit = _SECONDS + 400 * seconds
-    try:
-        return run_forked(lambda send: try_threads(case, seconds, send), limit, handlers=handlers)
-    except ForkFailed:
-        return None
 
 
 def _judge(case: Case, messages: list[Any]) -> None:
