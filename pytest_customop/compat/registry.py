@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch._ops import OpOverload
 
-from .ops import overload_name
+from .ops import overload_name, registered_names
 
 _KEYS = {
     "cpu": "CPU",
@@ -30,7 +30,7 @@ _KEYS = {
 
 def registered_namespaces() -> set[str]:
     """The namespaces of all registered ops."""
-    return {schema.name.partition("::")[0] for schema in torch._C._jit_get_all_schemas()}
+    return {name.partition("::")[0] for name in registered_names()}
 
 
 def overloads_in(namespaces: Collection[str]) -> Iterator[OpOverload]:

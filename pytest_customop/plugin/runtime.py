@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .child.protocol import is_child
 from .fixture_names import BY_HAND, CELL
 from .session.carried import attach
 from .session.state import PLANNED, RECORDS, SESSION, Session
@@ -50,7 +51,7 @@ def apply_options(config: pytest.Config) -> None:
         from .child.controller import isolate
 
         isolate(config, session)
-    if (session.settings.harvest or session.settings.harvest_save) and not _is_child(config):
+    if (session.settings.harvest or session.settings.harvest_save) and not is_child(config):
         from .harvest.plugin import harvest
 
         harvest(config, session)
@@ -62,12 +63,6 @@ def apply_options(config: pytest.Config) -> None:
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
-
-
-def _is_child(config: pytest.Config) -> bool:
-    from .child.protocol import CHILD
-
-    return CHILD in getattr(config, "workerinput", {})
 
 
 class Runtime:
@@ -112,10 +107,8 @@ class Runtime:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         planned = [item.stash[PLANNED] for item in session.items if PLANNED in item.stash]
-        from .child.protocol import CHILD
-
         isolated = self._session.settings.isolate == "on"
-        runs_here = isolated == (CHILD in getattr(session.config, "workerinput", {}))
+        runs_here = isolated == is_child(session.config)
         if planned and runs_here and not session.config.option.collectonly:
             from ..run import fresh
 

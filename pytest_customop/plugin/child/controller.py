@@ -48,9 +48,7 @@ def isolate(config: pytest.Config, session: Session) -> None:
     Raises:
         pytest.UsageError: where that is not possible.
     """
-    if protocol.CHILD in getattr(config, "workerinput", {}) or config.pluginmanager.has_plugin(
-        _NAME
-    ):
+    if protocol.is_child(config) or config.pluginmanager.has_plugin(_NAME):
         return
     if not POSIX:
         raise pytest.UsageError(f"{where_given(config, 'isolate')}: needs Linux or macOS")

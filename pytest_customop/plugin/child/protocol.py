@@ -7,6 +7,12 @@ from typing import Any
 
 CHILD = "customop_child"  # in a session's workerinput: it is a child
 
+
+def is_child(config: Any) -> bool:
+    """Whether a session is one of a child process."""
+    return CHILD in getattr(config, "workerinput", {})
+
+
 # The phases of an item. The child sends each before it begins, so that its end can be explained.
 START, COLLECT, SETUP, TEARDOWN = "start", "collect", "setup", "teardown"
 DRAW, EAGER, CHECK, BODY = "draw", "eager", "check", "body"

@@ -12,7 +12,7 @@ import pytest
 from ...core.tracebacks import is_of_author
 from ..read_options import where_given
 from ..session.state import Session
-from .protocol import CHILD
+from .protocol import is_child
 
 if TYPE_CHECKING:
     from ...cases.case import Case
@@ -39,7 +39,7 @@ def validate_timer(config: pytest.Config, session: Session) -> None:
 def _is_used(session: Session) -> bool:
     if not session.settings.timeout or session.settings.isolate == "on":
         return False
-    return CHILD not in getattr(session.config, "workerinput", {})
+    return not is_child(session.config)
 
 
 def add_time_limit(item: pytest.Item, session: Session) -> None:
