@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "
 _DEPTH = 4  # functions that call functions
 
 
+@functools.lru_cache(maxsize=256)
 def crash_risk(op: Op, device: str) -> str | None:
     """Why a variant that could lead outside of its memory may not run in this process; None if it may.
 

@@ -90,7 +90,6 @@ class _Planner:
         self._settings = settings
         self._checks = checks
         self._samples = samples
-        self._risks: dict[str, str | None] = {}  # by device
         self._omitted: set[str] = set()  # sample ids
         self._steps: set[str] = set()  # of all that were derived
 
@@ -182,7 +181,7 @@ class _Planner:
         reason = predicate_reason(self._declaration, "variants", predicate, variant)
         if reason:
             return PlannedVariant(case, reason)
-        risk = self._risk(base.cell.device) if variant.reads_beyond else None
+        risk = crash_risk(self._declaration.op, base.cell.device) if variant.reads_beyond else None
         if risk and self._settings.without_child is not None:
             return PlannedVariant(case, f"{risk}: {self._settings.without_child}", needs_child=True)
         return PlannedVariant(case, needs_child=risk is not None)
@@ -193,11 +192,6 @@ class _Planner:
             return False
         cell = replace(base.cell, sample_id=variant.sample.id or "")
         return skip_reason(self._declaration, cell) is not None
-
-    def _risk(self, device: str) -> str | None:
-        if device not in self._risks:
-            self._risks[device] = crash_risk(self._declaration.op, device)
-        return self._risks[device]
 
 
 def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:

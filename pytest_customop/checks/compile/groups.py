@@ -16,9 +16,8 @@ from ...cases.case import Case
 from ...compat.compiler import GRAPHS_CAN_STAY
 
 MOST_CASES = 16
-_MOST_ELEMENTS = (
-    2**20
-)  # of the tensors that the samples of a group give: all are kept at the same time
+# Of the tensors that the samples of a group give: all are kept at the same time.
+_MOST_ELEMENTS = 2**20
 Agreeing = Callable[[Sequence[Case]], Collection[Case]]
 
 
@@ -82,16 +81,12 @@ class Groups:
             agreeing: compiles one function for several cases, and returns those that agree.
         """
         group = self._groups.get(case)
-        if (
-            group is None
-            or len(group.members) < 2
-            or (group.agreed is None and group.family.failed)
-        ):
+        if group is None or len(group.members) < 2:
             return False
         if group.agreed is None:
-            group.agreed = (
-                weakref.WeakSet()
-            )  # a case that is run by the group does not start it again
+            if group.family.failed:
+                return False
+            group.agreed = weakref.WeakSet()  # a case that the group runs does not start it again
             group.agreed = group.run(case, agreeing)
             group.family.failed = not group.agreed
         return case in group.agreed

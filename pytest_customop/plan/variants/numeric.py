@@ -73,12 +73,13 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("more", value + 1, 3),
         ("less", value - 1, 5),
         ("doubled", 2 * value, 6),
-        *[("large", value + _BUFFER, 6)] * (view.may_read_outside and value > 0),
         ("half", value // 2 if value > 0 else -(-value // 2), 7),
         ("1", 1, 7),
         ("0", 0, 8),
         ("-1", -1, 11),
     ]
+    if view.may_read_outside and value > 0:
+        others.append(("large", value + _BUFFER, 6))
     seen = {value}
     for step, other, rank in others:
         if other not in seen and abs(other) <= max(_MOST, abs(value)):
