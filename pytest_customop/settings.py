@@ -24,13 +24,17 @@ from .declare.variant import KINDS, STRICT
 if TYPE_CHECKING:
     import torch
 
-REPORT_FORMATS = (".json",)
+REPORT_FORMATS = (".json", ".md")
+GITHUB = (
+    "github"  # in the place of a report's path: the summary of a job on GitHub, and its annotations
+)
 AMOUNTS = ("off", "quick", "full")
 ISOLATE = ("auto", "on", "off")
 _LEFT_OUT = re.compile(r"-\w+::\S+")
 _DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 # Devices that torch knows once the package for them is imported.
 DEVICE_PACKAGES = {"npu": "torch_npu", "mlu": "torch_mlu", "musa": "torch_musa"}
+_FORMAT_SYNONYMS = {".htm": ".html", ".xhtml": ".html", ".markdown": ".md", ".jsonl": ".json"}
 _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
 
@@ -74,7 +78,7 @@ class Settings(NamedTuple):
         checks: names and families, `-name` to remove one; None for those that run by default.
         backend: a `torch.compile` backend.
         seed: of every drawn value, together with the case's id.
-        reports: files to write.
+        reports: files to write, and `GITHUB`.
         require_devices: whether an absent device is an error.
         require_coverage: the namespaces whose ops must all have cases, and `-ns::name` for ops that need
             none; None for no namespace.
@@ -102,7 +106,7 @@ class Settings(NamedTuple):
     checks: tuple[str, ...] | None = None
     backend: str = "inductor"
     seed: int = 0
-    reports: tuple[Path, ...] = ()
+    reports: tuple[Path | str, ...] = ()
     require_devices: bool = False
     require_coverage: tuple[str, ...] | None = None
     repro_dir: Path | None = None
@@ -270,8 +274,10 @@ def report_file(path: Path) -> Path:
     from .core.files import why_unwritable
 
     if path.suffix not in REPORT_FORMATS:
-        formats = ", ".join(REPORT_FORMATS)
-        raise ValueError(f"the ending says the format; known: {formats}")
+        known = [*REPORT_FORMATS, GITHUB]
+        hint = "; JUnit is pytest's own --junitxml" * (path.suffix == ".xml")
+        hint = hint or did_you_mean(path.suffix or path.name, known, _FORMAT_SYNONYMS)
+        raise ValueError(f"the ending says the format; known: {', '.join(known)}{hint}")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}")
     why = why_unwritable(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,3 +356,69 @@ def test_a_report_is_as_readable_as_other_files(tmp_path: Any) -> None:
     (tmp_path / "other").touch()
     modes = {(tmp_path / name).stat().st_mode for name in ("report.json", "other")}
     assert len(modes) == 1
+
+
+@pytest.fixture
+def on_github(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the step's summary."""
+    summary = suite.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(suite.path))
+    return summary
+
+
+def test_a_job_on_github_has_a_summary_and_annotations(suite: Suite, on_github: Path) -> None:
+    suite.test(SUITE)
+    result = suite.run("--customop-report=github,report.md", checks=None)
+    line = suite.line_of("def test_failed") - 1
+    result.stdout.fnmatch_lines(
+        [
+            f"report: {on_github}",
+            f"::error file=test_it.py,line={line},title=own-finding%3A *::output is wrong *",
+            "report: *report.md",
+        ]
+    )
+    assert on_github.read_text().strip() == (suite.path / "report.md").read_text().strip()
+    assert "own-finding" in on_github.read_text()
+
+
+def test_only_the_controller_writes_on_github(suite: Suite, on_github: Path) -> None:
+    suite.test(SUITE)
+    result = suite.run_apart("-n", "2", "--customop-report=github", checks=None)
+    assert on_github.read_text().count("Operator conformance") == 1
+    starts = [line.partition(" ")[0] for line in result.outlines if line.startswith("::")]
+    assert starts == ["::error"] * 3 + ["::warning"]
+
+
+def test_elsewhere_nothing_is_written_for_github(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    suite.test(SUITE)
+    suite.write("pytest.ini", "[pytest]\ncustomop_report = github, report.json\n")
+    result = suite.run(checks=None)
+    result.stdout.fnmatch_lines(["report: no github summary, because GITHUB_STEP_SUMMARY is not *"])
+    result.stdout.no_fnmatch_line("::error*")
+    assert outcomes(suite) == OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("report.jsn", "; did you mean '.json'?"),
+        ("githib", "; did you mean 'github'?"),
+        ("report.xml", "; JUnit is pytest's own --junitxml"),
+        ("a.json,report.mdd", "; did you mean '.md'?"),
+    ],
+)
+def test_an_unknown_ending_is_one_error(suite: Suite, given: str, hint: str) -> None:
+    suite.test(SUITE)
+    result = suite.run(f"--customop-report={given}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    wrong = given.rpartition(",")[2]
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: --customop-report={wrong}: the ending says the format; "
+            f"known: .json, .md, github{hint}"
+        ]
+    )

@@ -36,7 +36,7 @@ class Option(NamedTuple):
         name: as it is written after `--customop-`.
         help: what it does, as `--help` and the documentation say it. Markdown.
         kind: what is given: one `text`, comma-separated `words` (in TOML a list or a string), a `path`,
-            `paths` (the option is repeatable), or nothing, for a `flag`.
+            `paths` (comma-separated, and the option is repeatable), or nothing, for a `flag`.
         metavar: what `--help` shows in place of a value.
         example: a value that the documentation shows.
         default: what holds where it is not given, for `--help` and the documentation.
@@ -54,6 +54,7 @@ class Option(NamedTuple):
             is, because the controller has validated it. `unused`: only the controller needs it.
         words: the only values, written after `=`; without one, the option means `bare`.
         bare: one of them.
+        no_path: a word that is taken as it is where a path is expected.
         prints: whether something is printed and nothing runs. Such an option has no ini key.
     """
 
@@ -72,6 +73,7 @@ class Option(NamedTuple):
     in_worker: Literal["read", "sent", "unchecked", "unused"] = "read"
     words: tuple[str, ...] = ()
     bare: str = ""
+    no_path: str = ""
     prints: bool = False
 
     @property
@@ -199,11 +201,14 @@ ALL_OPTIONS = (
     ),
     Option(
         "report",
-        "write the results to this file (`.json`); repeatable",
+        "write the results to this file: Markdown (`.md`) or `.json`; or `github`, the "
+        "summary of a job there; repeatable",
         kind="paths",
         metavar="PATH",
-        example="report.json",
-        more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies.",
+        example="report.md",
+        more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies "
+        "([docs/reports.md](docs/reports.md)).",
+        no_path="github",
         field="reports",
         parse=_in_settings("report_file"),
         in_worker="unused",

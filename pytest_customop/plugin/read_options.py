@@ -29,11 +29,13 @@ class _Given(NamedTuple):
         value: as the command line or the file has it.
         on_command_line: False for a value of an ini key.
         place: the option, or the ini file and the key.
+        no_path: a word that is taken as it is where a path is expected.
     """
 
     value: Any
     on_command_line: bool
     place: str
+    no_path: str = ""
 
     def where(self, value: Any = None) -> str:
         """The place and what was given there, to begin an error message with.
@@ -158,13 +160,13 @@ def _given(config: pytest.Config, option: Option) -> _Given | None:
     """What was given, on the command line or else in the ini file."""
     value = config.getoption(option.key)
     if value is not None:
-        return _Given(value, True, option.flag)
+        return _Given(value, True, option.flag, option.no_path)
     value = ini_value(config, option.key)
     if value is None:
         return None
     if overridden(config, option.key) is not None:
-        return _Given(value, False, f"-o {option.key}")
-    return _Given(value, False, f"{_ini_file(config)}: {option.key}")
+        return _Given(value, False, f"-o {option.key}", option.no_path)
+    return _Given(value, False, f"{_ini_file(config)}: {option.key}", option.no_path)
 
 
 def _folder(config: pytest.Config, given: _Given) -> Path:
@@ -224,12 +226,16 @@ def _read_path(given: _Given, parse: _Parse, folder: Path) -> Any:
 
 def _read_paths(given: _Given, parse: _Parse, folder: Path) -> tuple[Any, ...]:
     found = []
-    for text in _lines(given.value):
-        if not text and not given.on_command_line:
+    for line in _lines(given.value):
+        if not line and not given.on_command_line:
             continue  # an empty line
-        with given.named(text):
-            found.append(parse(folder / text))
-    return tuple(found)
+        for text in map(str.strip, line.split(",")):
+            if text and text == given.no_path:
+                found.append(text)
+                continue
+            with given.named(text):
+                found.append(parse(folder / text))
+    return tuple(dict.fromkeys(found)) if given.no_path else tuple(found)
 
 
 _READERS: Mapping[str, Callable[[_Given, _Parse, Path], Any]] = {

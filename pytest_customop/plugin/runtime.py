@@ -255,9 +255,8 @@ class Runtime:
                 terminalreporter.write_line(line)
             for line in coverage_lines(session.coverage):
                 terminalreporter.write_line(line)
-            for path in session.settings.reports:
-                if str(path) not in session.omissions.unwritten:
-                    terminalreporter.write_line(f"report: {path}")
+            for line in session.report_lines:
+                terminalreporter.write_line(line)
         if session.settings.require_coverage and not session.config.option.collectonly:
             _write_required(terminalreporter, session)
         if session.baseline is not None and session.baseline.why_failed:

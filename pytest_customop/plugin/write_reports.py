@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..core.files import write_whole
-from ..report import json_file
+from ..report import formats, json_file
+from ..settings import GITHUB
 from .session.state import Session
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"  # the variable in which GitHub names the file of a step's summary
 
 
 def write_reports(session: Session) -> None:
@@ -17,9 +23,28 @@ def write_reports(session: Session) -> None:
     report = _report_of(session)
     for path in session.settings.reports:
         try:
-            write_whole(path, json_file.render(report).encode())
+            if isinstance(path, Path):
+                write_whole(path, formats.render(report, path.suffix).encode())
+                session.report_lines.append(f"report: {path}")
+            else:
+                _write_github(session, report)
         except OSError as error:
             session.omissions.unwritten[str(path)] = error.strerror or str(error)
+
+
+def _write_github(session: Session, report: Mapping[str, Any]) -> None:
+    """Append the summary of the job's step, and keep the annotations for the end of the output."""
+    from ..report import github
+
+    summary = os.environ.get(_SUMMARY)
+    if not summary:
+        session.report_lines.append(f"report: no {GITHUB} summary, because {_SUMMARY} is not set")
+        return
+    github.append_summary(Path(summary), formats.render(report, ".md"))
+    session.report_lines.append(f"report: {summary}")
+    root = session.config.rootpath
+    workspace = Path(os.environ.get("GITHUB_WORKSPACE") or root)
+    session.report_lines += github.annotation_lines(report, root, workspace)
 
 
 def _report_of(session: Session) -> dict[str, Any]:

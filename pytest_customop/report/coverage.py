@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ..core.suggest import did_you_mean
@@ -120,6 +120,17 @@ class NamespaceCoverage:
         plain = {key: _plain(value) for key, value in asdict(self).items() if key != "hint"}
         return {**plain, "missing": self.is_missing}
 
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> NamespaceCoverage:
+        """From what the JSON report has; names that it does not have are none."""
+        names = {one.name for one in fields(cls)}
+        found: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in plain.items()
+            if key in names
+        }
+        return cls(**found)
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
@@ -224,6 +235,12 @@ def coverage_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
     lines += [f"  {line}" for part in parts[:_NAMESPACES] for line in part]
     more = len(parts) - _NAMESPACES
     return [*lines, f"  and {counted(more, 'more namespace')}"] if more > 0 else lines
+
+
+def all_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+    """A line each for all that is missing or not judged, with every name."""
+    asked = [one for one in found if one.required or one.not_judged is None]
+    return [line for one in asked for line in _lines(one, _all_names)]
 
 
 def required_lines(found: Iterable[NamespaceCoverage]) -> list[str]:

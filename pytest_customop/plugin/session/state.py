@@ -60,6 +60,7 @@ class Session:
         coverage: what the cases left out of each namespace; known at the end of the session.
         baseline: of the recorded failures; None without one.
         worker_versions: of torch and CUDA in the workers; empty where there are none.
+        report_lines: where the reports are, for the end of the output.
         result_hook: called with every record that is kept.
         on_phase: called with the name of each phase of an item before the phase begins.
         on_record: called with the record of each variant of an item when the variant has ended.
@@ -78,6 +79,7 @@ class Session:
         self.worker_versions: dict[str, str | None] = {}
         self.coverage_facts = Facts()
         self.coverage: Sequence[NamespaceCoverage] = ()
+        self.report_lines: list[str] = []
         self.result_hook = ResultHook(config)
         self.on_phase: Callable[[str], None] = _no_op
         self.on_record: Callable[[ResultRecord], None] = _no_op

@@ -1,0 +1,21 @@
+"""The formats of a report by the ending of its file, each rendered from the report's dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+# The module of each, which has a function `render`. It is imported when it is asked for.
+_MODULES = {".json": "json_file", ".md": "markdown"}
+
+
+def render(report: Mapping[str, Any], ending: str) -> str:
+    """The text of the file.
+
+    Args:
+        report: as `json_file.as_report` makes it, or as a JSON report has it.
+        ending: `.json`, `.html` or `.md`.
+    """
+    text: str = import_module(f".{_MODULES[ending]}", __package__).render(report)
+    return text

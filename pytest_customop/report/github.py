@@ -1,0 +1,73 @@
+"""What GitHub shows of a report: the summary of a job, and errors beside the lines of the tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.wording import counted
+from .view import Group, View, check_of, message_of, state_of
+
+MAX_ANNOTATIONS = 10  # GitHub shows no more of a step
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_LONGEST = 4000  # characters of a message
+_SUMMARY = 1024 * 1024  # bytes that GitHub takes as a summary
+
+
+def annotation_lines(report: Mapping[str, Any], root: Path, workspace: Path) -> list[str]:
+    """A line for each distinct failure, which GitHub shows at the test that has the mark.
+
+    Args:
+        report: as `json_file.as_report` makes it.
+        root: pytest's rootdir, which the report's files are relative to.
+        workspace: the folder of the checkout, which GitHub's files are relative to.
+    """
+    defects = View(report).defects
+    lines = [_annotation(one, root, workspace) for one in defects[:MAX_ANNOTATIONS]]
+    more = len(defects) - MAX_ANNOTATIONS
+    if more > 0:
+        lines[-1] = f"::error title=pytest-customop::and {counted(more + 1, 'more failure')}"
+    return lines
+
+
+def _annotation(group: Group, root: Path, workspace: Path) -> str:
+    one = group.first
+    properties = {}
+    if one.get("file"):
+        path = root / str(one["file"])
+        inside = path.relative_to(workspace) if path.is_relative_to(workspace) else one["file"]
+        properties["file"] = Path(inside).as_posix()
+        if one.get("line"):
+            properties["line"] = str(one["line"])
+    properties["title"] = f"{group.code}: {one.get('op')}"
+    unexpected = state_of(one) == "xpassed"
+    told = "passed, although it is expected to fail" if unexpected else message_of(one)
+    message = [f"{told or group.code} [{check_of(one)}, {group.cases}]"]
+    message += [str(one[key]) for key in ("fix", "repro") if one.get(key)]
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{'warning' if unexpected else 'error'} {listed}::{_data(chr(10).join(message)[:_LONGEST])}"
+
+
+def _data(text: str) -> str:
+    """The text of a workflow command, on one line."""
+    text = _CONTROL.sub(" ", text)
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def append_summary(path: Path, text: str) -> None:
+    """Add the report to the summary of the job's step, in which other commands may have written.
+
+    Raises:
+        OSError: if it cannot be written, or if the two are more than GitHub takes.
+    """
+    content = f"\n{text}".encode()
+    if path.exists() and path.stat().st_size + len(content) > _SUMMARY:
+        raise OSError("the summary of the step would be larger than GitHub takes")
+    with path.open("ab", buffering=0) as file:
+        file.write(content)

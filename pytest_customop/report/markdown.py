@@ -1,0 +1,236 @@
+"""The report as Markdown: for a pull request, or the summary of a CI job.
+
+Every text that a user controls is inert: it is written as code, and its characters of Markdown and HTML are
+written as entities, which are text wherever they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..core.wording import counted, first_line
+from .coverage import NamespaceCoverage, all_lines
+from .view import BAD, STATES, Group, View, case_of, check_of, family_of, message_of
+
+MAX_BYTES = 900_000  # GitHub takes a summary of up to 1 MiB
+_ROWS = 100  # of a table
+_LINES = 60  # of evidence, and of a script
+
+_ICONS = {
+    "failed": "\N{CROSS MARK}",
+    "error": "\N{COLLISION SYMBOL}",
+    "xpassed": "\N{BLACK QUESTION MARK ORNAMENT}",
+    "known": "\N{LARGE ORANGE DIAMOND}",
+    "noted": "\N{MEMO}",
+    "unchecked": "\N{WHITE QUESTION MARK ORNAMENT}",
+    "passed": "\N{WHITE HEAVY CHECK MARK}",
+    "skipped": "\N{EN DASH}",
+}
+_MARKUP = re.compile(r"""[&<>"'\\`*_{}\[\]|~#!@$^]|:(?=\S)|(?<=www)\.""")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The report as Markdown, of at most `MAX_BYTES` bytes.
+
+    Args:
+        report: as `json_file.as_report` makes it, or as a JSON report has it.
+    """
+    view = View(report)
+    head = [_title(view), *_grid(view)]
+    tail = [*_known(view), *_notes(view), *_unchecked(view), _environment(view)]
+    budget = MAX_BYTES - _size([*head, *tail])
+    defects = view.defects
+    shown: list[str] = []
+    for number, group in enumerate(defects):
+        part = _defect(group, view)
+        budget -= _size([part])
+        if budget < 1000:
+            left = counted(len(defects) - number, "more failure")
+            shown.append(f"{left}: the JSON report and the page have them.")
+            break
+        shown.append(part)
+    if shown:
+        shown.insert(0, "### Failures")
+    return "\n\n".join([*head, *shown, *tail]) + "\n"
+
+
+def _size(parts: Iterable[str]) -> int:
+    return sum(len(one.encode()) + 2 for one in parts)
+
+
+def text(value: object) -> str:
+    """Text on one line without any meaning in Markdown or HTML."""
+    line = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(value).split()))
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", line)
+
+
+def code(value: object) -> str:
+    """A name or a message as code, on one line."""
+    return f"<code>{text(value)}</code>"
+
+
+def block(lines: str, language: str = "") -> str:
+    """Lines as a block of code, which nothing in them ends."""
+    every = lines.rstrip().splitlines()
+    cut = every[:_LINES]
+    if len(every) > _LINES:
+        cut.append(f"... {counted(len(every) - _LINES, 'more line')}")
+    content = "\n".join(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) for line in cut)
+    longest = max(map(len, re.findall("`+", content)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{content}\n{fence}"
+
+
+def _title(view: View) -> str:
+    icon = _ICONS["failed" if view.is_bad else "passed"] + " " if view.results else ""
+    return f"## {icon}Operator conformance: {view.verdict}"
+
+
+def _grid(view: View) -> list[str]:
+    """A row an op, a column a family, or a check if there are few; the worst state in each cell."""
+    if not view.results:
+        return []
+    by_check = len(view.checks) <= 8
+    cells = view.by_check if by_check else view.by_family
+    columns = view.checks if by_check else list(dict.fromkeys(map(family_of, view.checks)))
+    lines = [_row(["op", *map(text, columns)]), _row(["---"] * (len(columns) + 1))]
+    ops = sorted(view.ops, key=lambda op: not any(_is_bad(cells.get((op, c))) for c in columns))
+    for op in ops[:_ROWS]:
+        lines.append(_row([code(op), *(_cell(cells.get((op, column))) for column in columns)]))
+    parts = ["\n".join(lines)]
+    if len(ops) > _ROWS:
+        parts.append(f"and {counted(len(ops) - _ROWS, 'more op')}")
+    legend = [f"{_ICONS[key]} {STATES[key].word}" for key in STATES if view.counts[key]]
+    return [*parts, f"<sub>{', '.join(legend)}; the worst of each, of how many results</sub>"]
+
+
+def _is_bad(counts: Counter[str] | None) -> bool:
+    return any(counts[key] for key in BAD) if counts else False
+
+
+def _cell(counts: Counter[str] | None) -> str:
+    if not counts:
+        return ""
+    worst = next(key for key in STATES if counts[key])
+    total = sum(counts.values())
+    of = f"/{total}" if counts[worst] != total and worst != "passed" else ""
+    return f"{_ICONS[worst]} {counts[worst]}{of}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _details(summary: str, parts: Iterable[str]) -> str:
+    body = "\n\n".join(part for part in parts if part)
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _defect(group: Group, view: View) -> str:
+    one = group.first
+    explained = view.findings.get(group.code) or {}
+    changed = f" ({text(one['changed'])})" if one.get("changed") else ""
+    arguments = "".join(f"<br>\n{code(argument)}" for argument in one.get("arguments") or ())
+    parts = [
+        text(explained.get("meaning") or ""),
+        f"{code(message_of(one))}" if message_of(one) else "",
+        f"{code(one.get('op'))} {code(check_of(one))}, {text(case_of(one))}{changed}{arguments}",
+        block(str(one["evidence"])) if one.get("evidence") else "",
+        f"**What to change.** {text(one['fix'])}" if one.get("fix") else "",
+        _also(group),
+        f"Run it again:\n\n{block(str(one['repro']), 'sh')}" if one.get("repro") else "",
+    ]
+    if one.get("script"):
+        script = block(str(one["script"]), "python")
+        parts.append(_details("A script that shows it without pytest", [script]))
+    links = [text(link) for link in explained.get("docs") or ()]
+    if links:
+        parts.append(f"To read: {', '.join(_link(link) for link in explained['docs'])}")
+    message = text(first_line(message_of(one)))
+    summary = f"<b>{text(group.code)}</b> {code(one.get('op'))} {message} ({group.cases})"
+    return _details(summary, parts)
+
+
+def _link(address: str) -> str:
+    safe = re.fullmatch(r"https?://[\w./#?=&%~+-]+", address)
+    return f"<{address}>" if safe else code(address)
+
+
+def _also(group: Group) -> str:
+    others: Counter[tuple[str, str]] = Counter(
+        (check_of(one), str(one.get("finding") or one["outcome"])) for one in group.also
+    )
+    others.update((check_of(one), group.code) for one in group.results[1:])
+    if not others:
+        return ""
+    named = [
+        f"{code(check)} {text(finding)}" + (f" ({count})" if count > 1 else "")
+        for (check, finding), count in others.most_common(12)
+    ]
+    more = f" and {len(others) - 12} more" if len(others) > 12 else ""
+    return f"The same defect, or one that may follow from it: {', '.join(named)}{more}."
+
+
+def _known(view: View) -> list[str]:
+    rows = [
+        [
+            code(one.first.get("op")),
+            text(one.first.get("finding") or message_of(one.first)),
+            one.cases,
+            text(one.first.get("known") or "an xfail mark"),
+        ]
+        for one in view.known
+    ]
+    return _table("Known failures", ["op", "finding", "cases", "reason"], rows)
+
+
+def _notes(view: View) -> list[str]:
+    rows = [
+        [
+            code(one.first.get("op")),
+            text(one.code),
+            text(one.first.get("changed") or one.cases),
+            text(one.first.get("why_noted") or ""),
+        ]
+        for one in view.notes
+    ]
+    return _table("Notes, which are no failures", ["op", "finding", "inputs", "why a note"], rows)
+
+
+def _unchecked(view: View) -> list[str]:
+    rows = [
+        [
+            code(one.first.get("op")),
+            text(check_of(one.first)),
+            one.cases,
+            text(message_of(one.first)),
+        ]
+        for one in view.unchecked
+    ]
+    parts = _table("What could not be checked", ["op", "check", "cases", "why"], rows)
+    lines = [*view.omitted, *all_lines(map(NamespaceCoverage.from_dict, view.coverage))]
+    if lines:
+        listed = "\n".join(f"- {text(line)}" for line in lines[:_ROWS])
+        parts.append(_details(f"What no case covers ({len(lines)})", [listed]))
+    return parts
+
+
+def _table(title: str, head: list[str], rows: list[list[str]]) -> list[str]:
+    if not rows:
+        return []
+    lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows[:_ROWS])]
+    more = [f"and {len(rows) - _ROWS} more"] if len(rows) > _ROWS else []
+    return [_details(f"{title} ({len(rows)})", ["\n".join(lines), *more])]
+
+
+def _environment(view: View) -> str:
+    one = view.environment
+    names = ("torch", "cuda", "gpu", "python", "pytest", "pytest_customop", "backend", "seed")
+    facts = [
+        f"{name.replace('_', '-')} {text(one[name])}" for name in names if one.get(name) is not None
+    ]
+    return f"<sub>{', '.join(facts)}</sub>" if facts else ""

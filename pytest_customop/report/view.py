@@ -1,0 +1,272 @@
+"""A report as people look at it: states, the grid, and the distinct defects. Every page is made of it.
+
+It is made of the report's dictionary alone (`json_file.as_report`), so that a file that was read, or
+several that were merged, can be rendered as well. What an older file lacks is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..core.wording import counted
+from ..plan.place import ALL_VARIANTS
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """What became of a check on a case.
+
+    Args:
+        key: as files and addresses have it.
+        mark: one character that stands beside the colour.
+        word: as a sentence has it, after a number.
+    """
+
+    key: str
+    mark: str
+    word: str
+
+
+# The worst first: a cell of the grid has the first of those of its results.
+STATES = {
+    state.key: state
+    for state in (
+        State("failed", "F", "failed"),
+        State("error", "E", "errors"),
+        State("xpassed", "X", "unexpected passes"),
+        State("known", "K", "known failures"),
+        State("noted", "N", "notes"),
+        State("unchecked", "?", "could not be checked"),
+        State("passed", "\N{CHECK MARK}", "passed"),
+        State("skipped", "\N{EN DASH}", "skipped"),
+    )
+}
+BAD = ("failed", "error", "xpassed")
+NOT_RUN = "not run"  # the check of a result that has none
+
+
+def state_of(result: Result) -> str:
+    """The key of the state that a result is in."""
+    outcome = result["outcome"]
+    if outcome == "xfailed":
+        return "known"
+    if outcome == "skipped" and result.get("unjudged"):
+        return "unchecked"
+    return str(outcome) if outcome in STATES else "error"
+
+
+def check_of(result: Result) -> str:
+    """The name of the check, also where none ran."""
+    return str(result.get("check") or NOT_RUN)
+
+
+def family_of(check: str) -> str:
+    """The part of a check's name before the dot."""
+    return check.partition(".")[0]
+
+
+def case_of(result: Result) -> str:
+    """Where in the matrix of its test a case stands: `cpu float32 with gradients, wide~empty0`."""
+    gradients = {True: "with gradients", False: "without gradients"}.get(
+        result.get("requires_grad")  # type: ignore[arg-type]
+    )
+    layout = result.get("layout")
+    words = [
+        result.get("device"),
+        result.get("dtype"),
+        gradients,
+        layout if layout != "contiguous" else None,
+    ]
+    place = " ".join(str(one) for one in words if one)
+    variant = result.get("variant")
+    sample = "~".join(
+        str(one)
+        for one in (result.get("sample"), variant if variant != ALL_VARIANTS else None)
+        if one
+    )
+    return ", ".join(filter(None, (place, f"sample {sample}" if sample else "")))
+
+
+def message_of(result: Result) -> str:
+    """The message without the code and the reason that stand before it in the file."""
+    message = str(result.get("message") or "")
+    reason, finding = result.get("reason"), result.get("finding")
+    if result["outcome"] == "noted":
+        return message.removeprefix(f"{reason} ({result.get('why_noted')}): ").removeprefix(
+            f"{finding}: "
+        )
+    return message.removeprefix(f"{reason}: ") if reason else message
+
+
+@dataclass(frozen=True)
+class Group:
+    """Results that show one thing.
+
+    Args:
+        first: the one that is shown in full.
+        results: all of them, the first among them.
+        also: failures that follow from it or repeat it.
+    """
+
+    first: Result
+    results: Sequence[Result]
+    also: Sequence[Result] = ()
+
+    @property
+    def code(self) -> str:
+        """The finding; of an error, or of an unexpected pass, what it is."""
+        return str(self.first.get("finding") or self.first["outcome"])
+
+    @property
+    def cases(self) -> str:
+        """How many cases show it, those that follow from it included: `3 cases`."""
+        places = {
+            (one["nodeid"].partition("[")[0], one.get("op"), case_of(one))
+            for one in (*self.results, *self.also)
+        }
+        return counted(len(places), "case")
+
+
+class View:
+    """A report, sorted for people.
+
+    Args:
+        report: as `json_file.as_report` makes it, or as a file has it.
+    """
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self.environment: Mapping[str, Any] = report.get("environment") or {}
+        self.findings: Mapping[str, Mapping[str, Any]] = report.get("findings") or {}
+        self.coverage: Sequence[Mapping[str, Any]] = report.get("coverage") or ()
+        self.omitted: Sequence[str] = report.get("omitted") or ()
+        self.results: Sequence[Result] = report.get("results") or ()
+        self.counts = Counter(map(state_of, self.results))
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether anything failed."""
+        return any(self.counts[key] for key in BAD)
+
+    @property
+    def verdict(self) -> str:
+        """All states with their numbers, the worst first: `2 failed, 40 passed`."""
+        parts = [_number(key, self.counts[key]) for key in STATES if self.counts[key]]
+        return ", ".join(parts) or "nothing ran"
+
+    @cached_property
+    def ops(self) -> list[str]:
+        """The ops, by name."""
+        return sorted({str(one.get("op")) for one in self.results})
+
+    @cached_property
+    def checks(self) -> list[str]:
+        """The checks, by name; cases of which none ran come last."""
+        found = {check_of(one) for one in self.results}
+        return sorted(found, key=lambda name: (name == NOT_RUN, name))
+
+    @cached_property
+    def by_family(self) -> dict[tuple[str, str], Counter[str]]:
+        """The states of each op in each family of checks."""
+        return self._cells(lambda one: family_of(check_of(one)))
+
+    @cached_property
+    def by_check(self) -> dict[tuple[str, str], Counter[str]]:
+        """The states of each op in each check."""
+        return self._cells(check_of)
+
+    def _cells(self, column: Callable[[Result], str]) -> dict[tuple[str, str], Counter[str]]:
+        cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for one in self.results:
+            cells[str(one.get("op")), column(one)][state_of(one)] += 1
+        return cells
+
+    @cached_property
+    def defects(self) -> list[Group]:
+        """The distinct failures, each with those that follow from it.
+
+        Failures come before errors and unexpected passes, and those of most cases first.
+        """
+        bad = [one for one in self.results if state_of(one) in BAD]
+        known = {_identity(one) for one in bad}
+        follow: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
+        roots = []
+        for one in bad:
+            cause = one.get("cause")
+            if cause and _identity(cause) in known and _identity(cause) != _identity(one):
+                follow[_identity(cause)].append(one)
+            else:
+                roots.append(one)
+        groups = _grouped(
+            roots, lambda one: (one["outcome"], one.get("finding"), one.get("op"), message_of(one))
+        )
+        found = [
+            Group(
+                group[0],
+                group,
+                [also for one in group for also in follow[_identity(one)]],
+            )
+            for group in groups
+        ]
+        return sorted(
+            found,
+            key=lambda one: (BAD.index(state_of(one.first)), -len(one.results) - len(one.also)),
+        )
+
+    @cached_property
+    def known(self) -> list[Group]:
+        """The known failures: one for each finding of an op that is known for one reason."""
+        return self._of("known", lambda one: (one.get("op"), one.get("finding"), one.get("known")))
+
+    @cached_property
+    def notes(self) -> list[Group]:
+        """The notes: one for each finding of an op that is no failure for one reason."""
+        return self._of(
+            "noted", lambda one: (one.get("op"), one.get("finding"), one.get("why_noted"))
+        )
+
+    @cached_property
+    def unchecked(self) -> list[Group]:
+        """What could not be checked: one for each reason of an op and a check."""
+        return self._of("unchecked", lambda one: (one.get("op"), check_of(one), one.get("message")))
+
+    @cached_property
+    def skipped(self) -> list[Group]:
+        """The reasons why a check had nothing to do: one for each."""
+        groups = self._of("skipped", lambda one: one.get("reason") or one.get("message"))
+        return sorted(groups, key=lambda one: -len(one.results))
+
+    def _of(self, state: str, key: Any) -> list[Group]:
+        found = _grouped((one for one in self.results if state_of(one) == state), key)
+        return [Group(group[0], group) for group in found]
+
+    def seconds_by(self, key: str) -> list[tuple[str, float]]:
+        """The seconds of each `op` or `check`, the longest first."""
+        found: dict[str, float] = defaultdict(float)
+        for one in self.results:
+            name = check_of(one) if key == "check" else str(one.get(key))
+            found[name] += float(one.get("duration") or 0)
+        return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _number(key: str, count: int) -> str:
+    word = STATES[key].word
+    if count == 1 and key in ("error", "xpassed", "known", "noted"):
+        word = {"xpassed": "unexpected pass"}.get(key, word[:-1])
+    return f"{count} {word}"
+
+
+def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(result.get(name) for name in ("nodeid", "op", "check", "variant"))
+
+
+def _grouped(results: Iterable[Result], key: Any) -> list[list[Result]]:
+    groups: dict[Any, list[Result]] = {}
+    for one in results:
+        groups.setdefault(key(one), []).append(one)
+    return list(groups.values())
