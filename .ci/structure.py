@@ -31,6 +31,7 @@ LAYERS = (
     "plan",
     "run",
     "harvest",
+    "scan",
     "baseline",
     "report",
     "plugin",

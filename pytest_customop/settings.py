@@ -95,6 +95,9 @@ class Settings(NamedTuple):
         shard: the part of the cases that runs; None for all.
         harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
         harvest_save: the file of marked tests that is written from these calls.
+        scan: the packages whose ops are checked without a test; None: none.
+        scan_namespaces: those of their ops that are; None: all that the packages register.
+        scan_seconds: that the search for inputs of an op may take.
         baseline: the file of recorded failures.
         update_baseline: whether the failures of this session are recorded there.
         baseline_strict: whether entries that no longer fail are a failure.
@@ -120,6 +123,9 @@ class Settings(NamedTuple):
     shard: Shard | None = None
     harvest: tuple[str, ...] | None = None
     harvest_save: Path | None = None
+    scan: tuple[str, ...] | None = None
+    scan_namespaces: tuple[str, ...] | None = None
+    scan_seconds: float = 10.0
     baseline: Path | None = None
     update_baseline: bool = False
     baseline_strict: bool = False
@@ -193,6 +199,15 @@ def read_namespaces(words: Iterable[str]) -> tuple[str, ...]:
             raise ValueError(
                 f"{name!r} is no namespace: give the part of ns::name before the colons"
             )
+    return names
+
+
+def read_packages(words: Iterable[str]) -> tuple[str, ...]:
+    """The names of modules."""
+    names = tuple(words)
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"{name!r} is no module: give what follows `import`, as mylib.ops")
     return names
 
 

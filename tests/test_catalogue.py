@@ -6,12 +6,12 @@ import pytest
 
 from pytest_customop import checks
 from pytest_customop.checks import catalogue, families, report_order
-from pytest_customop.findings import Explanation, general
+from pytest_customop.findings import Explanation, general, registrations
 
 
 def test_it_has_the_findings_of_every_family_and_the_general_ones() -> None:
     codes = [code for family in families() for code in family.findings]
-    assert sorted(catalogue()) == sorted([*codes, *general.FINDINGS])
+    assert sorted(catalogue()) == sorted([*codes, *general.FINDINGS, *registrations.FINDINGS])
 
 
 def test_a_finding_may_follow_from_a_whole_family() -> None:

@@ -256,6 +256,9 @@ VALUES = {
     "customop_memory": "0",
     "customop_harvest": "mylib,other",
     "customop_harvest_save": "test_new.py",
+    "customop_scan": "mylib,other.ops",
+    "customop_scan_namespace": "mine,other",
+    "customop_scan_seconds": "2",
 }
 LISTS = (
     "devices",
@@ -267,6 +270,8 @@ LISTS = (
     "durations",
     "require_coverage",
     "harvest",
+    "scan",
+    "scan_namespace",
 )
 NATIVE = pytest.mark.skipif(
     pytest.version_tuple < (9, 0), reason="native TOML values came with pytest 9"
@@ -337,6 +342,9 @@ def test_every_option_has_an_ini_twin(
         memory=0.0,
         harvest=("mylib", "other"),
         harvest_save=suite.path / "test_new.py",
+        scan=("mylib", "other.ops"),
+        scan_namespaces=("mine", "other"),
+        scan_seconds=2.0,
     )
 
 

@@ -53,6 +53,10 @@ ELSEWHERE = {
     "hang": "test_faults.py",
     "device-mismatch": "test_devices_agree.py",
     "device-gradient-mismatch": "test_devices_agree.py",
+    "inplace-undeclared": "test_scan.py",
+    "formula-unused": "test_scan.py",
+    "fake-unused": "test_scan.py",
+    "overloads-differ": "test_scan.py",
 }
 
 SOURCE = """

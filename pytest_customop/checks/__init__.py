@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..findings import Explanation, Finding, general
+from ..findings import Explanation, Finding, general, registrations
 from .check import BODY, Check, Registry, selects_body
 from .families import Family, find_families
 
@@ -51,7 +51,7 @@ def catalogue() -> Mapping[str, Explanation]:
     Raises:
         ValueError: if two findings have one name, or one follows from a finding that is not known.
     """
-    merged = dict(general.FINDINGS)
+    merged = {**general.FINDINGS, **registrations.FINDINGS}
     for family in families():
         twice = merged.keys() & family.findings.keys()
         if twice:

@@ -267,12 +267,12 @@ def traced_functions(overload: OpOverload) -> list[Any]:
 
 def fake_kernel_of(name: str) -> Any:
     """The author's fake kernel of `ns::name` or `ns::name.overload`; None where torch knows none."""
-    fake = _fake_kernel_named(name.partition(".")[0])
+    fake = _fake_kernel_named(name)
     return None if fake is None else _unwrapped(fake)
 
 
 def _fake_kernel(overload: OpOverload) -> Any:
-    return _fake_kernel_named(overload._schema.name)
+    return _fake_kernel_named(overload_name(overload))
 
 
 def _fake_kernel_named(name: str) -> Any:

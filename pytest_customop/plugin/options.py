@@ -276,6 +276,34 @@ ALL_OPTIONS = (
         in_worker="unchecked",
     ),
     Option(
+        "scan",
+        "check the ops that these packages register, comma-separated, without a test: what they register, "
+        "and whatever inputs are found that they accept",
+        kind="words",
+        metavar="PACKAGES",
+        example="mylib",
+        more="Tests are run too if their paths are given ([docs/scan.md](docs/scan.md)).",
+        header="",
+        parse=_in_settings("read_packages"),
+    ),
+    Option(
+        "scan-namespace",
+        "scan the ops of these namespaces, comma-separated, not of all that the packages register",
+        kind="words",
+        metavar="NAMESPACES",
+        example="mylib",
+        parse=_in_settings("read_namespaces"),
+        field="scan_namespaces",
+    ),
+    Option(
+        "scan-seconds",
+        "seconds that the search for inputs of an op may take; 0 for no search",
+        metavar="SECONDS",
+        example="5",
+        default="10",
+        parse=_in_settings("read_seconds"),
+    ),
+    Option(
         "isolate",
         "which items of marked tests run in a child process, which may crash or hang: all (`on`), none "
         "(`off`), or those of variants that could crash the process (`auto`)",

@@ -48,10 +48,10 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
     if planned.variants and planned.known:
         strict = strict_by_default(item.config)
         records[:] = stale_for_any_variant(records, planned.known, strict)
-    _end(records)
+    end_item(records)
 
 
-def _end(records: Sequence[ResultRecord]) -> None:
+def end_item(records: Sequence[ResultRecord]) -> None:
     """End the item by its records: a failure comes first, then known failures, then notes."""
     text = failure_text(records)
     if text is not None:

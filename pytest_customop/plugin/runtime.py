@@ -55,6 +55,10 @@ def apply_options(config: pytest.Config) -> None:
         from .harvest.plugin import harvest
 
         harvest(config, session)
+    if session.settings.scan and not is_child(config):
+        from .scan.plugin import scan
+
+        scan(config, session)
     if config.getoption("customop_checks") and not _is_worker(config):
         from .info_options import validate_check_names
 
@@ -243,6 +247,9 @@ class Runtime:
         if session.settings.harvest and not session.config.option.collectonly:
             notes += [""] if session.records or notes else []
             notes += session.harvest.lines(session.settings.harvest)
+        if session.scan is not None and not _is_worker(session.config):
+            notes += [""] if session.records or notes else []
+            notes += session.scan.lines()
         if session.baseline is not None:
             notes += session.baseline.lines()
         if session.records or notes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.suggest import did_you_mean
 from ..core.wording import counted, listed_briefly
-from ..run.record import ResultRecord
+from ..run.record import AUDIT, ResultRecord
 
 _NAMESPACES = 4  # that the summary lists
 
@@ -152,7 +152,7 @@ def coverage_of(
         by_namespace.setdefault(op.namespace, []).append(op)
     runs: dict[str, list[ResultRecord]] = defaultdict(list)
     for one in records:
-        if one.outcome not in ("skipped", "pending"):
+        if one.outcome not in ("skipped", "pending") and one.check != AUDIT:
             runs[one.op].append(one)
     return [_coverage(name, by_namespace[name], runs, scope) for name in sorted(by_namespace)]
 

@@ -13,6 +13,8 @@ from ..plan.place import Place
 
 HARVEST = "harvest"  # the first part of the node ids of harvested calls
 
+AUDIT = "scan.audit"  # the check of the records of a scan's audit, which calls no op
+
 # `pending`: the item is set up and has not ended. No report holds this one.
 Outcome = Literal["passed", "failed", "error", "skipped", "noted", "xfailed", "xpassed", "pending"]
 

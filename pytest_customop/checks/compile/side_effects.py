@@ -5,19 +5,26 @@ from __future__ import annotations
 from ...cases.case import Case
 from ...compat.ops import has_side_effect
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail
+from ...findings import CheckFailed, Explanation, doc_links, fail
 from ..check import Check
 
 
 def check_side_effects(case: Case) -> None:
     """Look for a declaration of what the op does."""
-    if has_side_effect(case.op.overload) or case.op.is_composite:
-        return
-    raise fail(
+    failure = removal_failure(case.op)
+    if failure is not None:
+        raise failure
+
+
+def removal_failure(op: Op) -> CheckFailed | None:
+    """The finding on an op that returns nothing and declares no side effect; None for others."""
+    if op.schema.returns or has_side_effect(op.overload) or op.is_composite:
+        return None
+    return fail(
         "call-removed",
-        f"{case.op.name} returns nothing, and neither its schema nor a registration says that it has a "
+        f"{op.name} returns nothing, and neither its schema nor a registration says that it has a "
         "side effect: compilers remove the call",
-        f"the schema: {case.op.schema}",
+        f"the schema: {op.schema}",
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
 from ...cases.case import Case
 from ...compat.ops import python_kernels
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 
 
@@ -19,25 +20,30 @@ def check_defaults(case: Case) -> None:
     torch leaves out arguments that equal the schema's default when it calls a Python kernel, so the
     kernel's own default decides, and an argument that it does not take at all is not seen.
     """
-    schema = {
-        argument.name: argument.default_value
-        for argument in case.op.arguments
-        if argument.has_default_value()
-    }
-    if not schema:
+    if not _defaults(case.op):
         raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
-    kernels = python_kernels(case.op.overload)
-    if not kernels:
+    if not python_kernels(case.op.overload):
         reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for description, kernel in kernels:
-        lost = _lost(case.op, kernel)
+    for failure in signature_failures(case.op):
+        raise failure
+
+
+def signature_failures(op: Op) -> Iterator[CheckFailed]:
+    """The findings on the signatures of an op's Python kernels, each kernel's after the other's."""
+    for description, kernel in python_kernels(op.overload):
+        lost = _lost(op, kernel)
         if lost:
-            _report_lost(case, description, lost)
-        for name, default in schema.items():
-            found = _parameter(case, kernel, name)
+            yield _lost_failure(op, description, lost)
+        for name, default in _defaults(op).items():
+            found = _parameter(op, kernel, name)
             if found is not None and not _agree(found.default, default):
-                _report(case, description, found, default)
+                yield _default_failure(op, description, found, default)
+
+
+def _defaults(op: Op) -> dict[str, Any]:
+    """The schema's defaults, by argument."""
+    return {each.name: each.default_value for each in op.arguments if each.has_default_value()}
 
 
 def _lost(op: Op, kernel: Any) -> list[str]:
@@ -61,12 +67,12 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     return lost
 
 
-def _report_lost(case: Case, description: str, lost: list[str]) -> None:
-    raise fail(
+def _lost_failure(op: Op, description: str, lost: list[str]) -> CheckFailed:
+    return fail(
         "signature-differs",
-        f"{case.op.name}: {description} does not take {', '.join(lost)}, which the schema has: called "
+        f"{op.name}: {description} does not take {', '.join(lost)}, which the schema has: called "
         f"with another value than the default, {description} raises a TypeError",
-        f"the schema: {case.op.schema}",
+        f"the schema: {op.schema}",
         repro=_SIGNATURE.format(kernel=_kernel_lines(description)),
     )
 
@@ -75,19 +81,21 @@ def _kernel_lines(description: str) -> str:
     return (_FAKE if description == "the fake kernel" else _REAL).strip()
 
 
-def _report(case: Case, description: str, found: inspect.Parameter, default: Any) -> None:
+def _default_failure(
+    op: Op, description: str, found: inspect.Parameter, default: Any
+) -> CheckFailed:
     missing = found.default is found.empty
     has = "no default" if missing else f"the default {found.default!r}"
     result = "raises" if missing else f"computes with {found.default!r}"
-    raise fail(
+    return fail(
         "default-differs",
-        f"{case.op.name}: {description} has {has} for {found.name}, and the schema {default!r}: called "
+        f"{op.name}: {description} has {has} for {found.name}, and the schema {default!r}: called "
         f"without it, or with {default!r}, {description} {result}",
         repro=_SCRIPT.format(kernel=_kernel_lines(description), name=found.name, default=default),
     )
 
 
-def _parameter(case: Case, kernel: Any, name: str) -> inspect.Parameter | None:
+def _parameter(op: Op, kernel: Any, name: str) -> inspect.Parameter | None:
     """The kernel's parameter for an argument of the schema; None if it cannot be found."""
     try:
         parameters = inspect.signature(kernel).parameters
@@ -95,7 +103,7 @@ def _parameter(case: Case, kernel: Any, name: str) -> inspect.Parameter | None:
         return None
     if name in parameters:
         return parameters[name]
-    named = [argument.name for argument in case.op.positional]
+    named = [argument.name for argument in op.positional]
     places = [one for one in parameters.values() if one.kind in _PLACES]
     index = named.index(name) if name in named else len(places)
     return places[index] if index < len(places) else None

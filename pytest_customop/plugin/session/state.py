@@ -13,6 +13,7 @@ import pytest
 from ...core.suggest import unknown
 from ...harvest.notes import HarvestNotes
 from ...plan.omissions import Omissions
+from ...scan.notes import ScanNotes
 from ..read_options import read_settings, validate_settings, where_given
 from .carried import attached, error_of
 from .coverage_facts import Facts
@@ -51,6 +52,7 @@ class Session:
         settings: what was asked for.
         notes: what was left out, and which files could not be written.
         harvest: what `--customop-harvest` saw.
+        scan: what `--customop-scan` found; None without one.
         records: the results by node id, op, check, variant, and how often the item had run the check on
             it before.
         unknown_checks: why each check name of the session is unknown; empty for one that is known.
@@ -71,6 +73,7 @@ class Session:
         self.settings = read_settings(config)
         self.omissions = Omissions()
         self.harvest = HarvestNotes()
+        self.scan: ScanNotes | None = None
         self.records: dict[tuple[str, str, str, str, int], ResultRecord] = {}
         self.unknown_checks: dict[str, str] = {}
         self.workers = 0

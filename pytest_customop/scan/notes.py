@@ -1,0 +1,82 @@
+"""What a scan found, for the summary; plain data. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.wording import counted
+
+
+@dataclass(frozen=True)
+class FoundInputs:
+    """What the search for inputs of one op came to.
+
+    Args:
+        op: its name.
+        samples: how many were kept.
+        tried, accepted: how many argument lists the op was asked with, and how many of them it took.
+        crashes, hangs: how many of them ended the process, or did not end.
+        refusals: the last messages of the op; empty where inputs were found.
+        example: the line that an author adds to give an example.
+        seconds: that the search took.
+    """
+
+    op: str
+    samples: int = 0
+    tried: int = 0
+    accepted: int = 0
+    crashes: int = 0
+    hangs: int = 0
+    refusals: tuple[str, ...] = ()
+    example: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class ScanNotes:
+    """The counts of a scan.
+
+    Args:
+        namespaces: that were scanned.
+        audited: how many ops were audited.
+        off_cpu: the ops without a kernel for the CPU.
+        found: what the search for inputs came to.
+        written: what became of the file of marked tests.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    audited: int = 0
+    off_cpu: tuple[str, ...] = ()
+    found: list[FoundInputs] = field(default_factory=list)
+    written: str = ""
+
+    def lines(self) -> list[str]:
+        """The lines of the summary."""
+        lines = [f"scan: {counted(self.audited, 'op')} of {', '.join(self.namespaces)} audited"]
+        if self.off_cpu:
+            lines.append(f"  {counted(len(self.off_cpu), 'op')} without a kernel for the CPU")
+        if self.found:
+            having = [one for one in self.found if one.samples]
+            seconds = sum(one.seconds for one in self.found)
+            lines.append(
+                f"  inputs found for {len(having)} of {counted(len(self.found), 'op')}, "
+                f"in {seconds:.0f} seconds"
+            )
+        for one in self.found:
+            if not one.samples:
+                lines += _without_inputs(one)
+        if self.written:
+            lines.append(self.written)
+        return lines
+
+
+def _without_inputs(one: FoundInputs) -> list[str]:
+    ended = [
+        f"{count} {what}"
+        for count, what in ((one.crashes, "crashed"), (one.hangs, "hung"))
+        if count
+    ]
+    tried = ", ".join([f"{one.tried} tried", *ended])
+    lines = [f"  {one.op}: no inputs found ({tried})"]
+    lines += [f"    refusal: {text}" for text in one.refusals]
+    return [*lines, *([f"    give an example: {one.example}"] if one.example else [])]
