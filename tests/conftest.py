@@ -113,20 +113,27 @@ def suite(
     pytester: pytest.Pytester,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-) -> kit.Suite:
-    """A folder of tests to be, whose ops have a namespace of their own."""
+) -> Iterator[kit.Suite]:
+    """A folder of tests to be, whose ops have a namespace of their own.
+
+    Every report that they write is validated.
+    """
     for name in OUTER:
         monkeypatch.delenv(name, raising=False)
-    return kit.Suite(pytester, request.node.name, kept_modules)
+    made = kit.Suite(pytester, request.node.name, kept_modules)
+    yield made
+    made.validate_reports()
 
 
 @pytest.fixture(scope="module")
 def module_suite(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> kit.ModuleSuite:
+) -> Iterator[kit.ModuleSuite]:
     """A suite for all tests of a module, to run once. Mark these with `xdist_group`."""
     name = request.module.__name__
-    return kit.ModuleSuite(tmp_path_factory.mktemp(name), name)
+    made = kit.ModuleSuite(tmp_path_factory.mktemp(name), name)
+    yield made
+    made.validate_reports()
 
 
 @pytest.fixture

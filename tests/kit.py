@@ -6,6 +6,7 @@ own: `NS` in any source is replaced by it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -19,6 +20,9 @@ from typing import Any
 
 import pytest
 import torch._dynamo  # before pytester remembers what is imported
+from jsonschema import Draft202012Validator
+
+from pytest_customop.report.schema import schema
 
 _numbers = itertools.count()
 
@@ -182,6 +186,13 @@ class Suite:
         """The results of a report."""
         return json.loads((self.path / name).read_text(encoding="utf-8"))["results"]
 
+    def validate_reports(self) -> None:
+        """Every report in the folder is as its JSON Schema says."""
+        for path in filter(Path.is_file, self.path.rglob("*.json")):
+            text = path.read_text(encoding="utf-8")
+            if text.startswith('{\n "schema": 2,'):
+                validate_report(json.loads(text))
+
 
 class ModuleSuite(Suite):
     """A suite that all tests of a module look at; it runs in a process of its own.
@@ -208,6 +219,17 @@ class ModuleSuite(Suite):
         )
 
     run_apart = run
+
+
+@functools.cache
+def _validator() -> Draft202012Validator:
+    Draft202012Validator.check_schema(schema())
+    return Draft202012Validator(schema())
+
+
+def validate_report(report: object) -> None:
+    """A report is as the JSON Schema of the package says."""
+    _validator().validate(report)
 
 
 def errors_of(result: pytest.RunResult) -> list[str]:

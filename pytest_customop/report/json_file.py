@@ -12,8 +12,7 @@ from .. import __version__
 from ..run.record import ResultRecord
 from .causes import causes
 from .coverage import NamespaceCoverage
-
-SCHEMA = 2
+from .schema import SCHEMA
 
 
 def torch_versions() -> dict[str, str | None]:
