@@ -48,3 +48,10 @@ def first_line(text: str) -> str:
     lines = text.strip().splitlines()
     first = lines[0].strip() if lines else ""
     return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
+
+
+def printable(text: str) -> str:
+    """A text for one line of a terminal: what controls a terminal is escaped, as `\\x1b`."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )

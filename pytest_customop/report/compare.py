@@ -1,0 +1,205 @@
+"""Compare two reports: which failures are new, which are gone, and which cases are in one of them only."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.tables import aligned
+from ..core.wording import counted, listed_briefly
+from .environments import differences
+from .identity import Result, case_name, place_key, result_key
+
+_FAILED = ("failed", "error")
+_JUDGED = ("passed", "noted", "xpassed")
+_ROWS = 40  # that a section lists
+
+
+@dataclass(frozen=True)
+class Change:
+    """One case in two reports.
+
+    Args:
+        before, after: its results; None where a report has none.
+    """
+
+    before: Result | None
+    after: Result | None
+
+    @property
+    def kind(self) -> str:
+        """A key of `_HEADINGS`; `same` for a result that tells nothing new."""
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "gone"
+        before, after = self.before["outcome"], self.after["outcome"]
+        if after in _FAILED:
+            if before not in _FAILED:
+                return "broken"
+            return "same" if _code(self.before) == _code(self.after) else "other"
+        if before in (*_FAILED, "xfailed") and after in _JUDGED:
+            return "mended"
+        if after == "xfailed" and before != "xfailed":
+            return "known"
+        return "unchecked" if after == "skipped" and before != "skipped" else "same"
+
+    @property
+    def result(self) -> Result:
+        """The result that says what the change is about: the later one, but of a failure that is gone."""
+        chosen = self.before if self.kind in ("mended", "gone") else self.after
+        assert chosen is not None
+        return chosen
+
+
+# In the order in which they are printed.
+_HEADINGS = {
+    "broken": "Broken: fails now, and did not fail before",
+    "other": "Fails with another finding",
+    "mended": "Mended",
+    "known": "Fails, and is a known failure now",
+    "unchecked": "No longer checked",
+    "new": "New",
+    "gone": "Gone",
+}
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Every case of two reports, matched.
+
+    A case is matched by its test, op, check and place; where the test has another name now, without it.
+    """
+    before, after = deque(old["results"]), deque(new["results"])
+    found: list[Change] = []
+    for key in (result_key, place_key):
+        matched, before, after = _match(before, after, key)
+        found += matched
+    return [*found, *(Change(one, None) for one in before), *(Change(None, one) for one in after)]
+
+
+def _match(
+    before: Iterable[Result], after: Iterable[Result], key: Callable[[Result], Hashable]
+) -> tuple[list[Change], deque[Result], deque[Result]]:
+    """The pairs with one key, and what is left on either side."""
+    waiting: dict[Hashable, deque[Result]] = defaultdict(deque)
+    for one in before:
+        waiting[key(one)].append(one)
+    pairs, rest = [], deque[Result]()
+    for one in after:
+        same = waiting.get(key(one))
+        if same:
+            pairs.append(Change(same.popleft(), one))
+        else:
+            rest.append(one)
+    return pairs, deque(one for left in waiting.values() for one in left), rest
+
+
+def is_broken(changes: Iterable[Change]) -> bool:
+    """Whether a case fails that did not fail before."""
+    return any(one.kind == "broken" for one in changes)
+
+
+def comparison_lines(
+    old: Mapping[str, Any], new: Mapping[str, Any], names: tuple[str, str]
+) -> list[str]:
+    """The comparison as text.
+
+    Args:
+        names: of the two reports.
+    """
+    changes = compare(old, new)
+    by_kind: dict[str, list[Change]] = defaultdict(list)
+    for one in changes:
+        by_kind[one.kind].append(one)
+    lines = [
+        f"{name}: {counted(len(report['results']), 'result')}, {_failures(report)}"
+        for name, report in zip(names, (old, new), strict=True)
+    ]
+    reports = list(zip(names, (old["environment"], new["environment"]), strict=True))
+    lines += differences(reports)
+    for kind, heading in _HEADINGS.items():
+        of_kind = by_kind[kind]
+        if of_kind:
+            lines += ["", f"{heading} ({counted(len(of_kind), 'result')}):", *_rows(of_kind, kind)]
+    same = by_kind["same"]
+    if len(same) == len(changes):
+        return [*lines, "", "No result changed."]
+    still = sum(one.result["outcome"] in _FAILED for one in same)
+    fails = f", of which {still} still fail{'s' * (still == 1)}" if still else ""
+    return [*lines, "", f"Unchanged: {counted(len(same), 'result')}{fails}."]
+
+
+def _failures(report: Mapping[str, Any]) -> str:
+    failed = sum(one["outcome"] in _FAILED for one in report["results"])
+    return f"{failed} failed" if failed else "none failed"
+
+
+def _code(result: Result) -> str:
+    """The finding of a result, or its outcome where it has none."""
+    return str(result["finding"] or result["outcome"])
+
+
+def _rows(changes: Sequence[Change], kind: str) -> list[str]:
+    """A row for each op, check and finding; of results without a finding, for each op and outcome."""
+    groups: dict[tuple[str, str, str], list[Change]] = defaultdict(list)
+    for one in changes:
+        groups[_group(one, kind)].append(one)
+    listed = sorted(groups.items(), key=lambda item: (_is_quiet(item[1][0]), item[0]))
+    cells = [
+        [f"  {op}", check, code, _where(group, kind)] for (op, check, code), group in listed[:_ROWS]
+    ]
+    lines: list[str] = []
+    for row, (_, group) in zip(aligned(cells), listed, strict=False):
+        lines.append(row)
+        repro = group[0].result["repro"]
+        if kind in ("broken", "other") and repro:
+            lines.append(f"    {repro}")
+    more = len(listed) - _ROWS
+    return [*lines, f"  and {counted(more, 'more row')}"] if more > 0 else lines
+
+
+def _is_quiet(change: Change) -> bool:
+    """Whether a result has no finding that one should read of first."""
+    return change.result["outcome"] not in (*_FAILED, "xfailed")
+
+
+def _group(change: Change, kind: str) -> tuple[str, str, str]:
+    result = change.result
+    check = result["check"] or "not run"
+    if kind == "unchecked":
+        return result["op"], check, result["reason"] or result["message"] or "skipped"
+    if kind in ("new", "gone") and _is_quiet(change):
+        return result["op"], "", result["outcome"]
+    return result["op"], check, _code(result)
+
+
+def _where(group: Sequence[Change], kind: str) -> str:
+    """How many cases, and the names of the first ones."""
+    if kind in ("new", "gone") and _is_quiet(group[0]):
+        checks = {one.result["check"] for one in group} - {None}
+        return f"{counted(len(group), 'result')} of {counted(len(checks), 'check')}"
+    names = list(dict.fromkeys(case_name(one.result) for one in group))
+    text = f"{counted(len(names), 'case')}: {listed_briefly(names)}"
+    return "; ".join([text, *_was(group, kind)])
+
+
+def _was(group: Sequence[Change], kind: str) -> list[str]:
+    """What the other report says of the cases, where it is not what one expects."""
+    if kind == "broken":
+        others = Counter(
+            one.before["outcome"]
+            for one in group
+            if one.before and one.before["outcome"] != "passed"
+        )
+        return [f"{counted(count, 'case')} {outcome} before" for outcome, count in others.items()]
+    if kind == "other":
+        codes = dict.fromkeys(_code(one.before) for one in group if one.before)
+        return [f"before: {', '.join(codes)}"]
+    if kind == "mended":
+        others = Counter(
+            one.after["outcome"] for one in group if one.after and one.after["outcome"] != "passed"
+        )
+        return [f"{counted(count, 'case')} {outcome} now" for outcome, count in others.items()]
+    return []

@@ -1,0 +1,122 @@
+"""Merge the reports of shards, or of several machines, into one."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.wording import counted
+from .environments import combined, differences
+from .identity import Result, numbered
+from .merge_coverage import merged_coverage
+from .schema import SCHEMA
+
+# From the best outcome to the worst: a case that was skipped somewhere and passed elsewhere was checked.
+_WORSE = ("skipped", "passed", "noted", "xfailed", "xpassed", "failed", "error")
+_LISTED = 20  # results that differ
+
+Report = Mapping[str, Any]
+
+
+@dataclass
+class Merged:
+    """Several reports as one.
+
+    Args:
+        report: schema 2.
+        messages: what a reader should know of the merge, in lines.
+    """
+
+    report: dict[str, Any]
+    messages: list[str] = field(default_factory=list)
+
+
+def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merged:
+    """One report of several. Of a result that several have, the worst is kept.
+
+    Args:
+        reports: each with the name of its file.
+        command: that merges them.
+    """
+    messages = differences([(name, one["environment"]) for name, one in reports])
+    results, of_several = _merged_results(reports)
+    results, elsewhere = _without_absent_devices(results)
+    messages += of_several
+    if elsewhere:
+        word = "skip" if elsewhere == 1 else "skips"
+        messages.append(
+            f"{elsewhere} {word} left out: the device was available for another report."
+        )
+    findings = {code: one for _, report in reports for code, one in report["findings"].items()}
+    merged = {
+        "schema": SCHEMA,
+        "environment": combined([(name, one["environment"]) for name, one in reports], command),
+        "results": results,
+        "findings": {code: findings[code] for code in sorted(findings)},
+        "coverage": merged_coverage([one["coverage"] for _, one in reports]),
+        "omitted": [f"{name}: {line}" for name, one in reports for line in one["omitted"]],
+        "merged": [
+            earlier
+            for name, one in reports
+            for earlier in one.get("merged")
+            or [{"report": name, "environment": one["environment"]}]
+        ],
+    }
+    return Merged(copy.deepcopy(merged), messages)
+
+
+def _merged_results(reports: Sequence[tuple[str, Report]]) -> tuple[list[Result], list[str]]:
+    """The results of all reports, each once, and what is said of those that several have."""
+    found: dict[tuple[Hashable, ...], list[tuple[str, Result]]] = defaultdict(list)
+    for name, report in reports:
+        for key, one in numbered(report["results"]):
+            found[key].append((name, one))
+    kept, lines, several = [], [], 0
+    for given in found.values():
+        worst_of, worst = max(given, key=lambda each: _WORSE.index(each[1]["outcome"]))
+        kept.append(worst)
+        several += len(given) > 1
+        if len({_verdict(one) for _, one in given}) > 1:
+            each = ", ".join(f"{_verdict(one)} in {name}" for name, one in given)
+            lines.append(f"  {_named(worst)}: {each}; kept that of {worst_of}")
+    kept.sort(key=lambda one: (one["nodeid"], one["op"], one["check"] or ""))
+    if not several:
+        return kept, []
+    verb = "is" if several == 1 else "are"
+    differ = f"; {len(lines)} of them differ{'s' * (len(lines) == 1)}" if lines else ""
+    first = f"{counted(several, 'result')} {verb} in more than one report{differ}."
+    more = len(lines) - _LISTED
+    return kept, [first, *lines[:_LISTED], *([f"  and {more} more"] if more > 0 else [])]
+
+
+def _verdict(result: Result) -> str:
+    finding = result["finding"]
+    return f"{result['outcome']} ({finding})" if finding else str(result["outcome"])
+
+
+def _named(result: Result) -> str:
+    """A node id, with the variant, which it does not have."""
+    variant = f" ({result['variant']})" if result["variant"] else ""
+    return f"{result['nodeid']}{variant}"
+
+
+def _without_absent_devices(results: Sequence[Result]) -> tuple[list[Result], int]:
+    """The results without the skips for devices on which another report has results of the same test."""
+    checked = {_test_on_device(one) for one in results if one["sample"] is not None}
+    kept = [
+        one for one in results if not _is_absent_device(one) or _test_on_device(one) not in checked
+    ]
+    return kept, len(results) - len(kept)
+
+
+def _is_absent_device(result: Result) -> bool:
+    nothing = result["check"] is None and result["sample"] is None
+    return nothing and result["outcome"] == "skipped" and result["device"] is not None
+
+
+def _test_on_device(result: Result) -> tuple[str, str, str]:
+    device = str(result["device"]).partition(":")[0]
+    return result["nodeid"].partition("[")[0], result["op"], device
