@@ -19,6 +19,7 @@ from pytest_customop.report.compare import compare, comparison_lines
 from pytest_customop.report.merge import Merged, merge
 from pytest_customop.report.merge_coverage import merged_coverage
 from pytest_customop.run.record import ResultRecord
+from pytest_customop.settings import REPORT_FORMATS
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\n]]>\u202e"
 
@@ -185,7 +186,10 @@ def test_the_exit_status_is_1_if_something_broke(
         (["--wrong", "a.json", "a.json"], "unrecognized arguments: --wrong"),
         (["merge", "a.json"], "the following arguments are required: -o/--output"),
         (["merge", "-o", "all.json"], "the following arguments are required: REPORT.json"),
-        (["merge", "a.json", "-o", "all.xml"], "all.xml: the ending says the format; known: .json,"),
+        (
+            ["merge", "a.json", "-o", "all.xml"],
+            "all.xml: the ending says the format; known: .json,",
+        ),
         (["merge", "a.json", "-o", "nosuch/all.json"], "there is no folder nosuch"),
         (["merge", "a.json", "bad.json", "-o", "all.json"], "bad.json is not a JSON report"),
         ([f"{HOSTILE}.json", "a.json"], r"</script>\x1b[31m\n]]>\u202e.json cannot be read"),
@@ -345,6 +349,20 @@ def test_a_device_that_only_one_machine_has_is_not_absent() -> None:
     assert [one["device"] for one in found.report["results"]] == ["cpu", "cuda:1"]
     assert found.messages == ["1 skip left out: the device was available for another report."]
     assert len(merged([PASSED, absent], [PASSED]).report["results"]) == 2
+
+
+def test_reports_merge_to_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        write(tmp_path / "a.json", report([PASSED])),
+        write(tmp_path / "b.json", report([result("failed", "a-finding\ud800", sample="1")])),
+    ]
+    outputs = [tmp_path / f"all{ending}" for ending in REPORT_FORMATS]
+    chosen = [f"-o{path}" for path in outputs]
+    status, out, err = run(capsys, "merge", *given, *chosen)
+    assert (status, err) == (0, [])
+    assert out == [f"{path}: 2 results of 2 reports" for path in outputs]
+    for path in outputs:
+        assert "a-finding" in path.read_text(encoding="utf-8")
 
 
 def coverage(**more: Any) -> dict[str, Any]:
