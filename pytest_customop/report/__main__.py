@@ -86,7 +86,7 @@ def _merge(given: Sequence[str]) -> int:
     for path in outputs:
         try:
             text = render(merged.report, path.suffix)
-            write_whole(path, text.encode("utf-8", "backslashreplace"))
+            write_whole(path, text.encode())
         except OSError as error:
             _fail(f"{path} was not written: {error.strerror or error}")
         count = counted(len(merged.report["results"]), "result")

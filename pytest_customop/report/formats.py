@@ -17,5 +17,16 @@ def render(report: Mapping[str, Any], ending: str) -> str:
         report: as `json_file.as_report` makes it, or as a JSON report has it.
         ending: `.json`, `.html` or `.md`.
     """
-    text: str = import_module(f".{_MODULES[ending]}", __package__).render(report)
+    text: str = import_module(f".{_MODULES[ending]}", __package__).render(_encodable(report))
     return text
+
+
+def _encodable(value: Any) -> Any:
+    """The same without half characters, as of a file name that is no UTF-8: no file can hold them."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_encodable(name): _encodable(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(one) for one in value]
+    return value
