@@ -12,6 +12,7 @@ import pytest
 
 from .child.protocol import is_child
 from .fixture_names import BY_HAND, CELL
+from .session import properties
 from .session.carried import attach
 from .session.state import PLANNED, RECORDS, SESSION, Session
 
@@ -83,6 +84,7 @@ class Runtime:
         if planned is None:
             return
         item.stash[PLANNED] = planned
+        properties.add_case(item, planned)
         if planned.needs_child and planned.skip is None:
             from .child.controller import isolate
 
@@ -169,6 +171,8 @@ class Runtime:
         records = records_of(item, report)
         if records:
             attach(report, records)
+        if call.when == "call":
+            properties.add_results(item, report, records)
         return report
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:

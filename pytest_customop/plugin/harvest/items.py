@@ -13,6 +13,7 @@ import pytest
 from ...harvest.samples import Group
 from ...plan.items import PlannedItem
 from ...run.record import HARVEST
+from ..session.properties import add_case
 from ..session.state import HARVESTED, NO_CHILD, PLANNED, Session
 
 NAME = HARVEST
@@ -34,6 +35,7 @@ class HarvestedItem(pytest.Item):
         self._planned = planned
         self._customop = customop
         self.stash[PLANNED] = planned
+        add_case(self, planned)
         self.stash[HARVESTED] = seen_in
         if planned.needs_child:
             self.stash[NO_CHILD] = _WITHOUT_CHILD
