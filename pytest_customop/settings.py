@@ -24,7 +24,7 @@ from .declare.variant import KINDS, STRICT
 if TYPE_CHECKING:
     import torch
 
-REPORT_FORMATS = (".json", ".md")
+REPORT_FORMATS = (".json", ".html", ".md")
 GITHUB = (
     "github"  # in the place of a report's path: the summary of a job on GitHub, and its annotations
 )

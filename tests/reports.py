@@ -134,7 +134,7 @@ def every_state() -> dict[str, Any]:
 
 HOSTILE = (
     "</script></pre>--> \"'`<script>alert(1)</script><img src=x onerror=alert(1)> | @all ```\n\n# x\n"
-    "::error::x %0A \x1b[31m\x00"
+    "::error::x %0A \x1b[31m\x00\udc80"
 )
 
 

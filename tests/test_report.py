@@ -406,6 +406,7 @@ def test_elsewhere_nothing_is_written_for_github(
     ("given", "hint"),
     [
         ("report.jsn", "; did you mean '.json'?"),
+        ("report.htm", "; did you mean '.html'?"),
         ("githib", "; did you mean 'github'?"),
         ("report.xml", "; JUnit is pytest's own --junitxml"),
         ("a.json,report.mdd", "; did you mean '.md'?"),
@@ -419,6 +420,6 @@ def test_an_unknown_ending_is_one_error(suite: Suite, given: str, hint: str) -> 
     result.stderr.fnmatch_lines(
         [
             f"ERROR: --customop-report={wrong}: the ending says the format; "
-            f"known: .json, .md, github{hint}"
+            f"known: .json, .html, .md, github{hint}"
         ]
     )

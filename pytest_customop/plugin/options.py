@@ -201,11 +201,11 @@ ALL_OPTIONS = (
     ),
     Option(
         "report",
-        "write the results to this file: Markdown (`.md`) or `.json`; or `github`, the "
+        "write the results to this file: a page (`.html`), Markdown (`.md`) or `.json`; or `github`, the "
         "summary of a job there; repeatable",
         kind="paths",
         metavar="PATH",
-        example="report.md",
+        example="report.html",
         more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies "
         "([docs/reports.md](docs/reports.md)).",
         no_path="github",

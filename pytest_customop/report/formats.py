@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 # The module of each, which has a function `render`. It is imported when it is asked for.
-_MODULES = {".json": "json_file", ".md": "markdown"}
+_MODULES = {".json": "json_file", ".html": "page", ".md": "markdown"}
 
 
 def render(report: Mapping[str, Any], ending: str) -> str:

@@ -11,7 +11,9 @@ from ..core.wording import counted
 from .view import Group, View, check_of, message_of, state_of
 
 MAX_ANNOTATIONS = 10  # GitHub shows no more of a step
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _LONGEST = 4000  # characters of a message
 _SUMMARY = 1024 * 1024  # bytes that GitHub takes as a summary
 

@@ -30,7 +30,9 @@ _ICONS = {
     "skipped": "\N{EN DASH}",
 }
 _MARKUP = re.compile(r"""[&<>"'\\`*_{}\[\]|~#!@$^]|:(?=\S)|(?<=www)\.""")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def render(report: Mapping[str, Any]) -> str:

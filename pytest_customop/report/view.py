@@ -47,6 +47,12 @@ STATES = {
         State("skipped", "\N{EN DASH}", "skipped"),
     )
 }
+_SINGULAR = {
+    "error": "error",
+    "xpassed": "unexpected pass",
+    "known": "known failure",
+    "noted": "note",
+}
 BAD = ("failed", "error", "xpassed")
 NOT_RUN = "not run"  # the check of a result that has none
 
@@ -59,6 +65,11 @@ def state_of(result: Result) -> str:
     if outcome == "skipped" and result.get("unjudged"):
         return "unchecked"
     return str(outcome) if outcome in STATES else "error"
+
+
+def word_for(state: str, count: int) -> str:
+    """The word for so many results in a state: `1 note`, `2 notes`."""
+    return _SINGULAR[state] if count == 1 and state in _SINGULAR else STATES[state].word
 
 
 def check_of(result: Result) -> str:
@@ -104,6 +115,15 @@ def message_of(result: Result) -> str:
     return message.removeprefix(f"{reason}: ") if reason else message
 
 
+def told_of(result: Result) -> str:
+    """What is said of a result beside the name of its op, which begins many messages."""
+    message = message_of(result)
+    rest = message.removeprefix(f"{result.get('op')}")
+    if rest != message and rest[:1] in (" ", ":"):
+        message = rest.removeprefix(":").strip()
+    return message or str(result.get("known") or "") or STATES[state_of(result)].word
+
+
 @dataclass(frozen=True)
 class Group:
     """Results that show one thing.
@@ -122,6 +142,11 @@ class Group:
     def code(self) -> str:
         """The finding; of an error, or of an unexpected pass, what it is."""
         return str(self.first.get("finding") or self.first["outcome"])
+
+    @property
+    def others(self) -> list[Result]:
+        """All but the first, and those that follow."""
+        return [*self.results[1:], *self.also]
 
     @property
     def cases(self) -> str:
@@ -144,7 +169,7 @@ class View:
         self.environment: Mapping[str, Any] = report.get("environment") or {}
         self.findings: Mapping[str, Mapping[str, Any]] = report.get("findings") or {}
         self.coverage: Sequence[Mapping[str, Any]] = report.get("coverage") or ()
-        self.omitted: Sequence[str] = report.get("omitted") or ()
+        self.omitted: list[str] = list(report.get("omitted") or ())
         self.results: Sequence[Result] = report.get("results") or ()
         self.counts = Counter(map(state_of, self.results))
 
@@ -156,7 +181,8 @@ class View:
     @property
     def verdict(self) -> str:
         """All states with their numbers, the worst first: `2 failed, 40 passed`."""
-        parts = [_number(key, self.counts[key]) for key in STATES if self.counts[key]]
+        found = [(key, self.counts[key]) for key in STATES if self.counts[key]]
+        parts = [f"{count} {word_for(key, count)}" for key, count in found]
         return ", ".join(parts) or "nothing ran"
 
     @cached_property
@@ -219,6 +245,11 @@ class View:
         )
 
     @cached_property
+    def bad_ops(self) -> list[str]:
+        """The ops of which something failed."""
+        return sorted({str(one.get("op")) for one in self.results if state_of(one) in BAD})
+
+    @cached_property
     def known(self) -> list[Group]:
         """The known failures: one for each finding of an op that is known for one reason."""
         return self._of("known", lambda one: (one.get("op"), one.get("finding"), one.get("known")))
@@ -252,13 +283,6 @@ class View:
             name = check_of(one) if key == "check" else str(one.get(key))
             found[name] += float(one.get("duration") or 0)
         return sorted(found.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _number(key: str, count: int) -> str:
-    word = STATES[key].word
-    if count == 1 and key in ("error", "xpassed", "known", "noted"):
-        word = {"xpassed": "unexpected pass"}.get(key, word[:-1])
-    return f"{count} {word}"
 
 
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:

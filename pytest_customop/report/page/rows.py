@@ -1,0 +1,92 @@
+"""The results as a table of small numbers, which the script of the page filters and counts.
+
+Ten thousand results are some 500 kB so. A text stands once in a list, and a column has its position there;
+a column whose values are all equal is that one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ...core.wording import first_line
+from ..view import STATES, Result, check_of, message_of, state_of
+
+_MESSAGE = 300  # characters
+_SHORT = 60  # where the messages together are too long
+_MESSAGES = 400_000  # characters of all messages
+_STATES = tuple(STATES)
+
+
+def encodable(text: str) -> str:
+    """The text without halves of characters, which the name of a file may have that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class _Texts:
+    """Texts, each once."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = [""]
+        self._at: dict[Hashable, int] = {"": 0}
+
+    def __call__(self, value: object) -> int:
+        """The position of a text; None is the empty one."""
+        text = "" if value is None else encodable(str(value))
+        if text not in self._at:
+            self._at[text] = len(self.all)
+            self.all.append(text)
+        return self._at[text]
+
+
+def rows_of(results: Sequence[Result], group_of: Mapping[int, int]) -> dict[str, Any]:
+    """The table.
+
+    Args:
+        results: of the report.
+        group_of: by position, the number of the card that shows a result.
+    """
+    texts = _Texts()
+    longest = _MESSAGE
+    if sum(len(one) for one in {message_of(one) for one in results}) > _MESSAGES:
+        longest = _SHORT
+    columns: dict[str, Iterable[int]] = {
+        name: [texts(one.get(name)) for one in results]
+        for name in ("op", "device", "dtype", "layout", "sample", "variant", "finding")
+    }
+    columns["check"] = [texts(check_of(one)) for one in results]
+    columns["message"] = [texts(first_line(message_of(one))[:longest]) for one in results]
+    columns["grad"] = [_gradients(one) for one in results]
+    columns["state"] = [_STATES.index(state_of(one)) for one in results]
+    columns["ms"] = [round(1000 * float(one.get("duration") or 0)) for one in results]
+    columns["card"] = [group_of.get(at, 0) for at in range(len(results))]
+    columns |= _ids(results, texts)
+    return {
+        "count": len(results),
+        "states": [[one.key, one.mark, one.word] for one in STATES.values()],
+        "texts": texts.all,
+        "columns": {name: _column(values) for name, values in columns.items()},
+    }
+
+
+def _gradients(result: Result) -> int:
+    """0: not known; 1: without; 2: with."""
+    gradients = result.get("requires_grad")
+    return 0 if gradients is None else 1 + bool(gradients)
+
+
+def _ids(results: Sequence[Result], texts: Callable[[object], int]) -> dict[str, list[int]]:
+    """Node ids in three parts, which many of them share: the test, the case, and what ends it."""
+    parts = []
+    for one in results:
+        test, bracket, rest = str(one["nodeid"]).partition("[")
+        end = f"-{one.get('check')}]"
+        is_usual = rest.endswith(end)
+        case = rest.removesuffix(end) if is_usual else rest
+        parts.append((texts(test + bracket), texts(case), int(is_usual)))
+    return {name: [one[at] for one in parts] for at, name in enumerate(("test", "case", "usual"))}
+
+
+def _column(values: Iterable[int]) -> list[int] | int:
+    found = list(values)
+    return found[0] if found and len(set(found)) == 1 else found
