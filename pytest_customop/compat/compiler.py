@@ -46,10 +46,19 @@ def counting_backend(name: str) -> Any:
 
     def compile_graph(graph: Any, inputs: Any) -> Any:
         compile_graph.graphs += 1  # type: ignore[attr-defined]
+        _backends_used.add(name)
         return lookup_backend(name)(graph, inputs)
 
     compile_graph.graphs = 0  # type: ignore[attr-defined]
     return compile_graph
+
+
+_backends_used: set[str] = set()
+
+
+def has_compiled(backend: str) -> bool:
+    """Whether a backend has compiled a graph in this process, and so is loaded and set up."""
+    return backend in _backends_used
 
 
 def compile_whole(function: Any, backend: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from .child.protocol import is_child
 from .fixture_names import BY_HAND, CELL
 from .session import properties
-from .session.carried import attach
+from .session.carried import attach, mark_first_compilation
 from .session.state import PLANNED, RECORDS, SESSION, Session
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ def session_of(config: pytest.Config) -> Session:
     if session is None:
         session = config.stash[SESSION] = Session(config)
         config.pluginmanager.register(Runtime(session), "customop-runtime")
+        if config.getoption("verbose", 0) > 0:
+            from .progress import show_progress
+
+            show_progress(config)
     return session
 
 
@@ -173,6 +177,8 @@ class Runtime:
             attach(report, records)
         if call.when == "call":
             properties.add_results(item, report, records)
+        elif call.when == "setup" and report.passed and _compiles_first(planned):
+            mark_first_compilation(report)
         return report
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -323,6 +329,17 @@ def _fail_if_not_run(item: pytest.Item, planned: PlannedItem, report: pytest.Tes
             f"{planned.check.name} did not run: another plugin took this item's call. "
             "Nothing was checked."
         )
+
+
+def _compiles_first(planned: PlannedItem | None) -> bool:
+    """Whether an item that is about to run may be the first of its process that compiles."""
+    if planned is None or planned.case is None or planned.check is None:
+        return False
+    if planned.check.cost != "compile":
+        return False
+    from ..compat.compiler import has_compiled
+
+    return not has_compiled(planned.case.backend)
 
 
 def _place_skip(item: pytest.Item, report: pytest.TestReport) -> None:

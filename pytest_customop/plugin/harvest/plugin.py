@@ -11,9 +11,10 @@ import pytest
 
 from ...compat.xdist_private import is_controller
 from ..read_options import where_given
-from ..session.state import PLANNED, Session
+from ..session.state import COUNT, PLANNED, Session
 
 NAME = "customop-harvest"  # of the plugin
+_COUNT = "customop_harvested"  # an attribute of reports
 
 
 def harvest(config: pytest.Config, session: Session) -> None:
@@ -67,11 +68,21 @@ class Harvest:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """In a worker, have the report of the first item say how many it adds."""
+        report = yield
+        if call.when == "setup" and COUNT in item.stash:
+            setattr(report, _COUNT, item.stash[COUNT])
+        return report
+
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """In a controller, count the items that its workers add."""
-        if self._folder is not None and self._controlled and nodeid.startswith("harvest::"):
-            self._controlled.testscollected += 1
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In a controller, count the items that its workers add, before the progress is printed."""
+        if self._folder is not None and self._controlled is not None:
+            self._controlled.testscollected += getattr(report, _COUNT, 0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:

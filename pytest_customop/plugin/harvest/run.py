@@ -16,7 +16,7 @@ from ...declare.mistakes import MarkError
 from ...harvest.samples import Group, groups_of
 from ...harvest.source import piece_of
 from ..child.pytest_timeout import add_time_limit
-from ..session.state import Session
+from ..session.state import COUNT, Session
 from .exchange import Exchange, Shares
 from .items import HarvestedItem, items_of, module_at
 
@@ -103,6 +103,8 @@ def _run(session: pytest.Session, customop: Session, items: Sequence[HarvestedIt
     _announce(session, len(items))
     session.items.extend(items)
     session.testscollected += len(items)
+    for first in items[:1]:
+        first.stash[COUNT] = len(items)
     for at, item in enumerate(items):
         following = items[at + 1] if at + 1 < len(items) else None
         report_items_of(session, item)

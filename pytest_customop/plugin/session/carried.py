@@ -10,6 +10,7 @@ import pytest
 from ...run.record import ResultRecord, from_wire, to_wire
 
 _ATTRIBUTE = "customop"
+_COMPILES = "customop_compiles"
 
 
 def attach(report: pytest.TestReport, records: Sequence[ResultRecord]) -> None:
@@ -21,6 +22,16 @@ def attached(report: pytest.TestReport) -> list[ResultRecord]:
     """The records that a report carries."""
     plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
     return [from_wire(one) for one in plain]
+
+
+def mark_first_compilation(report: pytest.TestReport) -> None:
+    """Have the report of a setup say that the item is the first of its process that compiles."""
+    setattr(report, _COMPILES, True)
+
+
+def is_first_compilation(report: pytest.TestReport) -> bool:
+    """Whether a report says so."""
+    return bool(getattr(report, _COMPILES, False))
 
 
 def error_of(report: pytest.TestReport) -> str:

@@ -39,6 +39,8 @@ NO_CHILD: pytest.StashKey[str] = pytest.StashKey()
 
 # Of an item of a call that was seen: the node id of the test that made it first.
 HARVESTED: pytest.StashKey[str] = pytest.StashKey()
+# Of the first item of a process that is made of such a call: how many there are.
+COUNT: pytest.StashKey[int] = pytest.StashKey()
 
 
 def _no_op(what: object) -> None:
