@@ -98,6 +98,8 @@ class Settings(NamedTuple):
         scan: the packages whose ops are checked without a test; None: none.
         scan_namespaces: those of their ops that are; None: all that the packages register.
         scan_seconds: that the search for inputs of an op may take.
+        scan_save: the file of marked tests that is written of the inputs found.
+        scan_examples: a file with samples for some of the ops.
         baseline: the file of recorded failures.
         update_baseline: whether the failures of this session are recorded there.
         baseline_strict: whether entries that no longer fail are a failure.
@@ -126,6 +128,8 @@ class Settings(NamedTuple):
     scan: tuple[str, ...] | None = None
     scan_namespaces: tuple[str, ...] | None = None
     scan_seconds: float = 10.0
+    scan_save: Path | None = None
+    scan_examples: Path | None = None
     baseline: Path | None = None
     update_baseline: bool = False
     baseline_strict: bool = False
@@ -314,6 +318,13 @@ def new_test_file(path: Path) -> Path:
     why = why_unwritable(path)
     if why:
         raise ValueError(f"cannot be written: {why}")
+    return path
+
+
+def python_file(path: Path) -> Path:
+    """The path, if there is such a file."""
+    if not path.is_file():
+        raise ValueError("there is no such file")
     return path
 
 

@@ -259,6 +259,8 @@ VALUES = {
     "customop_scan": "mylib,other.ops",
     "customop_scan_namespace": "mine,other",
     "customop_scan_seconds": "2",
+    "customop_scan_save": "test_scanned.py",
+    "customop_scan_examples": "earlier.json",
 }
 LISTS = (
     "devices",
@@ -345,6 +347,8 @@ def test_every_option_has_an_ini_twin(
         scan=("mylib", "other.ops"),
         scan_namespaces=("mine", "other"),
         scan_seconds=2.0,
+        scan_save=suite.path / "test_scanned.py",
+        scan_examples=suite.path / "earlier.json",
     )
 
 

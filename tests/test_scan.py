@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from kit import Suite
 
+from tests.scan_package import PLANTED
+
 PACKAGE = "tests.scan_package"
 AUDITED = ("--customop-scan-seconds=0", "--customop-report=report.json", "-v")
 
@@ -16,7 +18,7 @@ FAILED = {
 }
 NOTED = {
     ("scanned::halve_", "inplace-undeclared"),
-    ("scanned::norm", "formula-unused"),
+    ("scanned::count", "formula-unused"),
     ("scanned::shifted", "fake-unused"),
     ("scanned::doubled", "overloads-differ"),
 }
@@ -80,3 +82,134 @@ def test_wrong_use_is_one_error(suite: Suite, package: str, message: str) -> Non
     result = suite.run_apart(f"--customop-scan={package}", checks=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --customop-scan: {message}*"])
+
+
+def inputs_found(result: pytest.RunResult) -> str:
+    return next(line.strip() for line in result.outlines if "inputs found for" in line)
+
+
+def test_inputs_are_found_and_the_planted_defects_with_them(suite: Suite) -> None:
+    result = suite.run_apart(
+        f"--customop-scan={PACKAGE}",
+        "--customop-report=report.json",
+        "--customop-scan-seconds=20",
+        checks="fake.forward,values.mutation,values.aliasing",
+    )
+    assert inputs_found(result).startswith("inputs found for 42 of 42 ops")
+    found = {
+        (one["op"], one["check"], one["finding"])
+        for one in suite.results()
+        if one["outcome"] == "failed"
+    }
+    assert found >= PLANTED
+    # The others are what the audit reports too.
+    assert {op for op, _, _ in found} == {op for op, *_ in [*PLANTED, *FAILED]}
+
+
+OPS = """
+import os, signal, time
+import torch
+from torch import Tensor
+
+@torch.library.custom_op("NS::scale", mutates_args=())
+def scale(x: Tensor, n: int) -> Tensor:
+    return x * n
+
+scale.register_fake(lambda x, n: torch.empty_like(x))
+
+@torch.library.custom_op("NS::careless", mutates_args=())
+def careless(x: Tensor) -> Tensor:
+    if x.dim() == 2:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if x.dim() == 3:
+        time.sleep(1000)
+    return x + 1
+
+careless.register_fake(lambda x: torch.empty_like(x))
+
+@torch.library.custom_op("NS::picky", mutates_args=())
+def picky(x: Tensor, secret: int) -> Tensor:
+    if (secret * 7919) % 1000003 != 4242:
+        raise ValueError("this is not the secret")
+    return x + 1
+
+picky.register_fake(lambda x, secret: torch.empty_like(x))
+"""
+
+
+@pytest.fixture
+def package(suite: Suite) -> Suite:
+    suite.write("mylib.py", OPS.replace("NS", suite.ns))
+    return suite
+
+
+def test_a_crash_or_a_hang_ends_a_candidate_alone(package: Suite) -> None:
+    result = package.run_apart("--customop-scan=mylib", "-k", "careless", checks="fake.forward")
+    result.stdout.re_match_lines([rf"scan: .* {package.ns}::careless: .*, \d crashed, \d hung"])
+    assert "inputs found for 2 of 3 ops" in inputs_found(result)
+
+
+def test_what_is_not_found_is_told_with_the_last_refusals(package: Suite) -> None:
+    given = ("--customop-scan=mylib", "--customop-scan-seconds=1")
+    result = package.run_apart(*given, checks="fake.forward")
+    at = next(i for i, line in enumerate(result.outlines) if "::picky: no inputs found (" in line)
+    assert result.outlines[at + 1 : at + 3] == [
+        "    refusal: ValueError: this is not the secret",
+        f'    give an example: EXAMPLES["{package.ns}::picky"] = [(x, secret)]'
+        "  # --customop-scan-examples",
+    ]
+
+
+def test_examples_are_taken_in_place_of_a_search(package: Suite) -> None:
+    package.write(
+        "mine.py",
+        "import torch\nfrom pytest_customop import tensor\n"
+        f'EXAMPLES = {{"{package.ns}::picky": [(tensor(2), 885885), (torch.ones(3), 885885)]}}\n',
+    )
+    secret = next(n for n in range(1000003) if n * 7919 % 1000003 == 4242)
+    text = (package.path / "mine.py").read_text(encoding="utf-8").replace("885885", str(secret))
+    package.write("mine.py", text)
+    result = package.run_apart(
+        "--customop-scan=mylib",
+        "--customop-scan-examples=mine.py",
+        "--customop-report=report.json",
+        checks="fake.forward",
+    )
+    result.stdout.fnmatch_lines([f"scan: * {package.ns}::picky: 2 examples"])
+    picky = [one for one in package.results() if "picky" in one["op"] and one["sample"]]
+    assert [one["outcome"] for one in picky] == ["passed"] * 2
+
+
+def test_wrong_examples_are_one_error(package: Suite) -> None:
+    package.write("mine.py", f'EXAMPLES = {{"{package.ns}::scala": []}}\n')
+    given = ("--customop-scan=mylib", "--customop-scan-examples=mine.py")
+    result = package.run_apart(*given, checks=None)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --customop-scan: mine.py: EXAMPLES*did you mean*scale*"])
+
+
+def test_the_saved_file_ends_as_the_scan_did(package: Suite) -> None:
+    given = ("--customop-scan=mylib", "--customop-scan-seconds=1", "--customop-report=report.json")
+    result = package.run_apart(
+        *given, "--customop-scan-save=test_mylib.py", checks="fake.forward,values.mutation"
+    )
+    result.stdout.fnmatch_lines(["scan: wrote 2 marked tests to test_mylib.py"])
+
+    def outcomes() -> dict[str, str]:
+        ran = [one for one in package.results() if one["check"] != "scan.audit"]
+        return {one["nodeid"]: one["outcome"] for one in ran}
+
+    scanned = outcomes()
+    package.run_apart(
+        "--customop-report=report.json", "test_mylib.py", checks="fake.forward,values.mutation"
+    )
+    assert outcomes() == scanned
+    assert scanned
+
+
+def test_workers_check_what_the_controller_has_found(package: Suite) -> None:
+    given = ("--customop-scan=mylib", "--customop-scan-seconds=1", "--customop-report=report.json")
+    package.run_apart(*given, "-n", "2", checks="fake.forward")
+    ran = [one for one in package.results() if one["check"] == "fake.forward"]
+    assert {one["op"] for one in ran} == {f"{package.ns}::scale", f"{package.ns}::careless"}
+    assert {one["outcome"] for one in ran} == {"passed"}

@@ -64,7 +64,7 @@ def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str
     for call in sorted(calls, key=lambda one: (one.op, one.seen_in)):
         try:
             op = _op_of(call)
-            sample = _sample_of(op, call)
+            sample = sample_of(op, call)
             device = _device_of(call)
         except (NotReplayed, OpError) as reason:
             left[call.op, str(reason)] += call.calls
@@ -113,7 +113,7 @@ def _op_of(call: SeenCall) -> Op:
     for overload in packet.overloads():
         op = resolve(getattr(packet, overload))
         try:
-            _sample_of(op, call)
+            sample_of(op, call)
         except (OpError, NotReplayed):
             continue
         return op
@@ -141,7 +141,7 @@ def _device_of(call: SeenCall) -> str:
 # Samples
 
 
-def _sample_of(op: Op, call: SeenCall) -> Sample:
+def sample_of(op: Op, call: SeenCall) -> Sample:
     """The arguments as descriptions, by position as far as the schema allows it.
 
     Raises:

@@ -90,12 +90,14 @@ def piece_of(group: Group, modules: Mapping[str, ModuleType | None]) -> Piece:
     )
 
 
-def file_of(pieces: Iterable[Piece], namespaces: Sequence[str]) -> str:
-    """The file of marked tests."""
+def file_of(pieces: Iterable[Piece], title: str) -> str:
+    """The file of marked tests.
+
+    Args:
+        title: its docstring, with the quotes.
+    """
     every = sorted(pieces, key=lambda one: (one.op, one.place))
     names = _test_names(every)
-    option = f"--customop-harvest={','.join(namespaces)}"
-    title = f'"""Marked tests of the calls that a suite makes: `pytest {option}`."""'
     blocks = ["\n".join([title, "", *_imports(every)])]
     constants = [item for one in every for item in one.constants.items()]
     if constants:

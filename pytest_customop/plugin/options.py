@@ -304,6 +304,25 @@ ALL_OPTIONS = (
         parse=_in_settings("read_seconds"),
     ),
     Option(
+        "scan-save",
+        "write the inputs that a scan found to this file as marked tests, to continue from",
+        kind="path",
+        metavar="PATH",
+        example="test_mylib.py",
+        more="A file that exists is left as it is, and is an error.",
+        parse=_in_settings("new_test_file"),
+        in_worker="unchecked",
+    ),
+    Option(
+        "scan-examples",
+        "a Python file with examples for a scan: `EXAMPLES`, a dict from the name of an op to its samples",
+        kind="path",
+        metavar="PATH",
+        example="examples.py",
+        more="An op with examples is checked on these, and no inputs are searched for it.",
+        parse=_in_settings("python_file"),
+    ),
+    Option(
         "isolate",
         "which items of marked tests run in a child process, which may crash or hang: all (`on`), none "
         "(`off`), or those of variants that could crash the process (`auto`)",

@@ -60,7 +60,8 @@ def apply_options(config: pytest.Config) -> None:
         from .harvest.plugin import harvest
 
         harvest(config, session)
-    if session.settings.scan and not is_child(config):
+    scans = settings.scan or settings.scan_save or settings.scan_examples
+    if scans and not is_child(config):
         from .scan.plugin import scan
 
         scan(config, session)

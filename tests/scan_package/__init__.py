@@ -10,5 +10,5 @@ PLANTED = {
     ("scanned::jagged_counts", "fake.forward", "fake-shape-mismatch"),
     ("scanned::rotate_half", "fake.forward", "fake-stride-mismatch"),
     ("scanned::accumulate", "values.mutation", "undeclared-mutation"),
-    ("scanned::first_of", "opcheck.test_schema", "output-alias-rejected"),
+    ("scanned::first_of", "fake.forward", "output-alias-rejected"),
 }

@@ -12,12 +12,13 @@ def crop(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
         raise ValueError("the box is empty")
     if top + height > image.shape[-2] or left + width > image.shape[-1]:
         raise ValueError("the box leaves the image")
-    return image[..., top : top + height, left : left + width].contiguous()
+    return image[..., top : top + height, left : left + width].clone()
 
 
 @crop.register_fake
 def _(image, top, left, height, width):
-    return image.new_empty((*image.shape[:-2], height, width))
+    box = image[..., top : top + height, left : left + width]
+    return torch.empty_like(box)
 
 
 @torch.library.custom_op("scanned::box_areas", mutates_args=())

@@ -19,7 +19,9 @@ def save(customop: Session) -> None:
     if not notes.pieces:
         notes.written = f"harvest: {path} was not written: there is no call to check"
         return
-    text = file_of(map(piece_from, notes.pieces), customop.settings.harvest or ())
+    option = f"--customop-harvest={','.join(customop.settings.harvest or ())}"
+    title = f'"""Marked tests of the calls that a suite makes: `pytest {option}`."""'
+    text = file_of(map(piece_from, notes.pieces), title)
     try:
         if path.exists():
             raise FileExistsError(None, "there is a file of this name now")

@@ -1,0 +1,78 @@
+"""Find samples for the ops of a scan: those of the examples, or what a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...declare.ops import Op
+from ...scan.examples import read_examples, unknown_ops
+from ...scan.inputs.search import search
+from ...scan.marked import Inputs
+from ...scan.notes import FoundInputs, ScanNotes
+from ...scan.packages import ScanError
+from ...settings import Settings
+
+
+def find_inputs(
+    ops: Sequence[Op], settings: Settings, notes: ScanNotes, tell: Callable[[str], None]
+) -> list[Inputs]:
+    """The samples of each op for which there are some.
+
+    Args:
+        ops: that have a kernel for the CPU.
+        notes: gets what the search for each op came to.
+        tell: called with a line an op.
+
+    Raises:
+        ScanError: for a file of examples that cannot be used.
+    """
+    examples = read_examples(settings.scan_examples) if settings.scan_examples else {}
+    wrong = unknown_ops(examples, [op.name for op in ops])
+    if wrong:
+        raise ScanError(wrong[0])
+    found = []
+    for number, op in enumerate(ops, 1):
+        start = f"scan: [{number}/{len(ops)}] {op.name}: "
+        if op.name in examples:
+            samples = examples[op.name]
+            notes.found.append(FoundInputs(op.name, samples=len(samples)))
+            found.append(Inputs(op, samples, "an example"))
+            tell(f"{start}{len(samples)} examples")
+        elif settings.scan_seconds:
+            result = search(op, settings.scan_seconds, settings.seed)
+            samples = tuple(one.sample(op) for one in result.kept)
+            notes.found.append(
+                FoundInputs(
+                    op=op.name,
+                    samples=len(samples),
+                    tried=result.tried,
+                    accepted=result.accepted,
+                    crashes=result.crashes,
+                    hangs=result.hangs,
+                    refusals=tuple(result.refusals),
+                    example="" if samples else _example(op),
+                    seconds=result.seconds,
+                )
+            )
+            if samples:
+                origin = f"found by a scan: {result.accepted} of {result.tried} were accepted"
+                found.append(Inputs(op, samples, origin))
+            tell(start + _told(notes.found[-1]))
+    return found
+
+
+def _told(one: FoundInputs) -> str:
+    ended = [(one.crashes, "crashed"), (one.hangs, "hung")]
+    counts = [
+        (one.tried, "tried"),
+        (one.accepted, "accepted"),
+        *(pair for pair in ended if pair[0]),
+    ]
+    return ", ".join(f"{count} {what}" for count, what in counts)
+
+
+def _example(op: Op) -> str:
+    """The line that an author adds to give an example of the arguments."""
+    names = [one.name for one in op.arguments if not one.has_default_value()]
+    comma = "," * (len(names) == 1)
+    return f'EXAMPLES["{op.name}"] = [({", ".join(names)}{comma})]  # --customop-scan-examples'

@@ -1,0 +1,1 @@
+"""The search for arguments that an op accepts, which nobody wrote."""

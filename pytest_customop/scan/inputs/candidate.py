@@ -1,0 +1,176 @@
+"""A candidate: one argument list, described so that sizes which are tied stay tied when one changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...declare.inputs import Sample, TensorSpec, tensor
+from ...declare.ops import Op
+
+LETTERS = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size: a product of letters, which stand for numbers, changed by others.
+
+    Args:
+        letters: whose numbers are multiplied.
+        times, over, plus: the product is multiplied by, divided by, and added to, in this order.
+    """
+
+    letters: tuple[str, ...] = ()
+    times: int = 1
+    over: int = 1
+    plus: int = 0
+
+    def number(self, sizes: Mapping[str, int]) -> int:
+        """The number that it is."""
+        if not self.letters:
+            return self.plus
+        return max(
+            math.prod(sizes[one] for one in self.letters) * self.times // self.over + self.plus, 0
+        )
+
+
+def fixed(number: int) -> Size:
+    """A size that is tied to nothing."""
+    return Size(plus=number)
+
+
+@dataclass(frozen=True)
+class TensorGene:
+    """A tensor of a candidate.
+
+    Args:
+        dims: its sizes.
+        dtype: None for the dtype of the case.
+        content: what its values are; a key of `names.CONTENTS`.
+        total: what they refer to: how many things indices count, offsets end with, lengths sum to.
+    """
+
+    dims: tuple[Size, ...]
+    dtype: torch.dtype | None = None
+    content: str = "real"
+    total: Size = Size(("a",))
+
+
+@dataclass(frozen=True)
+class ListGene:
+    """A list of a candidate."""
+
+    elements: tuple[Gene, ...]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A value that is given as it is."""
+
+    value: Any
+
+
+Gene = TensorGene | ListGene | Plain | Size
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One argument list.
+
+    Args:
+        sizes: the numbers that letters stand for.
+        genes: by argument, in the order of the schema; those at their defaults are left out.
+    """
+
+    sizes: Mapping[str, int]
+    genes: Mapping[str, Gene]
+
+    def tensors(self) -> Iterator[tuple[str, TensorGene]]:
+        """The tensors, with the argument that each is in."""
+        for name, gene in self.genes.items():
+            for one in gene.elements if isinstance(gene, ListGene) else (gene,):
+                if isinstance(one, TensorGene):
+                    yield name, one
+
+    def shape(self, gene: TensorGene) -> tuple[int, ...]:
+        """The shape of one of its tensors."""
+        return tuple(one.number(self.sizes) for one in gene.dims)
+
+    def sample(self, op: Op, name: str | None = None) -> Sample:
+        """The candidate as an author would write it."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        gap = False
+        for argument in op.arguments:
+            if argument.name not in self.genes:
+                gap = True
+                continue
+            value = self._value(self.genes[argument.name])
+            if gap or argument.kwarg_only:
+                kwargs[argument.name] = value
+            else:
+                args.append(value)
+        return Sample(tuple(args), kwargs, name)
+
+    def _value(self, gene: Gene) -> Any:
+        if isinstance(gene, ListGene):
+            return [self._value(one) for one in gene.elements]
+        if isinstance(gene, Size):
+            return gene.number(self.sizes)
+        return self._tensor(gene) if isinstance(gene, TensorGene) else gene.value
+
+    def _tensor(self, gene: TensorGene) -> TensorSpec:
+        shape, dtype = self.shape(gene), gene.dtype
+        count, total = math.prod(shape), gene.total.number(self.sizes)
+        drawn = random.Random(f"{shape}{total}{gene.content}")
+        if gene.content == "positive":
+            return tensor(*shape, dtype=dtype, low=0.1, high=1.0)
+        if gene.content == "ones":
+            return tensor(*shape, dtype=dtype, fill=1)
+        if gene.content == "indices":
+            return tensor(*shape, dtype=dtype, low=0, high=max(total, 1))
+        if gene.content == "bytes":
+            return tensor(*shape, dtype=dtype)
+        if gene.content == "boxes" and shape and shape[-1] >= 4:
+            return tensor(values=_nested(_boxes(drawn, shape), shape), dtype=dtype)
+        numbers = _numbers(gene.content, drawn, count, total)
+        if numbers is not None and len(shape) == 1:
+            own = dtype if dtype != torch.int64 else None
+            return tensor(values=numbers, dtype=own)
+        return tensor(*shape, dtype=dtype)
+
+
+def _numbers(content: str, drawn: random.Random, count: int, total: int) -> list[int] | None:
+    """Whole numbers that partition something, or are in order; None for other contents."""
+    if not 0 < count <= 4096:
+        return None
+    if content == "permutation":
+        numbers = list(range(count))
+        drawn.shuffle(numbers)
+        return numbers
+    if content == "offsets":
+        return [0, *sorted(drawn.randint(0, total) for _ in range(count - 2)), total][-count:]
+    if content == "lengths":
+        cuts = [0, *sorted(drawn.randint(0, total) for _ in range(count - 1)), total]
+        return [end - start for start, end in itertools.pairwise(cuts)]
+    return None
+
+
+def _boxes(drawn: random.Random, shape: tuple[int, ...]) -> list[float]:
+    """Boxes with corners in order; of more than four numbers the first is the index of an image, 0."""
+    numbers: list[float] = []
+    for _ in range(math.prod(shape[:-1])):
+        low = [drawn.randint(0, 3) for _ in range(2)]
+        corners = [*low, *(one + drawn.randint(1, 4) for one in low)]
+        numbers += [0.0] * (shape[-1] - 4) + [float(one) for one in corners]
+    return numbers
+
+
+def _nested(numbers: list[float], shape: tuple[int, ...]) -> Any:
+    return torch.tensor(numbers).reshape(shape).tolist()

@@ -1,0 +1,198 @@
+"""What the refusal of an op says: where it was raised, and the words and numbers that may lead on."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import re
+import types
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...core.functions import code_of, known_names
+from ...core.tracebacks import frames_of, is_of_author, message_of
+
+_DRAWABLE = re.compile(
+    r"(float(16|32|64)|bfloat16|float8_\w+fn|float8_e5m2|half|double|u?int8|int(16|32|64)|bool|complex64)$"
+)
+_NAMES_OF_DTYPES = {
+    **{
+        key: value
+        for key, value in vars(torch).items()
+        if isinstance(value, torch.dtype) and _DRAWABLE.match(key)
+    },
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Char": torch.int8,
+    "Byte": torch.uint8,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Bool": torch.bool,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_RANK = re.compile(
+    r"(?<!\d)([0-4])\s*-?\s*(?:d\b|dim)|(?:dims?|rank|dim\(\)|ndim|dimension)\D{0,12}([0-4])\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"""['"`]([^'"`\s]{1,30})['"`]""")
+_BEFORE = 4  # lines above a `raise` that are read with it
+_MOST = 4096
+_RANK_WORDS = {"vector": 1, "matrix": 2, "one": 1, "two": 2, "three": 3, "four": 4}
+
+
+@dataclass
+class Words:
+    """What sources and refusals have named so far: each list holds the latest last, without repeats.
+
+    Args:
+        numbers, strings, dtypes, ranks: that were named.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    strings: list[str] = field(default_factory=list)
+    dtypes: list[torch.dtype] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    _read: set[int] = field(default_factory=set)
+
+    def learn(self, text: str, *, source: bool = False) -> None:
+        """Take in what a text names: a message, or lines of source."""
+        for number in _NUMBER.findall(text):
+            if abs(int(number)) <= _MOST:
+                _add(self.numbers, int(number))
+        for word in _WORD.findall(text):
+            if word in _NAMES_OF_DTYPES and not (
+                source and word in ("int", "float", "bool", "long")
+            ):
+                _add(self.dtypes, _NAMES_OF_DTYPES[word])
+        for one, other in _RANK.findall(text):
+            _add(self.ranks, int(one or other))
+        for word, rank in _RANK_WORDS.items():
+            if re.search(rf"\b{word}\b(-?\s?dim|$|\b)", text, re.I) and word not in ("one",):
+                _add(self.ranks, rank)
+        for word in _QUOTED.findall(text):
+            _add(self.strings, word)
+
+    def read(self, function: Any, depth: int = 3) -> None:
+        """Take in the constants of a Python function, and of those that it calls."""
+        code = code_of(function)
+        if code is None or id(code) in self._read or not is_of_author(code.co_filename):
+            return
+        self.read_code(code)
+        if depth > 0:
+            known = known_names(function)
+            for name in code.co_names:
+                if isinstance(known.get(name), types.FunctionType):
+                    self.read(known[name], depth - 1)
+
+    def read_code(self, code: types.CodeType) -> None:
+        """Take in the constants of some code."""
+        if id(code) in self._read:
+            return
+        self._read.add(id(code))
+        for value in _constants(code.co_consts):
+            if isinstance(value, types.CodeType):
+                self.read_code(value)
+            elif isinstance(value, str) and re.fullmatch(r"[\w\-.]{1,30}", value):
+                _add(self.strings, value)
+            elif isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
+                _add(self.numbers, value)
+        for name in code.co_names:
+            if name in _NAMES_OF_DTYPES and name not in ("int", "float", "bool", "long", "double"):
+                _add(self.dtypes, _NAMES_OF_DTYPES[name])
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One refusal.
+
+    Args:
+        key: equal for refusals that say the same: the type, the place, and the text without numbers.
+        depth: the line of the author's outermost function in which it was raised; how far the op came.
+        about: the arguments that it names.
+        text: the first line of it.
+    """
+
+    key: tuple[str, ...]
+    depth: int
+    about: frozenset[str]
+    text: str
+
+
+def refusal_of(error: Exception, arguments: Collection[str], words: Words) -> Refusal:
+    """Read a refusal, and take in what it says."""
+    message = message_of(error)[:2000]
+    head = message.partition("\nException raised from")[0]
+    words.learn(head)
+    frames = [one for one in frames_of(error) if is_of_author(one.f_code.co_filename)]
+    lines = ""
+    place = ""
+    depth = 0
+    if frames:
+        with contextlib.suppress(Exception):
+            depth = int(_line_of(error, frames[0]))
+        last = frames[-1]
+        number = _line_of(error, last)
+        place = f"{last.f_code.co_filename}:{number}"
+        for frame in frames:
+            words.read_code(frame.f_code)
+        lines = _statement(last.f_code.co_filename, number)
+        words.learn(lines, source=True)
+    named = {one for one in _WORD.findall(f"{head}\n{lines}") if one in arguments}
+    text = head.strip().split("\n")[0][:240]
+    plain = re.sub(r"-?\d+(\.\d+)?", "#", head)[:160]
+    return Refusal(
+        (type(error).__name__, place, plain), depth, frozenset(named), _typed(error, text)
+    )
+
+
+def _typed(error: Exception, text: str) -> str:
+    return f"{type(error).__name__}: {text}"
+
+
+def _statement(file: str, line: int) -> str:
+    """The line that raised, with those above it that belong to the same check."""
+    found = [linecache.getline(file, line)]
+    indent = _indent(found[0])
+    for number in range(line - 1, max(line - 1 - _BEFORE, 0), -1):
+        text = linecache.getline(file, number)
+        found.insert(0, text)
+        if text.strip() and _indent(text) < indent:
+            break
+    return "".join(found)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _line_of(error: Exception, frame: types.FrameType) -> int:
+    entry = error.__traceback__
+    number = frame.f_lineno
+    while entry is not None:
+        if entry.tb_frame is frame:
+            number = entry.tb_lineno
+        entry = entry.tb_next
+    return number or 0
+
+
+def _constants(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (tuple, frozenset)):
+            yield from _constants(value)
+        else:
+            yield value
+
+
+def _add(values: list[Any], value: Any) -> None:
+    """Put a value last, where the latest stand."""
+    if value in values:
+        values.remove(value)
+    values.append(value)

@@ -1,0 +1,92 @@
+"""The file of marked tests for the inputs that were found."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..core.wording import dtype_name
+from ..declare.inputs import Sample, TensorSpec
+from ..declare.ops import Op
+from ..harvest.samples import Group
+from ..harvest.source import file_of, piece_of
+
+_LONGEST_ID = 48
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The samples of one op.
+
+    Args:
+        op: the op.
+        samples: that it accepts.
+        origin: where they come from, for a comment.
+    """
+
+    op: Op
+    samples: tuple[Sample, ...]
+    origin: str
+
+
+def marked_tests(found: Iterable[Inputs], packages: Sequence[str], option: str) -> str:
+    """The source of the file: a marked test an op.
+
+    Args:
+        packages: that register the ops.
+        option: of the command line that makes the file again.
+    """
+    pieces = []
+    for one in found:
+        named = _named(one.samples)
+        group = Group(
+            op=one.op,
+            device="cpu",
+            requires_grad=None,
+            samples={str(sample.id): sample for sample in named},
+            seen_in={str(sample.id): one.origin for sample in named},
+        )
+        modules = {name: sys.modules.get(_home(one.op, packages)) for name in group.samples}
+        pieces.append(piece_of(group, modules))
+    title = f'"""Marked tests of the inputs that a scan found: `pytest {option}`."""'
+    return file_of(pieces, title)
+
+
+def _home(op: Op, packages: Sequence[str]) -> str:
+    """The package that registers an op: the one that is named as its namespace, or the first."""
+    namespace = op.name.partition("::")[0]
+    named = [one for one in packages if one.replace(".", "_") == namespace]
+    return [*named, *packages][0]
+
+
+def _named(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples with ids that say what they are; where two would have one, a number tells them apart."""
+    found: dict[str, Sample] = {}
+    for sample in samples:
+        name = base = _id_of(sample) if (sample.id or "0").isdigit() else str(sample.id)
+        number = 2
+        while name in found:
+            name, number = f"{base}.{number}", number + 1
+        found[name] = replace(sample, id=name)
+    return [*found.values()]
+
+
+def _id_of(sample: Sample) -> str:
+    words = [_word(value) for value in sample.args]
+    words += [f"{name}={_word(value)}" for name, value in sample.kwargs.items()]
+    plain = re.sub(r"[^\w.,+=-]+", "_", ",".join(words))
+    return plain[:_LONGEST_ID].strip(".,-_") or "empty"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, TensorSpec):
+        size = "x".join(map(str, value.shape)) or "scalar"
+        return size if value.dtype is None else f"{size}.{dtype_name(value.dtype)}"
+    if isinstance(value, (list, tuple)):
+        return "+".join(map(_word, value)) or "empty"
+    return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
