@@ -80,9 +80,27 @@ def report(*results: dict[str, Any], **given: Any) -> dict[str, Any]:
     }
 
 
+# A picture of one row and two columns.
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAAD0lEQVR42mNgYGD4//8/AAYBAv67yYXpAAAAAElFTkSuQmCC"
+PICTURE = {
+    "of": "output[1, :, :]",
+    "shape": [2, 1, 2],
+    "at": [1, 0, 1],
+    "rows": 1,
+    "columns": 2,
+    "worst": [0, 1],
+    "low": 0.0,
+    "high": 1.0,
+    "largest": 0.5,
+    "expected": PIXEL,
+    "actual": PIXEL,
+    "difference": PIXEL,
+}
+
+
 def every_state() -> dict[str, Any]:
     """A report with a result of each state, a consequence and a repetition."""
-    cause = result(1, "failed")
+    cause = result(1, "failed", picture=PICTURE)
     return report(
         result(0),
         cause,
@@ -153,7 +171,8 @@ def hostile() -> dict[str, Any]:
         "reason",
         "file",
     )
-    own = {name: f"{name}{HOSTILE}" for name in texts}
+    own: dict[str, Any] = {name: f"{name}{HOSTILE}" for name in texts}
+    own["picture"] = {**PICTURE, "of": HOSTILE, "at": [HOSTILE]}
     results = [
         result(**{**own, "outcome": outcome, "arguments": [HOSTILE]})
         for outcome in ("failed", "error", "xpassed", "xfailed", "noted", "skipped", "passed")

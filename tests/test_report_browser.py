@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reports import every_state, hostile, report, result
+from reports import PIXEL, every_state, hostile, report, result
 
-from pytest_customop.report import page
+from pytest_customop.report.formats import render
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 DRIVER = shutil.which("chromedriver")
@@ -114,7 +114,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
 
 def _opened(browser: Any, folder: Path, content: dict[str, Any]) -> Iterator[Opened]:
     path = folder / "report.html"
-    path.write_text(page.render(content), encoding="utf-8")
+    path.write_text(render(content, ".html"), encoding="utf-8")
     found = Opened(browser, path)
     found.open()
     yield found
@@ -137,6 +137,21 @@ def test_a_click_on_a_cell_shows_its_cases(opened: Opened) -> None:
     opened.click("#list .open")
     assert "real (1, 3), fake (3, 1)" in opened.texts("#card-1 pre")
     assert opened.fragment == "#op=ns::op&check=compile&card=1"
+
+
+def test_a_mismatch_is_pictured(opened: Opened) -> None:
+    opened.open("#card=1")
+    shown = opened.run(
+        "return [...document.querySelectorAll('#card-1 image')].map((one) => [one.href.baseVal,"
+        "one.getBoundingClientRect().width, one.getBoundingClientRect().height])"
+    )
+    assert shown == [[f"data:image/png;base64,{PIXEL}", 198, 98]] * 3
+    failed = opened.browser.execute_async_script(
+        "const made = new Image(); made.onload = () => arguments[1](made.naturalWidth);"
+        "made.onerror = () => arguments[1]('no picture'); made.src = arguments[0]",
+        shown[0][0],
+    )
+    assert failed == 2
 
 
 def test_filters_leave_what_they_name(opened: Opened) -> None:

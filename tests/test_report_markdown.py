@@ -65,7 +65,7 @@ def test_the_same_report_gives_the_same_text() -> None:
 
 def test_whatever_a_user_controls_is_inert() -> None:
     """Outside of blocks of code there is no tag, link, mention or line that a user has written."""
-    text = markdown.render(hostile())
+    text = render(hostile(), ".md")
     outside, fence = [], None
     for line in text.splitlines():
         bare = re.fullmatch(r"(`{3,})\w*", line)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kit import Suite
-from reports import every_state, hostile, report, result
+from reports import PICTURE, every_state, hostile, report, result
 
 from pytest_customop.report import page
 from pytest_customop.report.formats import render
@@ -53,6 +53,8 @@ def test_every_state_has_its_place() -> None:
         assert part in found.said
     for part in ("another rank", "a kink", "shard 1 of 2", "1 of 2 ops has no case", "7", "2.15.0"):
         assert part in found.said
+    assert "output[1, :, :] of shape (2, 1, 2)" in found.said
+    assert "The box is the largest difference, 0.5, at [1, 0, 1]." in found.said
     assert len([one for one in found.having("id") if one.startswith("card-")]) == 5
     sections = [
         one for tag, attributes in found.tags if tag == "section" if (one := attributes["id"])
@@ -78,7 +80,7 @@ def test_the_rows_are_the_results() -> None:
 
 
 def test_nothing_that_a_user_writes_runs() -> None:
-    found = Page(page.render(hostile()))
+    found = Page(render(hostile(), ".html"))
     tags = [tag for tag, _ in found.tags]
     assert tags.count("script") == 2
     assert "img" not in tags
@@ -87,9 +89,15 @@ def test_nothing_that_a_user_writes_runs() -> None:
         assert not attributes.keys() & {"src", "style", "srcdoc", "action"}
     links = found.having("href")
     assert links
-    assert all(one.startswith(("#finding-", "data:,")) for one in links)
+    assert all(one.startswith(("#finding-", "data:,", "data:image/png;base64,")) for one in links)
     assert found.said.count("<img src=x onerror=alert(1)>") > 40
     assert "alert(1)" in json.dumps(found.rows)
+
+
+def test_what_is_no_picture_is_not_shown() -> None:
+    for wrong in ("javascript:alert(1)", "<svg>", "", 3.5):
+        one = result(1, "failed", picture={**PICTURE, "expected": wrong})
+        assert "<image" not in page.render(report(one))
 
 
 def test_only_the_script_and_the_styles_of_the_page_may_run() -> None:

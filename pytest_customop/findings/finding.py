@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ class Finding:
         case: the case on which those lines show it, where that is another than the one checked.
         note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
             `WITHIN_ROUNDING` or `NOT_ASKED`; None for one that fails.
+        picture: of values that differ, as `cases.picture.picture_of` makes it.
     """
 
     code: str
@@ -35,6 +37,7 @@ class Finding:
     repro: str | None = None
     case: Any = None
     note: str | None = None
+    picture: Mapping[str, Any] | None = None
 
 
 class CheckFailed(Exception):
@@ -71,9 +74,10 @@ def fail(
     repro: str | None = None,
     case: Any = None,
     note: str | None = None,
+    picture: Mapping[str, Any] | None = None,
 ) -> CheckFailed:
     """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
-    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note))
+    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note, picture))
 
 
 def skip(code: str, reason: str, *, unjudged: bool = True) -> CheckSkipped:

@@ -74,7 +74,8 @@ def as_schema_2(record: ResultRecord, cause: ResultRecord | None = None) -> dict
         "changed": record.variant_description or None,
         "arguments": list(record.arguments),
         "evidence": record.evidence or None,
-        "picture": dict(record.picture) if record.picture else None,
+        # That of the cause shows the same.
+        "picture": dict(record.picture) if record.picture and not cause else None,
         "cause": _identity(cause) if cause else None,
         "script": record.script or None,
         "repro": record.repro,

@@ -248,6 +248,7 @@ def _found(
         found=finding_record(finding, check),
         message=finding.message,
         evidence=finding.evidence,
+        picture=finding.picture,
         reproduce=reproduce,
     )
 

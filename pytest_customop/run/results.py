@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ..plan.place import Place
 from .record import FindingRecord, Outcome, ResultRecord
@@ -36,6 +37,7 @@ class CheckResult:
         duration: seconds.
         place: device, dtype, requires_grad, layout, sample and variant.
         seed: of the values that are drawn for the case.
+        picture: of values that differ.
         reproduce: makes the script of a failure, given the lines that register the op.
     """
 
@@ -56,6 +58,7 @@ class CheckResult:
     duration: float = 0.0
     place: Place = Place()  # noqa: RUF009 -- frozen
     seed: int | None = None
+    picture: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -91,6 +94,7 @@ class CheckResult:
             evidence=self.evidence,
             arguments=self.arguments,
             seed=self.seed,
+            picture=self.picture,
             duration=self.duration,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import torch
 
 from ...cases.case import Case, random_like
 from ...cases.fake_contract import FakeContract
+from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_rounding
 from ...cases.tensors import base_name, difference, in_double, is_differentiable, is_plain
 from ...core.tracebacks import error_line, message_of, reraise_bug, traceback_text
@@ -170,13 +171,14 @@ class Comparison:
             wrong = self._difference(name, actual, expected, "outputs")
             wrong = wrong or _stride_difference(actual, expected)
             if wrong:
-                self._fail("compile-output-mismatch", f"{name}: {wrong}")
+                picture = picture_of(name, actual, expected)
+                self._fail("compile-output-mismatch", f"{name}: {wrong}", picture)
         pairs = zip(record.consumed, self.expected.record.consumed, strict=True)
         for (name, actual), (_, expected) in pairs:
             wrong = self._difference(name, actual, expected, "consumed")
             if wrong:
                 text = f"{name}, as an op after it reads it: {wrong}"
-                self._fail("compile-output-mismatch", text)
+                self._fail("compile-output-mismatch", text, picture_of(name, actual, expected))
 
     def arguments(self, record: CallRecord) -> None:
         """Compare the arguments after the call, and what the readers of the arguments returned."""
@@ -185,7 +187,7 @@ class Comparison:
             wrong = self._difference(name, actual, expected, "arguments")
             if wrong:
                 text = f"argument {name} after the call: {wrong}"
-                self._fail("compile-mutation-mismatch", text)
+                self._fail("compile-mutation-mismatch", text, picture_of(name, actual, expected))
         written = self.expected.case.op.mutated
         for (name, actual), (_, expected) in zip(
             record.read, self.expected.record.read, strict=True
@@ -230,7 +232,9 @@ class Comparison:
                 continue
             wrong = self._difference(name, actual, expected, "gradients")
             if wrong:
-                self._fail("compile-gradient-mismatch", f"gradient of {name}: {wrong}")
+                title = f"gradient of {name}"
+                picture = picture_of(title, actual, expected)
+                self._fail("compile-gradient-mismatch", f"{title}: {wrong}", picture)
 
     def _difference(self, name: str, actual: Any, expected: Any, part: str) -> str | None:
         """How two leaves differ beyond rounding; None if they do not.
@@ -335,8 +339,8 @@ class Comparison:
         tolerance = self.expected.case.tolerance(actual.dtype)
         return difference(actual, expected, *tolerance) is not None
 
-    def _fail(self, code: str, text: str) -> None:
-        raise fail(code, self.where + text)
+    def _fail(self, code: str, text: str, picture: Mapping[str, Any] | None = None) -> None:
+        raise fail(code, self.where + text, picture=picture)
 
 
 def _stride_difference(actual: Any, expected: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, Run
+from ...cases.picture import picture_of
 from ...cases.rounding import within_another_order, within_rounding
 from ...cases.tensors import difference, equal_values, output_leaves, readable
 from ...core import rng
@@ -135,7 +137,8 @@ class _Comparison:
                 self._failure(code, f"{title} differs by rounding: {wrong}", name, WITHIN_ROUNDING)
             )
             return
-        raise self._failure(code, f"{title}: {wrong}", name)
+        picture = picture_of(title, got, wanted)
+        raise self._failure(code, f"{title}: {wrong}", name, picture=picture)
 
     @cached_property
     def _wide(self) -> Case | None:
@@ -170,7 +173,14 @@ class _Comparison:
                         "it with torch.Tag.nondeterministic_seeded, and only metadata is compared",
                     )
 
-    def _failure(self, code: str, text: str, name: str, note: str | None = None) -> CheckFailed:
+    def _failure(
+        self,
+        code: str,
+        text: str,
+        name: str,
+        note: str | None = None,
+        picture: Mapping[str, Any] | None = None,
+    ) -> CheckFailed:
         here, there = self._places
         script = gradient_script if code == _GRADIENT else output_script
         return fail(
@@ -179,6 +189,7 @@ class _Comparison:
             f"{here} is compared with {there}, for equal inputs",
             repro=script(self.here, name),
             note=note,
+            picture=picture,
         )
 
 

@@ -12,6 +12,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_contract import data_dependent
+from ...cases.picture import picture_of
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...core.tracebacks import error_line, raised_by_author, reraise_bug, root_cause, traceback_text
 from ...findings import Explanation, doc_links, fail, skip
@@ -139,6 +140,7 @@ def _compare(case: Case, description: str, program: Any) -> None:
                 "export-mismatch",
                 f"{case.op.name} {name}: {description} gives {wrong}",
                 repro=_SCRIPT,
+                picture=picture_of(name, actual, expected),
             )
 
 

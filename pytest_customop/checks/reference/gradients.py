@@ -8,6 +8,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
+from ...cases.picture import picture_of
 from ...cases.tensors import is_differentiable, is_plain, readable
 from ...core.tracebacks import error_line, raised_at, reraise_bug, traceback_text
 from ...declare.mistakes import MarkError
@@ -37,6 +38,7 @@ def check_gradients(case: Case) -> None:
                 "reference-gradient-mismatch",
                 f"{case.op.name}: the gradient of `{name}`: {wrong}",
                 repro=_gradient_script(case, name, gradient, expected.get(name)),
+                picture=picture_of(f"gradient of {name}", gradient, expected.get(name)),
             )
 
 

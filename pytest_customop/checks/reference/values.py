@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
+from ...cases.picture import picture_of
 from ...cases.tensors import is_differentiable, output_leaves
 from ...declare.mistakes import MarkError
 from ...findings import Explanation, doc_links, fail, skip
@@ -31,6 +32,7 @@ def check_values(case: Case) -> None:
                 "reference-mismatch",
                 f"{case.op.name} {name}: {wrong}",
                 repro=_script(case, name, actual[name], expected[name]),
+                picture=picture_of(name, actual[name], _as_tensor(expected[name])),
             )
 
 

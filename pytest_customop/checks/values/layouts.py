@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.guarded import LAY_OUT
+from ...cases.picture import picture_of
 from ...cases.tensors import difference, is_plain, largest_magnitude, readable
 from ...core import rng
 from ...findings import Explanation, doc_links, fail, skip
@@ -100,7 +101,16 @@ def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
         f"{case.op.name}: with {moved.description} it gives other values than with the same values in "
         f"contiguous memory: {wrong}",
         repro=_script(case, moved),
+        picture=_picture(found, expected, _given(same)),
     )
+
+
+def _picture(found: Leaves, expected: Leaves, given: float) -> Mapping[str, Any] | None:
+    """Of the first result that differs."""
+    for (name, one), (_, other) in zip(found, expected, strict=False):
+        if _beyond_rounding(_as_tensor(one), _as_tensor(other), given):
+            return picture_of(name, one, other)
+    return None
 
 
 def _wrong(found: Leaves, expected: Leaves, given: float) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, random_like
+from ...cases.picture import picture_of
 from ...cases.rounding import within_rounding
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...compat.ops import has_vmap_rule
@@ -100,6 +101,7 @@ def _compare(case: Case, batch: Batch, dims: Dims) -> None:
                 "vmap-mismatch",
                 f"{case.op.name} {name} under torch.vmap with {where}: {wrong}",
                 repro=_LOOP.replace("{dims}", repr(dims)),
+                picture=picture_of(name, actual, expected),
             )
     if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
         _compare_gradients(case, batch, dims, given, vmapped)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...core.paths import PACKAGE_ROOT
 from ...core.wording import counted
 from ..coverage import NamespaceCoverage, all_lines
 from ..view import STATES, Group, View, case_of, check_of, message_of, state_of, told_of, word_for
-from .rows import encodable, rows_of
+from .rows import rows_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -25,6 +26,7 @@ _PAGE = 1_700_000  # characters of results and cards: cards without room have on
 _LEAST = 200_000  # characters of the cards, however many results there are
 _LINES = 500
 _BARS = 12
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class _Numbered(NamedTuple):
@@ -93,7 +95,7 @@ def render(report: Mapping[str, Any]) -> str:
         rows=rows,
         times=[(key, _bars(view.seconds_by(key))) for key in ("op", "check")],
     )
-    return encodable(text)
+    return text
 
 
 def _environment() -> jinja2.Environment:
@@ -116,9 +118,16 @@ def _environment() -> jinja2.Environment:
         "word_for": word_for,
         "counted": counted,
         "longest_line": lambda text: max(map(len, str(text).splitlines()), default=0),
+        "is_shown": _is_shown,
         "is_link": lambda address: str(address).startswith(("https://", "http://")),
     }
     return environment
+
+
+def _is_shown(picture: Mapping[str, Any] | None) -> bool:
+    """Whether there is a picture, and its parts can be pictures: a file may have anything there."""
+    parts = [str((picture or {}).get(name)) for name in ("expected", "actual", "difference")]
+    return picture is not None and all(map(_BASE64.fullmatch, parts))
 
 
 def _policy(style: str, script: str) -> str:

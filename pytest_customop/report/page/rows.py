@@ -18,11 +18,6 @@ _MESSAGES = 400_000  # characters of all messages
 _STATES = tuple(STATES)
 
 
-def encodable(text: str) -> str:
-    """The text without halves of characters, which the name of a file may have that is not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 class _Texts:
     """Texts, each once."""
 
@@ -32,7 +27,7 @@ class _Texts:
 
     def __call__(self, value: object) -> int:
         """The position of a text; None is the empty one."""
-        text = "" if value is None else encodable(str(value))
+        text = "" if value is None else str(value)
         if text not in self._at:
             self._at[text] = len(self.all)
             self.all.append(text)
