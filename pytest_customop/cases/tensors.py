@@ -254,3 +254,15 @@ def equal_values(actual: Any, expected: Any) -> bool:
         both_nan = actual != actual and expected != expected
         return both_nan or math.isclose(actual, expected, rel_tol=1e-5, abs_tol=1e-8)
     return bool(actual == expected)
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements may share an address, as in sliding windows; along dims of stride 0 they may."""
+    if not is_plain(tensor):
+        return False
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if stride and size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False

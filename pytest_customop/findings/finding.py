@@ -11,6 +11,7 @@ BEYOND_SAMPLE = "beyond-sample"
 REFUSED_ON_PURPOSE = "refused-on-purpose"
 WITHIN_ROUNDING = "within-rounding"
 NOT_ASKED = "not-asked"
+TORCH_LIMIT = "torch-limit"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Finding:
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
         note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
-            `WITHIN_ROUNDING` or `NOT_ASKED`; None for one that fails.
+            `WITHIN_ROUNDING`, `NOT_ASKED` or `TORCH_LIMIT`; None for one that fails.
         picture: of values that differ, as `cases.picture.picture_of` makes it.
     """
 

@@ -9,14 +9,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cases.case import Case
-from ..findings import BEYOND_SAMPLE, NOT_ASKED, REFUSED_ON_PURPOSE, WITHIN_ROUNDING, Finding
+from ..findings import (
+    BEYOND_SAMPLE,
+    NOT_ASKED,
+    REFUSED_ON_PURPOSE,
+    TORCH_LIMIT,
+    WITHIN_ROUNDING,
+    Finding,
+)
 
 
 class Note(NamedTuple):
     """Why a finding is no failure.
 
     Args:
-        code: `beyond-sample`, `refused-on-purpose`, `within-rounding` or `not-asked`.
+        code: `beyond-sample`, `refused-on-purpose`, `within-rounding`, `not-asked` or
+            `torch-limit`.
         reason: the same in words.
     """
 
@@ -36,6 +44,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
     if finding.note == NOT_ASKED:
         return Note(NOT_ASKED, "the op has no autocast rule, which would say that it runs under it")
+    if finding.note == TORCH_LIMIT:
+        return Note(TORCH_LIMIT, "torch does the same with ops of its own")
     if finding.code == "gradient-missing" and case.placement.guesses_gradients:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     shown_on = finding.case or case

@@ -57,7 +57,8 @@ class ResultRecord:
         finding: of a failed check, or of a note.
         variant_description: what was changed in a variant of a sample.
         skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
-            `beyond-sample`, `refused-on-purpose` or `within-rounding`.
+            `beyond-sample`, `refused-on-purpose`, `within-rounding`, `not-asked` or
+            `torch-limit`.
         why_noted: of a note, why it is no failure, in words.
         known: why a failure is expected, from the mark's `known=` or from the baseline file.
         in_baseline: whether the baseline file expects it, and nothing else does.

@@ -246,10 +246,10 @@ def _argmax(name, fake_dtype):
     return op
 
 
-def _composite(name, kernel):
+def _composite(name, kernel, signature="(Tensor x) -> Tensor"):
     """An op without a fake kernel of its own: torch looks at the ops that it calls."""
     lib = library()
-    lib.define(f"{name}(Tensor x) -> Tensor")
+    lib.define(f"{name}{signature}")
     lib.impl(name, kernel, "CompositeImplicitAutograd")
     return getattr(torch.ops.zoo, name).default
 
@@ -322,3 +322,16 @@ def whole_numbers_of_a_chain():
         return ((x * 3.3 + 0.7) * x).round().to(torch.int32)
 
     return _composite("whole_numbers_of_a_chain", kernel)
+
+
+@specimen(
+    (tensor(2, 10),),
+    notes={
+        "compile.static": "compile-gradient-mismatch",
+        "compile.dynamic": "compile-gradient-mismatch",
+    },
+    skips=COMPOSITE,
+)
+def sliding_windows():
+    """Windows that overlap, as a view: torch.compile computes wrong gradients of torch's own unfold too."""
+    return _composite("sliding_windows", lambda x: x.unfold(-1, 4, 2), "(Tensor(a) x) -> Tensor(a)")

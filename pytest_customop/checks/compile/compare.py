@@ -13,9 +13,16 @@ from ...cases.case import Case, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_rounding
-from ...cases.tensors import base_name, difference, in_double, is_differentiable, is_plain
+from ...cases.tensors import (
+    base_name,
+    difference,
+    in_double,
+    is_differentiable,
+    is_plain,
+    overlaps_itself,
+)
 from ...core.tracebacks import error_line, message_of, reraise_bug, traceback_text
-from ...findings import WITHIN_ROUNDING, CheckFailed, Finding, fail, skip
+from ...findings import TORCH_LIMIT, WITHIN_ROUNDING, CheckFailed, Finding, fail, skip
 from .harness import OP_ONLY, CallRecord, OpHarness
 
 _T = TypeVar("_T")
@@ -232,6 +239,7 @@ class Comparison:
                 continue
             wrong = self._difference(name, actual, expected, "gradients")
             if wrong:
+                self._note_if_outputs_overlap(name, wrong)
                 title = f"gradient of {name}"
                 picture = picture_of(title, actual, expected)
                 self._fail("compile-gradient-mismatch", f"{title}: {wrong}", picture)
@@ -289,6 +297,19 @@ class Comparison:
         if within_rounding(got, wanted, self._in_double(name, part), tolerance):
             text = f"{self.where}{name}: {wrong}"
             raise fail("compile-output-mismatch", text, note=WITHIN_ROUNDING)
+
+    def _note_if_outputs_overlap(self, name: str, wrong: str) -> None:
+        """Note wrong gradients of an output whose elements share memory, as those of a sliding window.
+
+        torch.compile computes them so for `torch.Tensor.unfold` too (torch 2.4 to 2.15).
+        """
+        outputs = [output for _, output in self.expected.record.outputs]
+        if any(isinstance(one, torch.Tensor) and overlaps_itself(one) for one in outputs):
+            text = (
+                f"{self.where}gradient of {name}: {wrong}; elements of an output share memory, for "
+                "which torch.compile computes wrong gradients, those of torch.Tensor.unfold too"
+            )
+            raise fail("compile-gradient-mismatch", text, note=TORCH_LIMIT)
 
     def _in_double(self, name: str, part: str) -> torch.Tensor | None:
         """The leaf in double precision; None if the op does not compute in it."""

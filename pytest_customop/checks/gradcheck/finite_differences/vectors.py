@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....cases.tensors import Copier
+from ....cases.tensors import Copier, overlaps_itself
 from ....core.tracebacks import reraise_bug
 
 Named = list[tuple[str, Tensor]]
@@ -67,16 +67,6 @@ def _distinct(tensor: Tensor) -> tuple[slice, ...]:
     return tuple(slice(1) if stride == 0 else slice(None) for stride in tensor.stride())
 
 
-def _overlaps(tensor: Tensor) -> bool:
-    """Whether two elements may share an address."""
-    reach = 0
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size > 1 and stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
-
-
 class Coordinates:
     """Converts the elements of one tensor to a real vector, and back.
 
@@ -86,7 +76,7 @@ class Coordinates:
     def __init__(self, name: str, tensor: Tensor) -> None:
         self.name = name
         kept = tensor.detach()
-        self.like = kept.contiguous() if _overlaps(kept[_distinct(kept)]) else kept
+        self.like = kept.contiguous() if overlaps_itself(kept) else kept
         self.shape = self.like[_distinct(self.like)].shape
 
     def read(self) -> Tensor:
