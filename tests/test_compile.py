@@ -24,7 +24,8 @@ from pytest_customop.checks.compile.errors import (
     pinned_size,
     skip_without_compiler,
 )
-from pytest_customop.checks.compile.harness import OpHarness, opaque_ops
+from pytest_customop.checks.compile.harness import OpHarness
+from pytest_customop.checks.compile.opaque import opaque_ops
 from pytest_customop.checks.compile.static import check_static
 from pytest_customop.compat import compiler
 from pytest_customop.declare import ops

@@ -184,7 +184,8 @@ def many_calls() -> Iterator[None]:
     import torch._inductor.config as inductor
 
     symbols = importlib.import_module("torch.fx.experimental._config")
-    with symbols.patch(use_duck_shape=False), inductor.patch(reorder_for_locality=False):
+    order = {"reorder_for_locality": False, "reorder_for_peak_memory": False}
+    with symbols.patch(use_duck_shape=False), inductor.patch(order):
         yield
 
 

@@ -47,6 +47,13 @@ def seed(number: int) -> None:
         numpy.random.seed(number % 2**32)
 
 
+def drawn_since(number: int) -> bool:
+    """Whether anything was drawn since `seed(number)`; afterwards every stream starts from there."""
+    before = states()
+    seed(number)
+    return states() != before
+
+
 @contextlib.contextmanager
 def preserved() -> Iterator[None]:
     """Restore the state of every stream after the block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..checks.compile.harness import call_an_op
+from ..checks.compile.opaque import call_an_op
 from ..core import fresh_process
 from ..global_state.preserve import preserved_state
 from ..plan.items import PlannedItem

@@ -55,7 +55,7 @@ class SourceBuilder:
         return names.pop(name)  # type: ignore[no-any-return]
 
     def call(self, arguments: Arguments, used: Sequence[str]) -> str:
-        """The source of a call of `op`; arguments that are not tensors become constants.
+        """The source of a call of the op; arguments that are not tensors become constants.
 
         Args:
             arguments: of the call.
@@ -66,7 +66,13 @@ class SourceBuilder:
         for name, value in arguments.kwargs.items():
             text = self._argument(value, rest)
             parts.append(f"**{{{name!r}: {text}}}" if iskeyword(name) else f"{name}={text}")
-        return f"op({', '.join(parts)})"
+        return f"{self._op(arguments.op)}({', '.join(parts)})"
+
+    def _op(self, op: Op) -> str:
+        known = (name for name, value in self._objects.items() if value is op.overload)
+        name = next(known, f"op_{len(self._objects)}")
+        self._objects[name] = op.overload
+        return name
 
     def _argument(self, value: Any, rest: Iterator[str]) -> str:
         if isinstance(value, torch.Tensor):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from .compare import Comparison, EagerRecord, run_eager
 from .compilation import mark_dynamic
 from .disk_cache import tag_of
 from .graph_cache import Key, key_of
-from .harness import Function, HarnessConfig, OpHarness, source_builder
+from .group_function import function_of
+from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 
 OtherSizes = Callable[[Case], "Case | None"]
 
@@ -106,7 +106,11 @@ def _member(case: Case, config: HarnessConfig, other_sizes: OtherSizes | None) -
                 return None
             restore()  # as before a check
             harness = OpHarness(case, config)
+            if harness.plan.before:  # the op writes to what it does not declare
+                return None
             calls = [run_eager(harness, case)]
+            if rng.drawn_since(case.seed):
+                return None  # elsewhere in the function it would draw other numbers
             other = None if other_sizes is None else other_sizes(case)
             if other is not None:
                 calls.append(run_eager(harness, other))
@@ -155,7 +159,9 @@ def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
     try:
         with many_calls(), nullcontext() if tag is None else graphs_on_disk(tag):
             options = {} if dynamic else {"dynamic": False}
-            function = compile_whole(_function(slots), backend, **options)
+            function = compile_whole(
+                function_of([slot.harness for slot in slots]), backend, **options
+            )
             _compare(slots, function, 0, dynamic=dynamic)
             if backend.graphs != 1:
                 return []
@@ -169,31 +175,17 @@ def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
 
 
 def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
-    """The key of a group's function for torch's disk cache, made of those of its members."""
+    """The key of a group's function for torch's disk cache, made of those of its members.
+
+    What surrounds the calls is code of this package, and in torch's own key.
+    """
     tags = []
     for member in members:
-        tag = tag_of(member.harness, member.case, symbolic=dynamic)
+        tag = tag_of(OpHarness(member.case, OP_ONLY), member.case, symbolic=dynamic)
         if tag is None:
             return None
         tags.append(tag)
     return hashlib.sha256("\n".join(tags).encode()).hexdigest()
-
-
-def _function(slots: Sequence[_Slot]) -> Function:
-    """The function: first all producers, then all calls, in the end all consumers."""
-    code = source_builder(slots[0].harness.case.op)
-    parts, first = [], 0
-    for number, slot in enumerate(slots):
-        parts.append(slot.harness.lines(code, first, f"_{number}"))
-        first += len(slot.harness.case.inputs().tensors())
-    # What stands together becomes one kernel.
-    lines = [part.produce for part in parts]
-    lines += [part.read for part in parts]
-    lines += [part.call for part in parts]
-    for line in itertools.chain(*lines):
-        code.line(line)
-    code.line(f"return [{', '.join(part.returned for part in parts)}]")
-    return code.function("surrounded")
 
 
 def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:

@@ -1,9 +1,7 @@
 """A function around the op, with producers before it and consumers after it, as in a model.
 
-It runs in eager mode and compiled. Opaque producers and consumers are ops of this package, for which
-the backend generates no kernel: they cost almost nothing, work in every dtype, and read the memory of
-the op's outputs by the strides that its fake kernel returns. Generated consumers are arithmetic, for
-which the backend writes code.
+It runs in eager mode and compiled. Opaque producers and consumers are ops of this package (`opaque`).
+Generated consumers are arithmetic, for which the backend writes code.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.testing import make_tensor
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
@@ -22,8 +19,8 @@ from ...cases.fake_contract import data_dependent
 from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
 from ...compat.compiler import compile_whole
 from ...core import rng
-from ...declare.ops import Op
 from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
+from .opaque import opaque_ops
 
 Function = Callable[[list[torch.Tensor]], Any]
 
@@ -95,20 +92,31 @@ class _Plan:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """The source of one call with its producers and consumers.
+class Call:
+    """The source of one call, and what surrounds it.
 
     Args:
-        produce: the lines that name the arguments, or have them produced.
-        read: the lines that read arguments before the call.
-        call: the lines of the call.
-        returned: the expression of what the function returns; it holds the consumers.
+        given: (variable, expression) of each tensor argument.
+        produced: the positions of those that another op returns.
+        before: (variable, kind of consumer, expression) of what is read before the call.
+        lines: of the call.
+        result: the variable of what it returns.
+        consumed: (kind of consumer, expression) of its tensors.
+        after: (kind of consumer, expression) of the arguments that are read after the call.
     """
 
-    produce: list[str]
-    read: list[str]
-    call: list[str]
-    returned: str
+    given: list[tuple[str, str]]
+    produced: frozenset[int]
+    before: list[tuple[str, str, str]]
+    lines: list[str]
+    result: str
+    consumed: list[tuple[str, str]]
+    after: list[tuple[str, str]]
+
+    def returned(self, consumed: Sequence[str], after: Sequence[str]) -> str:
+        """The expression of what `OpHarness.record` reads, given those of what the consumers return."""
+        read = [*(name for name, _, _ in self.before), *after]
+        return f"({self.result}, [{', '.join(consumed)}], [{', '.join(read)}])"
 
 
 @dataclass(eq=False)
@@ -130,18 +138,24 @@ class OpHarness:
     def code(self) -> SourceBuilder:
         """The source of the function.
 
-        It reads its arguments before and after the op: a compiler reads them only once unless the op
-        declares that it writes. Opaque consumers read only the arguments that eager mode writes to.
+        It reads the arguments that eager mode writes to before and after the op: a compiler reads them
+        only once unless the op declares that it writes.
         """
-        code = source_builder(self.case.op)
-        lines = self.lines(code)
-        for line in (*lines.produce, *lines.read, *lines.call):
+        code = source_builder()
+        call = self.call(code)
+        for index, (name, expression) in enumerate(call.given):
+            produced = index in call.produced
+            code.line(f"{name} = produce({expression})" if produced else f"{name} = {expression}")
+        for name, kind, expression in call.before:
+            code.line(f"{name} = {consumer(kind, expression)}")
+        for line in call.lines:
             code.line(line)
-        code.line(f"return {lines.returned}")
+        consumed, after = ([consumer(*one) for one in each] for each in (call.consumed, call.after))
+        code.line(f"return {call.returned(consumed, after)}")
         return code
 
-    def lines(self, code: SourceBuilder, first: int = 0, suffix: str = "") -> Lines:
-        """The lines of the function, for a function of several calls.
+    def call(self, code: SourceBuilder, first: int = 0, suffix: str = "") -> Call:
+        """The call as source, for a function of one or several.
 
         Args:
             code: keeps the objects that the lines use.
@@ -149,27 +163,24 @@ class OpHarness:
             suffix: of the names of variables.
         """
         drawn, plan = self.case.inputs(), self.plan
-        produced = _producible(drawn) if self.config.producers else frozenset()
         used = [f"used{suffix}_{index}" for index in range(len(drawn.tensors()))]
-        produce, reading, call = [], [], []
-        for index, name in enumerate(used):
-            given = f"tensors[{first + index}]"
-            produce.append(
-                f"{name} = produce({given})" if index in produced else f"{name} = {given}"
-            )
-        read = [f"before{suffix}_{place}" for place in range(len(plan.before))]
-        for name, (index, kind) in zip(read, plan.before, strict=True):
-            reading.append(f"{name} = {consumer(kind, used[index])}")
         result = f"result{suffix}"
-        call.append(f"{result} = {code.call(drawn, used)}")
+        lines = [f"{result} = {code.call(drawn, used)}"]
         returned = returned_tensors(self.case.op, self.case.eager.result, result)
         if returned is None:
-            call.append(f"returned{suffix} = tensors_of({result})")
+            lines.append(f"returned{suffix} = tensors_of({result})")
             returned = [f"returned{suffix}[{at}]" for at in range(len(self.case.eager.outputs))]
-        consumed = ", ".join(consumer(kind, returned[index]) for index, kind in plan.outputs)
-        after = [consumer(kind, used[index]) for index, kind in plan.after]
-        return Lines(
-            produce, reading, call, f"({result}, [{consumed}], [{', '.join([*read, *after])}])"
+        return Call(
+            given=[(name, f"tensors[{first + index}]") for index, name in enumerate(used)],
+            produced=_producible(drawn) if self.config.producers else frozenset(),
+            before=[
+                (f"before{suffix}_{place}", kind, used[index])
+                for place, (index, kind) in enumerate(plan.before)
+            ],
+            lines=lines,
+            result=result,
+            consumed=[(kind, returned[index]) for index, kind in plan.outputs],
+            after=[(kind, used[index]) for index, kind in plan.after],
         )
 
     @functools.cached_property
@@ -185,10 +196,9 @@ class OpHarness:
         outputs = _kinds([tensor for _, tensor in eager.outputs], consumers, sized_by_data)
         declared = _written(eager.arguments)
         after = _kinds([tensor for _, tensor in eager.arguments.tensors()], consumers)
-        if consumers == "opaque":
-            # Other arguments read the same before and after, and each reader takes 10 ms or more.
-            read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
-            after = tuple((index, kind) for index, kind in after if index in read)
+        # Other arguments read the same before and after, and each reader takes 10 ms or more.
+        read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
+        after = tuple((index, kind) for index, kind in after if index in read)
         before = tuple((index, kind) for index, kind in after if index not in declared)
         return _Plan(outputs, before, after)
 
@@ -233,11 +243,10 @@ class OpHarness:
         return code.function("surroundings"), tensors
 
 
-def source_builder(op: Op | None = None) -> SourceBuilder:
-    """An empty function that can use the op, producers and consumers."""
+def source_builder(**objects: Any) -> SourceBuilder:
+    """An empty function that can use producers and consumers, and these objects."""
     produce, consume = opaque_ops()
-    called = {} if op is None else {"op": op.overload}
-    return SourceBuilder(**called, produce=produce, consume=consume, **HELPERS)
+    return SourceBuilder(produce=produce, consume=consume, **objects, **HELPERS)
 
 
 def _written(arguments: Arguments) -> list[int]:
@@ -303,46 +312,3 @@ def _kind(tensor: torch.Tensor, consumers: str, sized_by_data: bool) -> str:
         if tensor.dtype in _INTEGRAL:
             return "invert"
     return "" if sized_by_data else "opaque"
-
-
-@functools.cache
-def opaque_ops() -> tuple[Any, Any]:
-    """Two ops that copy: one keeps the strides of a dense tensor, the other returns a contiguous one."""
-    ops = torch.ops.pytest_customop
-    signature = "(Tensor x) -> Tensor"
-
-    @torch.library.custom_op("pytest_customop::produce", mutates_args=(), schema=signature)
-    def produce(x: torch.Tensor) -> torch.Tensor:
-        return _empty_twin(x).copy_(x)
-
-    produce.register_fake(_empty_twin)
-
-    def keep_none(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)
-
-    def read(ctx: Any, grad: torch.Tensor | None) -> torch.Tensor | None:
-        # Like a consumer, it reads by the strides that fake kernels return.
-        return None if grad is None else ops.consume(grad.unsqueeze(0)).squeeze(0)
-
-    produce.register_autograd(read, setup_context=keep_none)
-
-    # It has no gradients, so it needs none of custom_op's layers, which cost time in each trace.
-    torch.library.define("pytest_customop::consume", signature)
-    torch.library.impl("pytest_customop::consume", "default", _contiguous_copy)
-    torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape))
-    return ops.produce.default, ops.consume.default
-
-
-def call_an_op() -> None:
-    """Call an op of this package and its backward once: torch imports most of itself at its first call."""
-    produce, _ = opaque_ops()
-    x = make_tensor(2, dtype=torch.float32, device="cpu", requires_grad=True)
-    produce(x).sum().backward()
-
-
-def _contiguous_copy(x: torch.Tensor) -> torch.Tensor:
-    return x.clone(memory_format=torch.contiguous_format)
-
-
-def _empty_twin(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=x.device)

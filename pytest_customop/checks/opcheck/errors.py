@@ -20,7 +20,7 @@ from ...core.tracebacks import chain, error_line, reraise_bug, traceback_text
 from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
-from ..compile.harness import opaque_ops
+from ..compile.opaque import opaque_ops
 from ..values.memory.storage import share_memory
 
 # torch compares storages.
