@@ -125,11 +125,13 @@ def _alone(check: Check, cases: Sequence[Case]) -> list[tuple[Any, ...]]:
     return told
 
 
-def _together(check: Check, cases: Sequence[Case], seed: int = 0) -> list[tuple[Any, ...]]:
-    """What the cases say in groups, in a random order."""
+def _together(
+    check: Check, cases: Sequence[Case], seed: int = 0, *others: Sequence[Case]
+) -> list[tuple[Any, ...]]:
+    """What the cases say in groups, in a random order; `others` are those of other marks."""
     graph_cache.discard_all()
     assert check.prepare is not None
-    check.prepare(cases)
+    check.prepare([cases, *others])
     order = list(range(len(cases)))
     random.Random(seed).shuffle(order)
     told = {index: _told(check, cases[index]) for index in order}
@@ -142,6 +144,12 @@ def test_a_specimen_says_the_same_alone_and_in_a_group(name: str, check: str) ->
     cases = _cases(specimens()[name], CHECKS[check])
     alone = _alone(CHECKS[check], cases)
     assert _together(CHECKS[check], cases, len(name)) == alone
+    correct = list(
+        _planned(
+            double, [(tensor(3, 4),)], CHECKS[check], cases[0].backend, requires_grad=(True, False)
+        )
+    )
+    assert _together(CHECKS[check], cases, len(name), correct) == alone
 
 
 class Bent:
@@ -172,6 +180,20 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
 
 
 double.register_autograd(_backward, setup_context=_setup)
+
+
+@torch.library.custom_op("grouped::triple", mutates_args=())
+def triple(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+
+@torch.library.custom_op("grouped::noise", mutates_args=())
+def noise(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.rand_like(x)
+
+
+triple.register_fake(torch.empty_like)
+noise.register_fake(torch.empty_like)
 
 LIBRARY = torch.library.Library("grouped", "FRAGMENT")
 LIBRARY.define("same(Tensor x) -> Tensor")
@@ -257,7 +279,48 @@ def test_outputs_that_are_an_argument_are_left_to_themselves(
 def test_groups_are_small(ran: list[tuple[int, int]]) -> None:
     cases = _made(*((size, 2) for size in range(2, 4 + groups.MOST_CASES)))
     _together(STATIC, cases)
-    assert sorted(ran) == [(9, 9), (9, 9)]
+    assert sorted(ran) == [(2, 2), (16, 16)]
+
+
+def test_marks_share_a_function(ran: list[tuple[int, int]], alone: list[str]) -> None:
+    cases, others = _made(*SHAPES), _made((6,), (2, 2), op=triple)
+    assert _outcomes(_together(STATIC, cases, 0, others)) == ["passed"] * 3
+    assert _told(STATIC, others[0])[0] == "passed"
+    assert ran == [(5, 5)]
+    assert alone == []
+
+
+def test_a_wrong_op_among_others_leaves_them_their_own_groups(
+    ran: list[tuple[int, int]], alone: list[str]
+) -> None:
+    wrong, others = _made(*SHAPES, WRONG), _made((6,), (2, 2), op=triple)
+    assert sorted(_outcomes(_together(STATIC, wrong, 0, others))) == ["failed", *["passed"] * 3]
+    assert ran == [(6, 0), (4, 0)]
+    alone.clear()
+    assert [_told(STATIC, case)[0] for case in others] == ["passed"] * 2
+    assert ran == [(6, 0), (4, 0), (2, 2)]
+    assert alone == []
+
+
+def test_an_op_in_native_code_stays_with_its_mark(
+    ran: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        groups, "crash_risk", lambda op, device: "it is" if "triple" in op.name else None
+    )
+    cases, others = _made(*SHAPES), _made((6,), (2, 2), op=triple)
+    _together(STATIC, cases, 0, others)
+    _told(STATIC, others[0])
+    assert ran == [(3, 3), (2, 2)]
+
+
+def test_an_op_that_draws_random_numbers_is_alone(
+    ran: list[tuple[int, int]], alone: list[str]
+) -> None:
+    cases = _made(*SHAPES, op=noise)
+    assert _outcomes(_together(STATIC, cases)) == ["passed"] * 3
+    assert ran == []
+    assert len(alone) == 3
 
 
 def test_a_large_case_is_alone(
@@ -271,17 +334,17 @@ def test_a_large_case_is_alone(
 
 
 def test_cases_are_divided_among_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    check = replace(STATIC, prepare=lambda cases: seen.append(len(cases)))
+    seen: list[list[int]] = []
+    check = replace(STATIC, prepare=lambda marks: seen.append([len(one) for one in marks]))
     items = [
         PlannedItem(case.id, "grouped::double", case, check, known=known)
         for case, known in zip(
             _made(*SHAPES, (7,), (9,)), [(), (), (), (), (Known(reason="why"),)], strict=True
         )
     ]
-    prepare_checks(items, workers=2)
-    prepare_checks([replace(one, skip="a reason") for one in items])
-    assert seen == [2, 2]
+    prepare_checks([(one, None) for one in items], workers=2)
+    prepare_checks([(replace(one, skip="a reason"), None) for one in items])
+    assert seen == [[2], [2]]
 
 
 SUITE = """
@@ -300,6 +363,20 @@ def test_double(): ...
 
 @customop_cases(plain, [(tensor(3),), (tensor(4, 2),), (tensor(2, 5),)], requires_grad=False)
 def test_plain(): ...
+"""
+TOGETHER = """
+@customop_cases(double, [(tensor(3, 4),), (tensor(5),)])
+def test_double(): ...
+
+@customop_cases(plain, [(tensor(3),), (tensor(4, 2),)], requires_grad=False)
+def test_plain(): ...
+
+class TestWithAFixture:
+    @pytest.fixture(autouse=True)
+    def other(self): ...
+
+    @customop_cases(plain, [(tensor(3),), (tensor(4, 2),)], requires_grad=False)
+    def test_plain(self): ...
 """
 REVERSED = """
 def pytest_collection_modifyitems(items):
@@ -328,3 +405,10 @@ def test_a_session_says_the_same_in_any_order_on_workers_and_alone(suite: Suite)
     assert part.items() <= whole.items()
     suite.write("conftest.py", REVERSED)
     assert told("reversed") == whole
+
+
+def test_only_marks_with_the_same_fixtures_share(suite: Suite, ran: list[tuple[int, int]]) -> None:
+    suite.test(SUITE.split("@customop_cases", maxsplit=1)[0] + TOGETHER)
+    options = ("--customop-backend=aot_eager", "--customop-variants=off")
+    suite.run(*options, checks="compile.static").assert_outcomes(passed=6)
+    assert ran == [(4, 4), (2, 2)]

@@ -60,9 +60,9 @@ class Check:
         variants_with_gradients: whether it runs on the variants of the case with gradients, where there
             is one; other checks that need none run on those of the case without.
         cheap: whether it is cheap enough to run on variants where the session does not ask for all.
-        prepare: called before the items run, with the cases of one mark on which the check is going
-            to run in this process: some or all of them, in order. What is prepared must not decide a
-            failure.
+        prepare: called before the items run, with the cases on which the check is going to run in this
+            process: those of each mark, for marks of one file that use the same fixtures. What is
+            prepared must not decide a failure.
         repro: the lines of a script that show a finding of this check by plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
             values at every call. They raise where the defect is, and end silently where it is not.
@@ -90,7 +90,7 @@ class Check:
     variants: Collection[str] = ("shape", "arguments")
     variants_with_gradients: bool = False
     cheap: bool = False
-    prepare: Callable[[Sequence[Case]], None] | None = None
+    prepare: Callable[[Sequence[Sequence[Case]]], None] | None = None
     repro: str = ""
     findings: Mapping[str, Explanation] = field(default_factory=dict)
     catches: str = ""

@@ -117,7 +117,8 @@ class Runtime:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        planned = [item.stash[PLANNED] for item in session.items if PLANNED in item.stash]
+        items = [item for item in session.items if PLANNED in item.stash]
+        planned = [item.stash[PLANNED] for item in items]
         isolated = self._session.settings.isolate == "on"
         runs_here = isolated == is_child(session.config)
         if planned and runs_here and not session.config.option.collectonly:
@@ -129,7 +130,10 @@ class Runtime:
                 from ..run.prepare import prepare_checks
                 from .session.xdist import worker_count
 
-                prepare_checks(planned, worker_count(session.config))
+                prepare_checks(
+                    [(item.stash[PLANNED], _surroundings(item)) for item in items],
+                    worker_count(session.config),
+                )
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         facts = self._session.coverage_facts
@@ -294,6 +298,12 @@ def _write_required(terminal: Any, session: Session) -> None:
     terminal.write_sep("=", title, red=failed, bold=failed)
     for line in required_lines(session.coverage):
         terminal.write_line(line)
+
+
+def _surroundings(item: pytest.Item) -> tuple[Any, ...]:
+    """What is set up around an item, so that an op of another item may be called inside it too."""
+    fixtures = tuple(getattr(item, "fixturenames", ()))
+    return item.path, getattr(item, "cls", None), fixtures
 
 
 def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:

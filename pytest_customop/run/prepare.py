@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from ..cases.case import Case
 from ..checks import Check
 from ..plan.items import PlannedItem
 
 
-def prepare_checks(planned: Iterable[PlannedItem], workers: int = 1) -> None:
-    """Call `Check.prepare` with the cases of each mark.
+def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int = 1) -> None:
+    """Call `Check.prepare` with the cases of marks that may share work.
 
     Variants, and cases with known failures, which could end the process, are left out.
 
     Args:
-        planned: the items that run in this process.
-        workers: among how many processes they are divided. Each one runs items that stand together,
-            so the cases are handed over in that many parts.
+        planned: the items that run in this process, each with what items that share work have in
+            common.
+        workers: among how many processes they are divided. Each one runs items that stand together, so
+            no two marks share work then, and the cases of one are handed over in that many parts.
     """
-    found: dict[tuple[int, Check], dict[Case, None]] = {}
-    for one in planned:
+    found: dict[tuple[Hashable, Check], dict[int, dict[Case, None]]] = {}
+    for one, common in planned:
         check, case = one.check, one.case
         if check is None or case is None or check.prepare is None:
             continue
         if one.skip is None and not one.variants and not one.known:
-            found.setdefault((id(case.op), check), {})[case] = None
-    for (_, check), cases in found.items():
-        every = sorted(cases, key=lambda case: case.id)
-        size = -(-len(every) // workers)
-        for start in range(0, len(every), size):
-            assert check.prepare is not None
-            check.prepare(every[start : start + size])
+            marks = found.setdefault((common, check), {})
+            marks.setdefault(id(case.op), {})[case] = None
+    for (_, check), marks in found.items():
+        assert check.prepare is not None
+        if workers == 1:
+            check.prepare([list(cases) for cases in marks.values()])
+            continue
+        for cases in marks.values():
+            every = sorted(cases, key=lambda case: case.id)
+            size = -(-len(every) // workers)
+            for start in range(0, len(every), size):
+                check.prepare([every[start : start + size]])

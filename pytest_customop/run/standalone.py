@@ -176,7 +176,7 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
     planned = [one for one in every if not one.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
-    prepare_checks(planned)
+    prepare_checks([(one, None) for one in planned])
     with fresh_process_for(planned):
         return _run_all(planned)
 

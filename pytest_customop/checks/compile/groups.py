@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
 from ...compat.compiler import GRAPHS_CAN_STAY
 
 MOST_CASES = 16
@@ -41,7 +42,18 @@ class _Group:
     members: Sequence[weakref.ref[Case]]
     agreed: weakref.WeakSet[Case] | None = None
 
-    def run(self, asking: Case, agreeing: Agreeing) -> weakref.WeakSet[Case]:
+    def agrees(self, case: Case, agreeing: Agreeing) -> bool:
+        """Whether the case agrees with eager mode in this group; False tells nothing."""
+        if len(self.members) < 2 or (self.agreed is None and self.family.failed):
+            return False
+        if self.agreed is None:
+            # A case that is run by the group does not start it again.
+            self.agreed = weakref.WeakSet()
+            self.agreed = self._run(case, agreeing)
+            self.family.failed = not self.agreed
+        return case in self.agreed
+
+    def _run(self, asking: Case, agreeing: Agreeing) -> weakref.WeakSet[Case]:
         """Run the group, and release all cases but the one that asks."""
         cases = [case for case in (member() for member in self.members) if case is not None]
         try:
@@ -55,41 +67,50 @@ class _Group:
 
 @dataclass(eq=False)
 class Groups:
-    """The groups of one check."""
+    """The groups of one check: those of several marks first, then those of one."""
 
-    _groups: weakref.WeakKeyDictionary[Case, _Group] = field(
+    _groups: weakref.WeakKeyDictionary[Case, list[_Group]] = field(
         default_factory=weakref.WeakKeyDictionary
     )
 
-    def prepare(self, cases: Sequence[Case]) -> None:
-        """Group the cases of one mark on which the check is going to run."""
-        alike: dict[tuple[str, bool], list[Case]] = {}
-        for case in sorted(cases, key=lambda one: one.id):
-            if _can_share(case):
-                alike.setdefault((case.backend, case.requires_grad), []).append(case)
-        for found in alike.values():
+    def prepare(self, marks: Sequence[Sequence[Case]]) -> None:
+        """Group the cases on which the check is going to run.
+
+        Args:
+            marks: the cases of each mark, of which those of small ones may run together.
+        """
+        together: dict[tuple[str, bool], list[list[Case]]] = {}
+        own: list[list[Case]] = []
+        for cases in marks:
+            alike: dict[tuple[str, bool], list[Case]] = {}
+            for case in sorted(cases, key=lambda one: one.id):
+                if _can_share(case):
+                    alike.setdefault((case.backend, case.requires_grad), []).append(case)
+            for key, found in alike.items():
+                own.append(found)
+                if crash_risk(found[0].op, found[0].placement.device) is None:
+                    together.setdefault(key, []).append(found)
+        for several in together.values():
+            for part in _parts(several):
+                if len(part) > 1:
+                    self._add(_Family(), [case for cases in part for case in cases])
+        for cases in own:
             family = _Family()
-            for part in _parts(found):
-                group = _Group(family, [weakref.ref(case) for case in part])
-                for case in part:
-                    self._groups[case] = group
+            for part in _parts([[case] for case in cases]):
+                self._add(family, [case for (case,) in part])
+
+    def _add(self, family: _Family, cases: Sequence[Case]) -> None:
+        group = _Group(family, [weakref.ref(case) for case in cases])
+        for case in cases:
+            self._groups.setdefault(case, []).append(group)
 
     def agrees(self, case: Case, agreeing: Agreeing) -> bool:
-        """Whether the case agrees with eager mode in its group; False tells nothing.
+        """Whether the case agrees with eager mode in a group of its; False tells nothing.
 
         Args:
             agreeing: compiles one function for several cases, and returns those that agree.
         """
-        group = self._groups.get(case)
-        if group is None or len(group.members) < 2:
-            return False
-        if group.agreed is None:
-            if group.family.failed:
-                return False
-            group.agreed = weakref.WeakSet()  # a case that the group runs does not start it again
-            group.agreed = group.run(case, agreeing)
-            group.family.failed = not group.agreed
-        return case in group.agreed
+        return any(group.agrees(case, agreeing) for group in self._groups.get(case, ()))
 
 
 def _can_share(case: Case) -> bool:
@@ -101,16 +122,15 @@ def _elements(case: Case) -> int:
     return sum(math.prod(leaf.shape) for _, leaf in case.sample_tensors())
 
 
-def _parts(cases: Sequence[Case]) -> list[list[Case]]:
-    """The cases in order, in parts within the limits."""
-    parts: list[list[Case]] = [[]]
-    room = _MOST_ELEMENTS
-    most = math.ceil(len(cases) / math.ceil(len(cases) / MOST_CASES))
-    for case in cases:
-        size = _elements(case)
-        if parts[-1] and (size > room or len(parts[-1]) == most):
+def _parts(units: Sequence[Sequence[Case]]) -> list[list[Sequence[Case]]]:
+    """The units in order, in parts within the limits."""
+    parts: list[list[Sequence[Case]]] = [[]]
+    count = size = 0
+    for unit in units:
+        more = sum(map(_elements, unit))
+        if parts[-1] and (count + len(unit) > MOST_CASES or size + more > _MOST_ELEMENTS):
             parts.append([])
-            room = _MOST_ELEMENTS
-        parts[-1].append(case)
-        room -= size
+            count = size = 0
+        parts[-1].append(unit)
+        count, size = count + len(unit), size + more
     return parts
