@@ -120,6 +120,7 @@ def suite(
     """
     for name in OUTER:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", kit.COLUMNS)
     made = kit.Suite(pytester, request.node.name, kept_modules)
     yield made
     made.validate_reports()

@@ -26,6 +26,9 @@ from pytest_customop.report.schema import schema
 
 _numbers = itertools.count()
 
+# Of the terminal, so that no line is wrapped; `test_summary.py` has narrow ones.
+COLUMNS = "250"
+
 # A device type that torch knows and this machine does not have.
 ABSENT = "xpu" if torch.cuda.is_available() else "cuda"
 
@@ -211,6 +214,7 @@ class ModuleSuite(Suite):
         base = f"--basetemp={self._temporary}"
         command = [sys.executable, "-m", "pytest", base, *self._args(args, checks)]
         own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        own["COLUMNS"] = COLUMNS
         ran = subprocess.run(
             command, cwd=self.path, env=own, capture_output=True, text=True, timeout=300
         )

@@ -112,9 +112,7 @@ def _(x, keep):
 def test_the_session_says_which_variants_true_means(suite: Suite) -> None:
     body = "customop_check(scale, VECTOR, 2, variants=True)"
     result = run(suite, body, "--customop-variants=1", checks="fake.forward")
-    result.stdout.fnmatch_lines(
-        ["Variants of the samples:", f"  {suite.ns}::scale: 1 tried; 1 ok*"]
-    )
+    result.stdout.fnmatch_lines(["Variants of the samples:", f"  {suite.ns}::scale: 1 tried*"])
 
 
 def test_a_known_failure_raises_nothing_and_is_listed(suite: Suite) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from kit import ABSENT, Suite, summary_of
 from snapshot import Snapshot
 
 from pytest_customop.plan.omissions import OmittedVariants
 from pytest_customop.plan.place import Place
+from pytest_customop.report.colours import coloured
 from pytest_customop.report.terminal import summary_lines
 from pytest_customop.run.record import FindingRecord, ResultRecord
 
@@ -94,6 +96,126 @@ def test_a_note_is_a_row_a_defect(snapshot: Snapshot) -> None:
         record("t[d]", **{**noted, "why_noted": "rounding explains it"}),
     ]
     snapshot(summary_lines(records))
+
+
+# Many families, several ops, findings on samples and variants: more than a narrow terminal has room for.
+FAMILIES = ("backward", "compile", "fake", "gradcheck", "opcheck", "state", "values", "vmap")
+WIDE = [
+    *(
+        record(f"t[{at}]", check=f"{family}.check", op=op)
+        for op in ("mylib::crop", "mylib::a_longer_name")
+        for at, family in enumerate(FAMILIES)
+    ),
+    record("t[f]", op="mylib::crop", outcome="skipped", check="vmap.loop"),
+    *(
+        record(
+            f"t[{at}]",
+            op="mylib::crop",
+            outcome="failed",
+            finding="output-alias-rejected",
+            check=check,
+            variant=f"step{at}",
+            aspect="shape",
+        )
+        for at in range(6)
+        for check in ("fake.device", "fake.forward")
+    ),
+]
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_the_summary_fits_the_terminal(width: int, snapshot: Snapshot) -> None:
+    lines = summary_lines(WIDE, [OmittedVariants("mylib::crop", "test_it.py", 5)], width)
+    printed = ["".join(part.text for part in line) for line in coloured(lines, width)]
+    assert max(map(len, printed)) <= width
+    snapshot(printed)
+
+
+def test_the_findings_of_one_code_are_one_row_with_the_ops(snapshot: Snapshot) -> None:
+    failed = {"outcome": "failed", "finding": "fake-missing"}
+    records = [record(f"t{at}[a]", op=f"ns::op{at:02}", **failed) for at in range(20)]
+    records += [
+        record("t1[b]", op="ns::op01", sample="1", check="opcheck.test_faketensor", **failed)
+    ]
+    records += [record(f"e{at}[a]", op=f"ns::op{at}", outcome="error") for at in range(2)]
+    near = {"variant": "empty0", "aspect": "shape", **failed, "finding": "fake-shape-mismatch"}
+    records += [record(f"t{at}[v]", op=f"ns::op0{at}", **near) for at in range(3)]
+    lines = summary_lines(records, width=80)
+    snapshot(lines[lines.index("Findings:") :])
+
+
+def test_a_row_is_not_ok_where_variants_failed() -> None:
+    failed = {"outcome": "failed", "finding": "some-code", "aspect": "shape"}
+    records = [record("t[a]"), record("t[v]", variant="empty0", **failed)]
+    assert summary_lines(records)[:2] == ["op      fake  variants", "ns::op  1 ok  1 failed"]
+    assert summary_lines(records[1:])[:2] == ["op      variants", "ns::op  1 failed"]
+    rejected = record("t[v]", variant="empty0", outcome="skipped", skip_code="rejected")
+    assert summary_lines([records[0], rejected])[:2] == ["op      fake", "ns::op  1 ok"]
+
+
+def test_colours_are_those_of_pytest() -> None:
+    records = [
+        record("t[a]"),
+        record("t[b]", outcome="failed", finding="a-code"),
+        record("t[c]", outcome="skipped"),
+        record("t[d]", outcome="noted", finding="a-note", why_noted="3 failed to say"),
+    ]
+    found = [
+        (part.text, *part.markup)
+        for line in coloured(summary_lines(records), 80)
+        for part in line
+        if part.markup
+    ]
+    assert found == [
+        ("1 failed", "red"),
+        ("1 ok", "green"),
+        ("1 noted", "yellow"),
+        ("1 skip", "yellow"),
+        ("Findings:", "bold"),
+        ("  a-code", "red"),
+        ('Notes (variants="strict" in the mark makes them failures):', "bold"),
+        ("  a-note", "yellow"),
+    ]
+
+
+def test_what_a_user_controls_does_not_control_the_terminal() -> None:
+    reason = "\x1b[31m see\n#12 \u202e"
+    records = [record("t[a]", outcome="xfailed", finding="a-code", known=reason)]
+    printed = ["".join(part.text for part in line) for line in coloured(summary_lines(records), 80)]
+    assert all(line.isprintable() for line in printed)
+    assert printed[-1].endswith(r"\x1b[31m see\n#12 \u202e")
+
+
+QUIET = """
+@customop_cases(scale, [(tensor(3), 2)], checks=["own.passes", "own.fails", "own.skips"])
+def test_scale(): ...
+"""
+
+
+def test_quiet_prints_the_table_and_the_findings_alone(suite: Suite, snapshot: Snapshot) -> None:
+    suite.test(QUIET)
+    given = ("--customop-report=report.json", "--customop-variants=quick")
+    loud = "\n".join(suite.run(*given, checks=None).outlines)
+    for words in ("Could not be checked:", "report: ", "Coverage ("):
+        assert words in loud
+    result = suite.run("-q", "--tb=no", *given, checks=None)
+    assert not any(line.startswith("customop:") for line in result.outlines)
+    lines = summary_of(result)
+    snapshot(re.sub(r"  +(?=\S)", "  ", line) for line in lines)
+
+
+def test_quiet_says_so_if_everything_was_skipped(suite: Suite) -> None:
+    suite.test("@customop_cases(scale, [(tensor(3), 2)])\ndef test_scale(): ...\n")
+    result = suite.run("-q", f"--customop-devices={ABSENT}")
+    result.stdout.fnmatch_lines(["Every customop item was skipped: nothing was checked."])
+
+
+def test_the_colours_are_written(suite: Suite) -> None:
+    suite.test(QUIET)
+    result = suite.run("--color=yes", checks=None)
+    result.stdout.fnmatch_lines(
+        ["*::scale  *31m2 failed*, *32m2 ok*, *33m2 skip*", "*1mFindings:*", "*31m  own-finding*"]
+    )
 
 
 def test_nothing_ran_nothing_is_said() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
+
+_HANGING = 4  # blanks before what a line continues with
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -13,3 +17,34 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The lines of a table; where it is wider, columns are not padded, and its lines can be wrapped.
+
+    Args:
+        rows: as in `aligned`.
+    """
+    table = aligned(rows)
+    if max(map(len, table)) <= width:
+        return table
+    return ["  ".join(filter(None, row)) for row in rows]
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line in lines of at most `width` characters, but for words that are longer.
+
+    Those after the first are indented further. Between columns, two blanks remain.
+    """
+    if len(line) <= width:
+        return [line]
+    text = line.lstrip(" ")
+    indent = line[: len(line) - len(text)]
+    return textwrap.wrap(
+        re.sub(" {2,}", "  ", text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * _HANGING,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

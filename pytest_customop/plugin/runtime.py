@@ -255,49 +255,9 @@ class Runtime:
         xdist.from_worker(node, self._session)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        session = self._session
-        for wrong in sorted(session.worker_errors):
-            terminalreporter.write_line(f"ERROR: {wrong}", red=True)
-        notes = session.omissions.lines(session.settings.max_samples)
-        if session.settings.harvest and not session.config.option.collectonly:
-            notes += [""] if session.records or notes else []
-            notes += session.harvest.lines(session.settings.harvest)
-        if session.scan is not None and not _is_worker(session.config):
-            notes += [""] if session.records or notes else []
-            notes += session.scan.lines()
-        if session.baseline is not None:
-            notes += session.baseline.lines()
-        if session.records or notes:
-            from ..report.coverage import coverage_lines
-            from ..report.terminal import summary_lines
+        from .summary import print_summary
 
-            omitted = session.omissions.variants.values()
-            terminalreporter.write_sep("=", "customop")
-            for line in [*summary_lines(list(session.records.values()), omitted), *notes]:
-                terminalreporter.write_line(line)
-            for line in coverage_lines(session.coverage):
-                terminalreporter.write_line(line)
-            for line in session.report_lines:
-                terminalreporter.write_line(line)
-        if session.settings.require_coverage and not session.config.option.collectonly:
-            _write_required(terminalreporter, session)
-        if session.baseline is not None and session.baseline.why_failed:
-            terminalreporter.write_line(f"ERROR: customop: {session.baseline.why_failed}", red=True)
-        if session.result_hook.error:
-            terminalreporter.write_line(f"ERROR: customop: {session.result_hook.error}", red=True)
-        for name, why in session.omissions.unwritten.items():
-            terminalreporter.write_line(f"ERROR: customop: {name} was not written: {why}", red=True)
-
-
-def _write_required(terminal: Any, session: Session) -> None:
-    """The section on the namespaces that `--customop-require-coverage` names."""
-    from ..report.coverage import required_lines
-
-    failed = any(one.fails for one in session.coverage)
-    title = "customop: required coverage" + " is missing" * failed
-    terminal.write_sep("=", title, red=failed, bold=failed)
-    for line in required_lines(session.coverage):
-        terminal.write_line(line)
+        print_summary(terminalreporter, self._session)
 
 
 def _surroundings(item: pytest.Item) -> tuple[Any, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..core.tables import aligned
+from ..core.tables import fitted
 from ..core.wording import counted
 from ..run.record import ResultRecord
 
 
-def known_lines(records: Iterable[ResultRecord]) -> list[str]:
+def known_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row for each finding of an op that is known for one reason."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
     for one in records:
@@ -23,4 +23,4 @@ def known_lines(records: Iterable[ResultRecord]) -> list[str]:
         [f"  {code}", op, counted(len({one.case for one in group}), "case"), reason]
         for (code, op, reason), group in sorted(groups.items())
     ]
-    return ["", "Known failures:", *aligned(rows)]
+    return ["", "Known failures:", *fitted(rows, width)]

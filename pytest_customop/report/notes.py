@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..core.tables import aligned
+from ..core.tables import fitted
 from ..core.wording import counted
 from ..run.record import ResultRecord
 
 _HEADING = 'Notes (variants="strict" in the mark makes them failures):'
 
 
-def note_lines(records: Iterable[ResultRecord]) -> list[str]:
+def note_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row a defect: the finding, the op, the inputs that show it, and why it is a note."""
     groups: dict[tuple[str, str, str, str], list[ResultRecord]] = defaultdict(list)
     for one in records:
@@ -25,7 +25,7 @@ def note_lines(records: Iterable[ResultRecord]) -> list[str]:
         [f"  {code}", op, _inputs(group), why]
         for (code, op, why, _), group in sorted(groups.items())
     ]
-    return ["", _HEADING, *aligned(rows)]
+    return ["", _HEADING, *fitted(rows, width)]
 
 
 def _inputs(group: Sequence[ResultRecord]) -> str:
