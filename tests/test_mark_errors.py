@@ -422,7 +422,8 @@ def test_wrong_mark(
     line = module_suite.line_of(
         "@customop" if mark.startswith("custom") else "@pytest.mark", path.name
     )
-    assert error.startswith(f"customop_cases at {path}:{line} (test_op): ")
+    assert error.startswith("customop_cases: ")
+    assert error.endswith(f" [{path}:{line} (test_op)]")
     for part in parts:
         part = part.replace("NS::", f"{_namespace(module_suite, name)}::")
         assert part.replace("test_it.py", path.name) in error
@@ -568,8 +569,8 @@ class TestAgain(TestOp): ...
 def test_a_mark_without_a_call_under_another_name(suite: Suite) -> None:
     suite.write("pytest.ini", "[pytest]\npython_functions = check_*\n")
     path = suite.test("@customop_cases\ndef check_op(): ...\n")
-    place = f"customop_cases at {path}:{suite.line_of('@customop')} (check_op): "
-    assert_one_error(suite.run(), place, "used without a call")
+    place = f"[{path}:{suite.line_of('@customop')} (check_op)]"
+    assert_one_error(suite.run(), place, "customop_cases: it is used without a call")
 
 
 def test_a_mark_that_is_kept_to_be_used_twice_is_no_test(suite: Suite) -> None:
@@ -657,3 +658,11 @@ def test_op(customop_case):
         [reported, f"error: {reported}", "         x = tensor(1125899906842624)"]
     )
     assert_no_plugin_frames(result)
+
+
+def test_the_reason_is_in_the_short_summary(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the path is: pytest cuts the line at the width of the terminal."""
+    suite.test("@customop_cases(scale, [])\ndef test_scale(): ...\n")
+    monkeypatch.setenv("COLUMNS", "80")
+    result = suite.run("-ra")
+    result.stdout.fnmatch_lines(["ERROR test_it.py - Failed: customop_cases: samples *"])

@@ -10,7 +10,7 @@ MARK = "@customop_cases(scale, [(tensor(3), 2)])\n"
 def test_a_body_that_would_never_run(suite: Suite) -> None:
     path = suite.test(f"{MARK}def test_op():\n    assert False\n")
     reported = assert_one_error(suite.run(), "this body would never run", "customop_case")
-    assert reported.startswith(f"customop_cases at {path}:{suite.line_of('@customop')} (test_op): ")
+    assert reported.endswith(f" [{path}:{suite.line_of('@customop')} (test_op)]")
 
 
 def test_a_body_of_a_docstring_is_empty(suite: Suite) -> None:
@@ -43,7 +43,9 @@ import unittest
 {MARK}class TestOp(unittest.TestCase):
     def test_it(self): ...
 """)
-    assert_one_error(suite.run(), "(TestOp): a unittest.TestCase cannot be parametrized")
+    assert_one_error(
+        suite.run(), "customop_cases: a unittest.TestCase cannot be parametrized", "(TestOp)]"
+    )
 
 
 def test_a_marked_unittest_method(suite: Suite) -> None:
@@ -53,12 +55,18 @@ import unittest
 class TestOp(unittest.TestCase):
     {MARK}    def test_it(self): ...
 """)
-    assert_one_error(suite.run(), "(TestOp.test_it): a unittest.TestCase cannot be parametrized")
+    assert_one_error(
+        suite.run(),
+        "customop_cases: a unittest.TestCase cannot be parametrized",
+        "(TestOp.test_it)]",
+    )
 
 
 def test_a_function_that_pytest_does_not_collect(suite: Suite) -> None:
     suite.test(f"{MARK}def check_op(): ...\n")
-    assert_one_error(suite.run(), "(check_op): pytest does not collect this function")
+    assert_one_error(
+        suite.run(), "customop_cases: pytest does not collect this function", "(check_op)]"
+    )
 
 
 def test_the_case_without_a_mark(suite: Suite) -> None:
@@ -66,7 +74,7 @@ def test_the_case_without_a_mark(suite: Suite) -> None:
     line = suite.line_of("def test_op")
     assert_one_error(
         suite.run(),
-        f"{path}:{line} (test_op) requests customop_case and has no customop_cases mark",
+        f"requests customop_case and has no customop_cases mark [{path}:{line} (test_op)]",
     )
 
 

@@ -26,7 +26,7 @@ from .keywords import (
 )
 from .known import Known, read_known
 from .marked import NOT_CALLED, POSITIONAL
-from .mistakes import MarkError
+from .mistakes import MarkError, wrong_mark
 from .samples import read_errors, read_id, read_samples
 from .variant import KINDS, Predicate
 
@@ -76,15 +76,13 @@ class Declaration:
 
     def mistake(self, message: str) -> MarkError:
         """The error for a mistake in this mark or call, which says where it is."""
-        return MarkError(f"{_label(self.where, self.is_mark)}: {message}")
+        if self.is_mark:
+            return wrong_mark(message, self.where)
+        return MarkError(f"{self.where}: {message}")
 
 
 _NOT_GIVEN = ("where", "as_given", "is_mark", "strict")
 KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in _NOT_GIVEN)
-
-
-def _label(where: str, is_mark: bool) -> str:
-    return f"customop_cases at {where}" if is_mark else where
 
 
 def declare(mark: pytest.Mark, where: str) -> Declaration:
@@ -100,7 +98,7 @@ def declare(mark: pytest.Mark, where: str) -> Declaration:
     try:
         return _declare(_keywords(mark), where)
     except MarkError as error:
-        raise MarkError(f"{_label(where, True)}: {error}") from error.__cause__
+        raise wrong_mark(str(error), where) from error.__cause__
 
 
 def declare_call(given: Mapping[str, Any], where: str, *, as_given: bool = False) -> Declaration:

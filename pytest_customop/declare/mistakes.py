@@ -14,6 +14,15 @@ class MarkError(Exception):
     """A mark or a call that cannot be meant; the message says where it is and what is allowed."""
 
 
+def wrong_mark(message: str, where: str) -> MarkError:
+    """The error for a mistake in a mark, with the reason first: pytest's summary cuts long lines.
+
+    Args:
+        where: file and line, and the name of what is marked.
+    """
+    return MarkError(f"customop_cases: {message} [{where}]")
+
+
 def raised_at_call(function: Callable[P, T]) -> Callable[P, T]:
     """Let a `MarkError` leave the function without the frames inside, which are not its caller's."""
 

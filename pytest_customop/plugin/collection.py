@@ -13,7 +13,7 @@ import pytest
 
 from ..declare.declaration import NOT_CALLED_MESSAGE
 from ..declare.marked import NAME, POSITIONAL, marks_of
-from ..declare.mistakes import MarkError
+from ..declare.mistakes import MarkError, wrong_mark
 from .fixture_names import CELL
 from .gc_pause import gc_paused
 from .inspection import is_empty, place_of
@@ -44,9 +44,10 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
     if not marks_of(obj):
         return None
     if not _is_test(collector, name, obj):
-        raise MarkError(
-            f"customop_cases at {place_of(obj)}: pytest does not collect this function, "
-            "because its name does not match python_functions"
+        raise wrong_mark(
+            "pytest does not collect this function, "
+            "because its name does not match python_functions",
+            place_of(obj),
         )
     in_class = isinstance(collector, pytest.Class)
     checks = _made_by_pytest(collector, name, stand_in_for(obj, in_class))
@@ -55,9 +56,10 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
         return checks
     bodies = _made_by_pytest(collector, name, obj)
     if not all(CELL in getattr(item, "fixturenames", (CELL,)) for item in bodies):
-        raise MarkError(
-            f"customop_cases at {place_of(obj)}: this body would never run; request the fixture "
-            "customop_case to run it once a case, or leave the body empty (... or a docstring)"
+        raise wrong_mark(
+            "this body would never run; request the fixture "
+            "customop_case to run it once a case, or leave the body empty (... or a docstring)",
+            place_of(obj),
         )
     return checks + bodies
 
@@ -96,17 +98,18 @@ def _prepare_class(cls: type) -> None:
     """Give a marked class the method that carries its checks."""
     marked = [cls] if marks_of(cls) else [one for one in vars(cls).values() if marks_of(one)]
     if marked and any(base.__module__ == "unittest.case" for base in cls.__mro__):
-        raise MarkError(
-            f"customop_cases at {place_of(marked[0])}: a unittest.TestCase cannot be "
-            "parametrized by pytest; mark a plain function or class"
+        raise wrong_mark(
+            "a unittest.TestCase cannot be parametrized by pytest; mark a plain function or class",
+            place_of(marked[0]),
         )
     if marked != [cls]:
         return
     known = getattr(cls, CLASS_CHECKS, None)
     if known is not None and marked_by_stand_in(known) is None:
-        raise MarkError(
-            f"customop_cases at {place_of(cls)}: the class has a method {CLASS_CHECKS} of its own, "
-            "and its checks are collected under this name; rename the method"
+        raise wrong_mark(
+            f"the class has a method {CLASS_CHECKS} of its own, "
+            "and its checks are collected under this name; rename the method",
+            place_of(cls),
         )
     add_checks_method(cls)
 
@@ -125,15 +128,16 @@ def _validate_called(name: str, mark: pytest.MarkDecorator) -> None:
     """Reject `@customop_cases` without a call, which leaves the mark in the place of the function."""
     (function, *others) = mark.kwargs.get(POSITIONAL, ()) or (None,)
     if not others and getattr(function, "__name__", None) == name:
-        raise MarkError(f"customop_cases at {place_of(function)}: {NOT_CALLED_MESSAGE}")
+        raise wrong_mark(NOT_CALLED_MESSAGE, place_of(function))
 
 
 def _validate_not_multiplied(items: Sequence[Any], obj: object) -> None:
     """Reject checks that something else than the plan parametrizes."""
     others = {name for item in items for name in item.callspec.params} - {CELL}
     if others:
-        raise MarkError(
-            f"customop_cases at {place_of(obj)}: an autouse fixture or a mark on the class or "
+        raise wrong_mark(
+            f"an autouse fixture or a mark on the class or "
             f"module parametrizes {', '.join(sorted(others))}, which would multiply the checks; "
-            "parametrize the function itself: that multiplies its body only"
+            "parametrize the function itself: that multiplies its body only",
+            place_of(obj),
         )

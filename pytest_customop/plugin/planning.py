@@ -9,7 +9,7 @@ import pytest
 
 from ..declare.declaration import Declaration, declare
 from ..declare.marked import NAME, marks_of
-from ..declare.mistakes import MarkError
+from ..declare.mistakes import MarkError, wrong_mark
 from ..settings import Settings
 from .fixture_names import CELL, DEVICE, DTYPE
 from .inspection import has_body, is_empty, place_of
@@ -73,7 +73,8 @@ def _declarations_of_body(metafunc: pytest.Metafunc) -> list[Declaration]:
     declarations = [declare(mark, place_of(marked)) for mark in marks_of(marked)]
     if not declarations:
         raise MarkError(
-            f"{place_of(metafunc.function)} requests customop_case and has no customop_cases mark"
+            "the test requests customop_case and has no customop_cases mark "
+            f"[{place_of(metafunc.function)}]"
         )
     for fixture, attribute in ((DEVICE, "device"), (DTYPE, "dtype")):
         if fixture in metafunc.fixturenames:
@@ -87,10 +88,11 @@ def _declarations_of_body(metafunc: pytest.Metafunc) -> list[Declaration]:
 def _validate_not_parametrized(metafunc: pytest.Metafunc, marked: object) -> None:
     for mark in metafunc.definition.iter_markers("parametrize"):
         names = mark.args[0] if mark.args else mark.kwargs.get("argnames")
-        raise MarkError(
-            f"customop_cases at {place_of(marked)}: parametrize({names!r}) on the class or "
+        raise wrong_mark(
+            f"parametrize({names!r}) on the class or "
             "module would multiply the checks; parametrize the function itself: that multiplies "
-            "its body only"
+            "its body only",
+            place_of(marked),
         )
 
 
