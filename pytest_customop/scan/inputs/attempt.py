@@ -19,7 +19,7 @@ from ...findings import CheckSkipped
 from .candidate import Candidate
 from .refusal import Refusal, Words, refusal_of
 
-UNDRAWN, FAKE, REAL, EMPTY, ACCEPTED = range(5)  # how far a candidate came
+UNDRAWN, FAKE, CRASHED, REAL, EMPTY, ACCEPTED = range(6)  # how far a candidate came
 _PLACE = Placement("cpu", torch.float32, False, "contiguous")
 _SEEDS = (0, 1, 2)
 

@@ -11,11 +11,11 @@ import torch
 
 from ...declare.ops import Op
 from .candidate import LETTERS, Candidate, Gene, ListGene, Plain, Size, TensorGene, fixed
-from .names import INTEGERS, plain_values, tensor_kind
+from .names import DTYPES, INTEGERS, plain_values, tensor_kind
 from .refusal import Words
 
 _SIZES = dict(zip(LETTERS, (4, 6, 8, 3, 5, 2, 7, 16), strict=True))
-_USUAL = (2, 4, 8, 16, 32, 64, 128, 3, 5, 1)
+_USUAL = (2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 1)
 _LARGEST = 512
 _MOST_ELEMENTS = 1 << 16
 _FOCUS = 0.75  # how often a change is of an argument that the refusal names
@@ -77,6 +77,8 @@ class Breeder:
             dims = (*letters[:-2], Size((LETTERS[rank - 1],)), Size((LETTERS[rank],)))
         if known.contents[0] == "offsets":
             dims = (Size(("e",), plus=1),)
+        if known.sizes:
+            dims = (fixed(known.sizes[0]),)
         self._position += 1
         return TensorGene(dims, known.dtypes[0], known.contents[0])
 
@@ -96,6 +98,8 @@ class Breeder:
         rng = self._rng
         if rng.random() < 0.2:
             return self._resized(candidate)
+        if rng.random() < 0.15:
+            return self._made_alike(candidate, about)
         names = list(self._types)
         focus = [name for name in names if name in about]
         name = rng.choice(focus) if focus and rng.random() < _FOCUS else rng.choice(names)
@@ -127,6 +131,30 @@ class Breeder:
         made = replace(candidate, sizes={**candidate.sizes, letter: self._number()})
         return made if _is_small(made) else candidate
 
+    def _made_alike(self, candidate: Candidate, about: Collection[str]) -> Candidate:
+        """Several tensors in one dtype, or of one shape: those that are named, or all of fractions."""
+        rng = self._rng
+        tensors = {
+            name: one for name, one in candidate.genes.items() if isinstance(one, TensorGene)
+        }
+        named = [name for name in tensors if name in about]
+        chosen = [name for name in tensors if tensor_kind(name).dtypes[0] is None]
+        if len(named) > 1 and rng.random() < 0.7:
+            chosen = named
+        genes = dict(candidate.genes)
+        if rng.random() < 0.6 or not chosen:
+            dtypes = [None, *self._words.dtypes[-4:], *({one.dtype for one in tensors.values()})]
+            dtype = rng.choice(dtypes)
+            for name in chosen:
+                genes[name] = self._of_dtype(
+                    tensors[name], None if dtype == torch.float32 else dtype
+                )
+        else:
+            dims = tensors[rng.choice(chosen)].dims
+            genes |= {name: replace(tensors[name], dims=dims) for name in chosen}
+        made = replace(candidate, genes=genes)
+        return made if _is_small(made) else candidate
+
     def _number(self) -> int:
         """A size, by preference one that was named."""
         named = [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
@@ -139,6 +167,9 @@ class Breeder:
         rng = self._rng
         if kind.startswith("List["):
             inner = kind[len("List[") : -1]
+            shapes = [gene.dims for _, gene in candidate.tensors() if gene.dims]
+            if inner == "int" and shapes and rng.random() < 0.4:
+                return ListGene(rng.choice(shapes))
             count = self._lengths.get(name) or rng.choice((2, 1, 3, 4))
             return ListGene(
                 tuple(self._new(name, _required(inner), candidate) for _ in range(count))
@@ -146,7 +177,7 @@ class Breeder:
         if kind == "Tensor":
             known = tensor_kind(name)
             gene = TensorGene((), rng.choice(known.dtypes), rng.choice(known.contents))
-            return self._with_dims(gene, rng.choice(known.ranks), candidate)
+            return self._with_dims(name, gene, rng.choice(known.ranks), candidate)
         tokens = [size for _, gene in candidate.tensors() for size in gene.dims]
         if kind == "int" and tokens and rng.random() < 0.35:
             return rng.choice(tokens)
@@ -173,6 +204,8 @@ class Breeder:
     def _other_list(self, name: str, kind: str, gene: ListGene, candidate: Candidate) -> Gene:
         """A list of another length, or with another element."""
         rng, elements = self._rng, list(gene.elements)
+        if kind == "List[int]" and rng.random() < 0.25:
+            return self._new(name, kind, candidate)
         inner = _required(kind[len("List[") : -1]) if kind.startswith("List[") else kind
         if (not elements or rng.random() < 0.4) and not self._lengths.get(name):
             if elements and rng.random() < 0.5:
@@ -197,14 +230,17 @@ class Breeder:
         if what < 0.3:
             named = [one for one in self._words.ranks[-3:] if one <= 5]
             ranks = named if named and rng.random() < 0.6 else [*known.ranks]
-            return self._with_dims(gene, rng.choice(ranks), candidate)
+            return self._with_dims(name, gene, rng.choice(ranks), candidate)
         if what < 0.62 and gene.dims:
             at = rng.randrange(len(gene.dims))
-            return replace(gene, dims=(*gene.dims[:at], self._dim(candidate), *gene.dims[at + 1 :]))
+            return replace(
+                gene, dims=(*gene.dims[:at], self._dim(candidate, name), *gene.dims[at + 1 :])
+            )
         if what < 0.8:
             named_dtypes = [*reversed(self._words.dtypes[-6:])]
-            dtypes = named_dtypes if named_dtypes and rng.random() < 0.6 else [*known.dtypes]
-            dtype = rng.choice(dtypes)
+            dtypes = named_dtypes if named_dtypes and rng.random() < 0.5 else [*known.dtypes]
+            dtypes = [*DTYPES, torch.bool] if rng.random() < 0.15 else dtypes
+            dtype = rng.choice([*dtypes, known.dtypes[0]])
             return self._of_dtype(gene, None if dtype == torch.float32 else dtype)
         if what < 0.9:
             contents = [*known.contents, "indices", "positive", "ones", "offsets", "lengths"]
@@ -213,7 +249,7 @@ class Breeder:
             return (
                 replace(made, dtype=torch.int64) if whole and made.dtype not in INTEGERS else made
             )
-        return replace(gene, total=self._dim(candidate))
+        return replace(gene, total=self._dim(candidate, name))
 
     def _of_dtype(self, gene: TensorGene, dtype: torch.dtype | None) -> TensorGene:
         """The tensor in another dtype, with values that go with it."""
@@ -226,17 +262,19 @@ class Breeder:
             content = "indices" if dtype in INTEGERS else "bytes"
         return replace(gene, dtype=dtype, content=content)
 
-    def _with_dims(self, gene: TensorGene, rank: int, candidate: Candidate) -> TensorGene:
+    def _with_dims(
+        self, name: str, gene: TensorGene, rank: int, candidate: Candidate
+    ) -> TensorGene:
         """The tensor with so many dims, by preference those of another one."""
         others = [one.dims for _, one in candidate.tensors() if len(one.dims) >= rank]
         if others and self._rng.random() < 0.7:
             dims = self._rng.choice(others)
             start = self._rng.choice((0, len(dims) - rank))
             return replace(gene, dims=dims[start : start + rank])
-        return replace(gene, dims=tuple(self._dim(candidate) for _ in range(rank)))
+        return replace(gene, dims=tuple(self._dim(candidate, name) for _ in range(rank)))
 
-    def _dim(self, candidate: Candidate) -> Size:
-        rng = self._rng
+    def _dim(self, candidate: Candidate, name: str) -> Size:
+        rng, known = self._rng, tensor_kind(name)
         tokens = [size for _, gene in candidate.tensors() for size in gene.dims]
         what = rng.random()
         if tokens and what < 0.45:
@@ -244,6 +282,7 @@ class Breeder:
         if what < 0.6:
             return Size((rng.choice(LETTERS[:6]),))
         named = [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
+        named += known.sizes
         if what < 0.75:
             return fixed(
                 rng.choice(named or [1, 3, 4]) if rng.random() < 0.7 else rng.choice((1, 2, 3, 4))

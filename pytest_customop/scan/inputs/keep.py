@@ -16,7 +16,7 @@ def unlike(accepted: Sequence[Candidate]) -> list[Candidate]:
     """The plainest candidate, and others that differ most from those that are kept, if they are plain."""
     if not accepted:
         return []
-    costs = {id(one): _cost(one) for one in accepted}
+    costs = {id(one): cost_of(one) for one in accepted}
     kept = [min(accepted, key=lambda one: costs[id(one)])]
     most = costs[id(kept[0])] + _FURTHER
     others = [one for one in accepted if costs[id(one)] <= most]
@@ -29,7 +29,7 @@ def unlike(accepted: Sequence[Candidate]) -> list[Candidate]:
     return kept
 
 
-def _cost(candidate: Candidate) -> int:
+def cost_of(candidate: Candidate) -> int:
     """How far it is from what an author would write: unusual dtypes, sizes that could be mistaken."""
     cost = 2 * len(candidate.genes)
     floats = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,18 +23,20 @@ class TensorKind:
         contents: what its values are.
         dtypes: None for the dtype of the case.
         ranks: numbers of dims.
+        sizes: that a dim may have, whatever the others have.
     """
 
     contents: tuple[str, ...] = ("real",)
     dtypes: tuple[torch.dtype | None, ...] = FLOATS
     ranks: tuple[int, ...] = (2, 1, 3, 4, 0)
+    sizes: tuple[int, ...] = ()
 
 
 # What an argument's name matches, without regard to capitals; the first that matches counts.
 _TENSORS: tuple[tuple[str, TensorKind], ...] = (
     (r"mask|valid|is_", TensorKind(("bytes",), (torch.bool, torch.uint8, None), (2, 1, 3, 4))),
     (
-        r"offset|indptr|_ptr|ptr$|cu_seq|crow|splits$|cumsum",
+        r"offset|_off$|indptr|_ptr|ptr$|cu_seq|crow|splits$|cumsum",
         TensorKind(("offsets", "indices"), INTEGERS, (1,)),
     ),
     (
@@ -43,7 +46,7 @@ _TENSORS: tuple[tuple[str, TensorKind], ...] = (
     (r"perm", TensorKind(("permutation", "indices"), INTEGERS, (1,))),
     (
         r"ind(ex|ices|exes)|idx|ids?$|slots?|position|token|label|target|^rows?|cols?$|segment|expert"
-        r"|_map|routing",
+        r"|_map|routing|^seg$",
         TensorKind(("indices", "offsets", "lengths", "permutation"), INTEGERS, (1, 2, 3)),
     ),
     (r"box|rois?$|dets", TensorKind(("boxes", "positive"), FLOATS, (2,))),
@@ -56,7 +59,10 @@ _TENSORS: tuple[tuple[str, TensorKind], ...] = (
         TensorKind(("indices", "real"), (torch.int64, None, torch.int32), (1, 2, 0)),
     ),
     (r"bias$|^b$", TensorKind(("real",), FLOATS, (1, 2))),
-    (r"code$|codebook|lut|quant_map|qmap", TensorKind(("positive", "real"), FLOATS, (1, 2))),
+    (
+        r"code$|codebook|lut|quant_map|qmap",
+        TensorKind(("positive", "real"), FLOATS, (1, 2), (256, 16)),
+    ),
     (
         r"pack|q(uant)?_?weight|quanti[sz]ed|int8|int4|codes|compressed|uint8",
         TensorKind(("bytes",), BYTES, (2, 1, 3)),
@@ -99,6 +105,7 @@ DTYPES = (
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def tensor_kind(name: str) -> TensorKind:
     """What a tensor argument of this name is likely to be."""
     return next((kind for rule, kind in _TENSORS if _matches(rule, name)), TensorKind())

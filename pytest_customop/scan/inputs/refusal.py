@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import linecache
 import re
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +43,18 @@ _RANK = re.compile(
     r"(?<!\d)([0-4])\s*-?\s*(?:d\b|dim)|(?:dims?|rank|dim\(\)|ndim|dimension)\D{0,12}([0-4])\b",
     re.IGNORECASE,
 )
+# The number of dims that a message asks for, and what is added to the number in it.
+_NEEDED_RANKS = (
+    (re.compile(r"Dimension out of range.*but got (-?\d)"), 1),
+    (re.compile(r"Dimension specified as (-?\d)"), 1),
+    (re.compile(r"values to unpack \(expected (\d)"), 0),
+    (re.compile(r"expected (\d) dims"), 0),
+)
+_MOST_DIMS = 5
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{1,30})['"`]""")
 _BEFORE = 4  # lines above a `raise` that are read with it
 _MOST = 4096
+_MOST_HELD = 64  # elements of a container that is read
 _RANK_WORDS = {"vector": 1, "matrix": 2, "one": 1, "two": 2, "three": 3, "four": 4}
 
 
@@ -67,7 +77,7 @@ class Words:
         for number in _NUMBER.findall(text):
             if abs(int(number)) <= _MOST:
                 _add(self.numbers, int(number))
-        for word in _WORD.findall(text):
+        for word in _WORD.findall(text if source else _wanted(text)):
             if word in _NAMES_OF_DTYPES and not (
                 source and word in ("int", "float", "bool", "long")
             ):
@@ -77,6 +87,11 @@ class Words:
         for word, rank in _RANK_WORDS.items():
             if re.search(rf"\b{word}\b(-?\s?dim|$|\b)", text, re.I) and word not in ("one",):
                 _add(self.ranks, rank)
+        for pattern, plus in _NEEDED_RANKS:
+            for number in pattern.findall(text):
+                rank = int(number) + plus if int(number) >= 0 else -int(number)
+                if 0 <= rank <= _MOST_DIMS:
+                    _add(self.ranks, rank)
         for word in _QUOTED.findall(text):
             _add(self.strings, word)
 
@@ -85,26 +100,48 @@ class Words:
         code = code_of(function)
         if code is None or id(code) in self._read or not is_of_author(code.co_filename):
             return
-        self.read_code(code)
+        known = known_names(function)
+        self.read_code(code, known)
         if depth > 0:
-            known = known_names(function)
             for name in code.co_names:
                 if isinstance(known.get(name), types.FunctionType):
                     self.read(known[name], depth - 1)
 
-    def read_code(self, code: types.CodeType) -> None:
-        """Take in the constants of some code."""
+    def _read_global(self, value: Any) -> None:
+        """Take in the names of an enumeration, and the words and numbers that a container holds."""
+        if isinstance(value, enum.EnumMeta):
+            members: Mapping[str, Any] = value.__members__
+            values: list[Any] = [*members, *(one.value for one in members.values())]
+        elif isinstance(value, (Mapping, list, tuple, set, frozenset)) and len(value) <= _MOST_HELD:
+            values = [*value]
+        else:
+            return
+        for one in values:
+            if isinstance(one, str) and re.fullmatch(r"[\w\-.]{1,30}", one):
+                _add(self.strings, one)
+            elif isinstance(one, int) and not isinstance(one, bool) and abs(one) <= _MOST:
+                _add(self.numbers, one)
+            elif isinstance(one, torch.dtype) and one in _NAMES_OF_DTYPES.values():
+                _add(self.dtypes, one)
+
+    def read_code(self, code: types.CodeType, known: Mapping[str, Any] | None = None) -> None:
+        """Take in the constants of some code.
+
+        Args:
+            known: the values of its globals.
+        """
         if id(code) in self._read:
             return
         self._read.add(id(code))
         for value in _constants(code.co_consts):
             if isinstance(value, types.CodeType):
-                self.read_code(value)
+                self.read_code(value, known)
             elif isinstance(value, str) and re.fullmatch(r"[\w\-.]{1,30}", value):
                 _add(self.strings, value)
             elif isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
                 _add(self.numbers, value)
         for name in code.co_names:
+            self._read_global((known or {}).get(name))
             if name in _NAMES_OF_DTYPES and name not in ("int", "float", "bool", "long", "double"):
                 _add(self.dtypes, _NAMES_OF_DTYPES[name])
 
@@ -142,15 +179,22 @@ def refusal_of(error: Exception, arguments: Collection[str], words: Words) -> Re
         number = _line_of(error, last)
         place = f"{last.f_code.co_filename}:{number}"
         for frame in frames:
-            words.read_code(frame.f_code)
+            words.read_code(frame.f_code, frame.f_globals)
         lines = _statement(last.f_code.co_filename, number)
         words.learn(lines, source=True)
-    named = {one for one in _WORD.findall(f"{head}\n{lines}") if one in arguments}
+    said = set(_WORD.findall(f"{head}\n{lines}"))
+    letters = {one.lower() for one in said if len(one) == 1}
+    named = said & set(arguments) or {one for one in arguments if one[0].lower() in letters}
     text = head.strip().split("\n")[0][:240]
     plain = re.sub(r"-?\d+(\.\d+)?", "#", head)[:160]
     return Refusal(
         (type(error).__name__, place, plain), depth, frozenset(named), _typed(error, text)
     )
+
+
+def _wanted(text: str) -> str:
+    """A message without what it says of the arguments as they are: `but got Half`."""
+    return re.sub(r"\b(but )?(got|found|not)\b[^.;\n]*", "", text)
 
 
 def _typed(error: Exception, text: str) -> str:

@@ -19,17 +19,19 @@ from ...compat.ops import python_kernels, traced_functions
 from ...compat.registrations import fake_kind
 from ...core.forked import Forked, Send, run_in_copy
 from ...declare.ops import Op
-from .attempt import ACCEPTED, UNDRAWN, Asker
+from .attempt import ACCEPTED, CRASHED, UNDRAWN, Asker
 from .breed import Breeder
 from .candidate import Candidate
-from .keep import unlike
+from .keep import cost_of, unlike
 from .refusal import Refusal, Words
 
 _HANG = 3.0  # seconds that one call may take
-_MOST_CRASHES = 40
+_WALL = 3.0  # times the seconds, that a search may take where the machine does other work too
+_MOST_CRASHES = 200
 _AFTER = 0.3  # of the time, that is spent on inputs unlike the first that were accepted
 _ENOUGH = 40  # accepted candidates after which the search ends
-_KEPT_BY_KEY = 6
+_KEPT_BY_KEY = 8
+_LATEST = 3  # of them, that are kept although others are plainer
 _MEMORY = 4 << 30  # bytes that a candidate may add
 _SKIP_FAKE = 0.1  # of the candidates that the fake kernel refuses, how many the real one sees
 
@@ -59,23 +61,45 @@ class _State:
     """What one copy hands to the next: what came far, and what was said.
 
     Args:
-        corpus: by refusal, candidates that had it, with the arguments it names.
-        rank: by refusal, how far it is, and when it was new.
+        corpus: by refusal, candidates that had it.
+        refusals, order: by refusal, what it says, and how many others were there before it.
         accepted: candidates; those with empty outputs are in `empty`.
         tries: by refusal, how often a candidate that had it was changed.
         words: what sources and refusals have named.
         tried: how many candidates the op was asked with.
         asked: the hashes of these.
+        used: seconds of processor time.
     """
 
     corpus: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict)
     refusals: dict[tuple[Any, ...], Refusal] = field(default_factory=dict)
+    order: dict[tuple[Any, ...], int] = field(default_factory=dict)
     tries: dict[tuple[Any, ...], int] = field(default_factory=dict)
     accepted: list[Candidate] = field(default_factory=list)
     empty: list[Candidate] = field(default_factory=list)
     words: Words = field(default_factory=Words)
     tried: int = 0
     asked: set[int] = field(default_factory=set)
+    used: float = 0.0
+
+    def keep_refused(self, key: tuple[Any, ...], candidate: Candidate, refusal: Refusal) -> bool:
+        """Keep a candidate that was refused; whether the refusal is new."""
+        of_key = self.corpus.setdefault(key, [])
+        self.refusals[key] = refusal
+        self.order.setdefault(key, len(self.order))
+        is_new = not of_key
+        of_key.append(candidate)
+        if (
+            len(of_key) > _KEPT_BY_KEY
+        ):  # the last are kept whatever they are, so that changes add up
+            costs = [cost_of(one) for one in of_key[:-_LATEST]]
+            del of_key[costs.index(max(costs))]
+        return is_new
+
+    def progress(self, key: tuple[Any, ...]) -> float:
+        """How far a refusal is: the stage, then how deep in the code, less what was tried in vain."""
+        depth = self.refusals[key].depth
+        return float(key[0]) * 1000 + depth + self.order[key] * 2 - self.tries.get(key, 0) * 0.5
 
 
 def search(op: Op, seconds: float, seed: int) -> Searched:
@@ -89,10 +113,12 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
     importlib.import_module("torch._dynamo")  # a CustomOpDef imports it at its first call
     start = time.monotonic()
     found, state = Searched(), _State()
+    wall = start + _WALL * seconds
     for function in [f for _, f in python_kernels(op.overload)] + traced_functions(op.overload):
         state.words.read(function)
-    while (left := seconds - (time.monotonic() - start)) > 0.05:
-        ended = _in_copy(op, state, left, f"{seed}:{op.name}:{found.crashes + found.hangs}")
+    while (left := seconds - state.used) > 0.05 and time.monotonic() < wall:
+        number = found.crashes + found.hangs
+        ended = _in_copy(op, state, left, wall, f"{seed}:{op.name}:{number}")
         if ended is None:
             found.refusals = ["no copy of this process can call the op"]
             break
@@ -101,6 +127,7 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
             break
         if ended.signal == signal.SIGALRM or ended.hung:
             found.hangs += 1
+            state.used += seconds / 10  # a call that waits uses no processor time
         else:
             found.crashes += 1
         if found.crashes + found.hangs > _MOST_CRASHES:
@@ -108,7 +135,7 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
     found.tried, found.accepted = state.tried, len(state.accepted) + len(state.empty)
     found.kept = unlike(state.accepted or state.empty)
     if not found.kept:
-        best = sorted(state.refusals, key=lambda key: -_progress(state, key))
+        best = sorted(state.refusals, key=lambda key: -state.progress(key))
         texts = dict.fromkeys(state.refusals[key].text for key in best)
         found.refusals = found.refusals or [*texts][:3]
     found.seconds = time.monotonic() - start
@@ -117,27 +144,63 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
 
 def _last_state(ended: Forked, state: _State) -> _State:
     """The state with everything that a copy has told before its end."""
+    last: Candidate | None = None
     for kind, value in ended.messages:
         if kind in ("state", "done"):
             state = value
         elif kind == "tried":
-            state.tried, asked = value
+            state.tried, asked, last, state.used = value
             state.asked.add(asked)
+        elif kind == "refused":
+            key, candidate, refusal, state.words = value
+            state.keep_refused(key, candidate, refusal)
         elif kind == "accepted":
             (state.accepted if value[1] == ACCEPTED else state.empty).append(value[0])
+    if ended.messages[-1][0] != "done" and last is not None:
+        key = (CRASHED, "crash")
+        refusal = Refusal(key[1:], 0, frozenset(), "the call ended the process")
+        state.keep_refused(key, last, refusal)
     return state
 
 
-def _in_copy(op: Op, state: _State, seconds: float, seed: str) -> Forked | None:
-    end = time.monotonic() + seconds
+def _in_copy(op: Op, state: _State, seconds: float, wall: float, seed: str) -> Forked | None:
+    """Search in a copy, for so many seconds of its processor time, and until `wall` at most."""
 
     def work(send: Send) -> None:
         send(("state", state))
         _prepare_copy()
-        _Search(op, state, random.Random(seed), send, end).run()
+        _Search(op, state, random.Random(seed), send, _Clock(seconds, wall)).run()
         send(("done", state))
 
-    return run_in_copy(work, seconds + 2 * _HANG)
+    return run_in_copy(work, wall - time.monotonic() + 2 * _HANG)
+
+
+class _Clock:
+    """Says when the time of a copy is over.
+
+    Args:
+        seconds: of processor time, so that other processes of the machine decide nothing.
+        wall: when it is over in any case, as `time.monotonic` counts.
+    """
+
+    def __init__(self, seconds: float, wall: float) -> None:
+        self._seconds, self._wall = seconds, wall
+        self._before = time.process_time()
+
+    @property
+    def used(self) -> float:
+        """The seconds that have passed."""
+        return time.process_time() - self._before
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 or less where none are."""
+        over = time.monotonic() >= self._wall
+        return 0.0 if over else self._seconds - self.used
+
+    def shorten(self, share: float, least: float) -> None:
+        """Leave a share of what is left."""
+        self._seconds = self.used + max(share * self.left, least)
 
 
 def _prepare_copy() -> None:
@@ -157,9 +220,12 @@ def _prepare_copy() -> None:
 class _Search:
     """The loop of one copy."""
 
-    def __init__(self, op: Op, state: _State, rng: random.Random, send: Send, end: float) -> None:
-        self._state, self._rng, self._send, self._end = state, rng, send, end
-        self._hang = min(_HANG, max((end - time.monotonic()) / 3, 0.2))
+    def __init__(
+        self, op: Op, state: _State, rng: random.Random, send: Send, clock: _Clock
+    ) -> None:
+        self._state, self._rng, self._send, self._clock = state, rng, send, clock
+        self._before = state.used
+        self._hang = min(_HANG, max(clock.left / 3, 0.2))
         self._breeder = Breeder(op, state.words, rng)
         risky = crash_risk(op, "cpu") is not None
         has_fake = fake_kind(op.overload) in ("python", "meta")
@@ -168,14 +234,12 @@ class _Search:
     def run(self) -> None:
         """Ask until time is over, or enough is found."""
         state = self._state
-        end = self._end
         first = list(self._breeder.first())
-        while time.monotonic() < end and len(state.accepted) < _ENOUGH:
+        while self._clock.left > 0 and len(state.accepted) < _ENOUGH:
             had = bool(state.accepted)
             self._ask(first.pop(0) if first else self._next())
             if state.accepted and not had:
-                now = time.monotonic()
-                end = min(end, now + max(_AFTER * (end - now), 0.2))
+                self._clock.shorten(_AFTER, 0.2)
 
     def _next(self) -> Candidate:
         """One that is like what was accepted, or like what came far."""
@@ -187,8 +251,8 @@ class _Search:
         keys = list(state.corpus)
         if not keys or rng.random() < 0.05:
             return rng.choice(list(self._breeder.first()))
-        if rng.random() < 0.7:
-            best = sorted(keys, key=lambda one: -_progress(state, one))
+        if rng.random() < 0.6:
+            best = sorted(keys, key=lambda one: -state.progress(one))
             key = best[min(int(rng.expovariate(0.7)), len(best) - 1)]
         else:
             key = rng.choice(keys)
@@ -204,7 +268,8 @@ class _Search:
             return
         state.tried += 1
         state.asked.add(asked)
-        self._send(("tried", (state.tried, asked)))
+        state.used = self._before + self._clock.used
+        self._send(("tried", (state.tried, asked, candidate, state.used)))
         skip_fake = self._rng.random() < _SKIP_FAKE
         try:
             attempt = self._asker.ask(candidate, skip_fake=skip_fake)
@@ -218,23 +283,8 @@ class _Search:
         if attempt.stage == UNDRAWN:
             return
         found = (attempt.stage, *attempt.refusal.key)
-        of_key = state.corpus.setdefault(found, [])
-        new = not of_key
-        if len(of_key) < _KEPT_BY_KEY:
-            of_key.append(candidate)
-        else:
-            of_key[self._rng.randrange(_KEPT_BY_KEY)] = candidate
-        state.refusals[found] = attempt.refusal
-        if new:
-            self._send(("state", state))
+        if state.keep_refused(found, candidate, attempt.refusal):
+            self._send(("refused", (found, candidate, attempt.refusal, state.words)))
 
     def _on_call(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._hang)
-
-
-def _progress(state: _State, key: tuple[Any, ...]) -> float:
-    """How far a refusal is: the stage, then how deep in the code, less what has been tried in vain."""
-    refusal = state.refusals[key]
-    order = list(state.corpus).index(key)
-    tries = state.tries.get(key, 0)
-    return float(key[0]) * 1000 + refusal.depth + order * 2 - tries * 0.5
