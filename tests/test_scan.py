@@ -144,7 +144,13 @@ def package(suite: Suite) -> Suite:
 
 
 def test_a_crash_or_a_hang_ends_a_candidate_alone(package: Suite) -> None:
-    result = package.run_apart("--customop-scan=mylib", "-k", "careless", checks="fake.forward")
+    result = package.run_apart(
+        "--customop-scan=mylib",
+        "--customop-scan-seconds=3",
+        "-k",
+        "careless",
+        checks="fake.forward",
+    )
     result.stdout.re_match_lines([rf"scan: .* {package.ns}::careless: .*, \d crashed, \d hung"])
     assert "inputs found for 2 of 3 ops" in inputs_found(result)
 
@@ -172,6 +178,7 @@ def test_examples_are_taken_in_place_of_a_search(package: Suite) -> None:
     result = package.run_apart(
         "--customop-scan=mylib",
         "--customop-scan-examples=mine.py",
+        "--customop-scan-seconds=1",
         "--customop-report=report.json",
         checks="fake.forward",
     )
