@@ -12,7 +12,7 @@ import torch
 from ..core.png import Colour, png, ramp
 from .tensors import readable
 
-_FEWEST = 16  # elements: a message says as much of fewer
+_FEWEST = 6  # elements: a message says as much of fewer
 _MOST = 2**22  # elements that are looked at
 _SIDE = 64  # pixels
 _LEVELS = 32

@@ -96,11 +96,12 @@
     for (let row = 0; row < count; row++) {
       if (BAD.has(states[columns.state[row]].key)) bad.add(family(text("check", row)));
     }
-    let room = $("grid").parentElement.clientWidth - 260 - families.length * 64;
+    const names = Math.min(300, 8 * Math.max(...ops.map((op) => op.length)) + 16);
+    let room = $("grid").parentElement.clientWidth - names - families.length * 68;
     const found = new Set();
     for (const name of [...families].sort((a, b) => bad.has(b) - bad.has(a))) {
-      const more = checksOf(name).length * 48 - 64;
-      if (more <= room && (checksOf(name).length > 1 || name.includes("."))) {
+      const more = checksOf(name).length * 42 - 68;
+      if (more <= room && checksOf(name).length > 1) {
         found.add(name);
         room -= Math.max(more, 0);
       }
@@ -108,7 +109,26 @@
     return found;
   }
 
+  /** Mark the chosen cell: the one stop of the tab key; the arrow keys move on from it. */
+  function markChosen() {
+    const grid = $("grid");
+    for (const td of grid.querySelectorAll('[aria-selected], [tabindex="0"]')) {
+      td.removeAttribute("aria-selected");
+      td.tabIndex = -1;
+    }
+    const op = ops.indexOf(selected.op);
+    const chosen = selected.check && grid.querySelector(
+      `td[data-op="${op}"][data-column="${CSS.escape(selected.check)}"]`);
+    if (chosen) chosen.setAttribute("aria-selected", "true");
+    const stop = chosen || grid.querySelector("td[data-column]");
+    if (stop) stop.tabIndex = 0;
+  }
+
+  let drawn = ""; // what the grid was drawn for
   function drawGrid() {
+    const shows = JSON.stringify([{ ...selected, op: "", check: "" }, [...expanded]]);
+    if (shows === drawn) return markChosen();
+    drawn = shows;
     const counts = new Map();
     for (const row of filtered(false)) {
       const check = text("check", row);
@@ -134,15 +154,13 @@
       } else heading.append(name);
       top.append(heading);
       for (const column of mine) {
-        const th = element("th", { scope: "col", class: "turned", title: column });
-        if (open && checksOf(name).length > 1) {
-          th.append(element("div", {}, column.slice(name.length + 1)));
-        }
+        const check = checksOf(name).length > 1 ? column : checksOf(name)[0];
+        const th = element("th", { scope: "col", class: "turned", title: check });
+        if (check !== name) th.append(element("div", {}, check.slice(name.length + 1)));
         below.append(th);
       }
     }
     const body = element("tbody");
-    let cells = 0;
     ops.forEach((op, at) => {
       const line = element("tr", {}, element("th", { scope: "row", class: "op", title: op }, op));
       let any = false;
@@ -160,10 +178,6 @@
           const told = cell.map((number, i) => number && `${number} ${states[i].word}`).filter(Boolean);
           td.setAttribute("aria-label", `${op}, ${column}: ${told.join(", ")}`);
           td.title = `${op}\n${column}: ${told.join(", ")}`;
-          const chosen = selected.op === op && selected.check === column;
-          if (chosen) td.setAttribute("aria-selected", "true");
-          if (chosen || !cells) td.tabIndex = 0; // one stop; the arrow keys move on from it
-          cells++;
         } else {
           td.removeAttribute("data-column");
         }
@@ -174,9 +188,8 @@
     if (!body.children.length) {
       body.append(element("tr", {}, element("td", { colspan: names.length + 1 }, "Nothing matches these filters.")));
     }
-    const chosen = body.querySelector('[aria-selected="true"]');
-    if (chosen) for (const td of body.querySelectorAll('[tabindex="0"]')) if (td !== chosen) td.tabIndex = -1;
     $("grid").replaceChildren(element("thead", {}, top, below), body);
+    markChosen();
   }
 
   // The list
