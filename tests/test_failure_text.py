@@ -136,7 +136,11 @@ def test_a_line_a_failure_where_pytest_prints_lines(suite: Suite) -> None:
     cases = "[(tensor(3), 2), (tensor(4), 2)], checks='own.fails', requires_grad=False"
     suite.test(f"@customop_cases(scale, {cases})\ndef test_op(): ...\n")
     result = suite.run("--tb=line", checks=None)
-    lines = [line for line in result.outlines if "own-finding: output is wrong" in line]
+    lines = [
+        line
+        for line in result.outlines
+        if line.endswith("own-finding: output is wrong") and "FAILED" not in line
+    ]
     place = f"test_it.py:{suite.line_of('@customop_cases')}"
     assert lines == [f"{place}: own-finding: output is wrong"] * 2
     assert "the evidence" not in result.stdout.str()
@@ -228,4 +232,61 @@ def test_a_skip_is_placed_at_the_test(suite: Suite) -> None:
     result = suite.run("-rs", checks=None)
     result.stdout.fnmatch_lines(
         [f"SKIPPED [[]2] test_it.py:{line}: own-reason: it cannot be judged here"]
+    )
+
+
+def test_the_case_block_names_what_shows_it(suite: Suite) -> None:
+    """A finding may show at another size, in another layout, or in an op that the backward calls."""
+    suite.write("conftest.py", "")
+    suite.test("""
+@torch.library.custom_op("NS::sized", mutates_args=())
+def sized(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@sized.register_fake
+def _(x):
+    return x.new_empty(5, 4)
+
+@torch.library.custom_op("NS::inner", mutates_args=())
+def inner(grad: torch.Tensor) -> torch.Tensor:
+    return grad.t().contiguous().t()
+
+@inner.register_fake
+def _(grad):
+    return torch.empty(grad.shape)
+
+@torch.library.custom_op("NS::outer", mutates_args=())
+def outer(x: torch.Tensor) -> torch.Tensor:
+    return x * 1
+
+@outer.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+outer.register_autograd(lambda ctx, grad: inner(grad))
+
+@torch.library.custom_op("NS::reads_memory", mutates_args=())
+def reads_memory(x: torch.Tensor) -> torch.Tensor:
+    return torch.as_strided(x, x.shape, torch.empty(x.shape).stride()).clone()
+
+@reads_memory.register_fake
+def _(x):
+    return torch.empty(x.shape)
+
+@customop_cases(sized, [(tensor(5, 4),)], checks="fake.symbolic")
+def test_sized(): ...
+
+@customop_cases(outer, [(tensor(5, 4),)], checks="fake.backward")
+def test_outer(): ...
+
+@customop_cases(reads_memory, [(tensor(5, 4),)], checks="values.layouts")
+def test_reads_memory(): ...
+""")
+    result = suite.run(checks="fake,values")
+    result.stdout.fnmatch_lines_random(
+        [
+            "       shown with x (6, 5)",
+            f"       shown in {suite.ns}::inner, called by the backward of {suite.ns}::outer",
+            "       shown with x transposed in memory",
+        ]
     )

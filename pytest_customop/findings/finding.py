@@ -29,6 +29,8 @@ class Finding:
         note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
             `WITHIN_ROUNDING`, `NOT_ASKED` or `TORCH_LIMIT`; None for one that fails.
         picture: of values that differ, as `cases.picture.picture_of` makes it.
+        shown: on what it shows, where that is not the op on the case's own arguments: other sizes, a
+            layout, an op that the backward calls.
     """
 
     code: str
@@ -39,6 +41,7 @@ class Finding:
     case: Any = None
     note: str | None = None
     picture: Mapping[str, Any] | None = None
+    shown: str = ""
 
 
 class CheckFailed(Exception):
@@ -76,9 +79,10 @@ def fail(
     case: Any = None,
     note: str | None = None,
     picture: Mapping[str, Any] | None = None,
+    shown: str = "",
 ) -> CheckFailed:
     """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
-    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note, picture))
+    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note, picture, shown))
 
 
 def skip(code: str, reason: str, *, unjudged: bool = True) -> CheckSkipped:

@@ -249,6 +249,7 @@ def _found(
         message=finding.message,
         evidence=finding.evidence,
         picture=finding.picture,
+        shown=finding.shown,
         reproduce=reproduce,
     )
 

@@ -38,6 +38,7 @@ class CheckResult:
         place: device, dtype, requires_grad, layout, sample and variant.
         seed: of the values that are drawn for the case.
         picture: of values that differ.
+        shown: on what a finding shows, where that is not the op on these arguments.
         reproduce: makes the script of a failure, given the lines that register the op.
     """
 
@@ -59,6 +60,7 @@ class CheckResult:
     place: Place = Place()  # noqa: RUF009 -- frozen
     seed: int | None = None
     picture: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    shown: str = ""
     reproduce: Callable[[str], Script] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -161,7 +163,7 @@ def _where(result: CheckResult) -> list[str]:
     if result.variant_description:
         lines.append(f"{_INDENT}a variant of the sample: {result.variant_description}")
     lines += [f"{_INDENT}  {argument}" for argument in result.arguments]
-    return lines
+    return [*lines, *([f"{_INDENT}shown {result.shown}"] if result.shown else [])]
 
 
 def _labelled(label: str, text: str) -> str:

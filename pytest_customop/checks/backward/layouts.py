@@ -165,6 +165,7 @@ class _LayoutComparison:
             f"for {self._description(layout, chosen)} the backward raises {error_line(error)}",
             traceback_text(error),
             repro=self._script(layout, chosen),
+            shown=f"with {self._description(layout, chosen)}",
         )
 
     def mismatch(self, layout: _Layout, every: list[int], rows: list[Row]) -> Exception:
@@ -181,6 +182,7 @@ class _LayoutComparison:
             f"{wrong.actual}, and {wrong.expected} for the same grad_output in contiguous memory",
             table(rows),
             repro=self._script(layout, positions),
+            shown=f"with {self._description(layout, positions)}",
         )
 
     def _script(self, layout: _Layout, chosen: list[int]) -> str:

@@ -361,7 +361,8 @@ class Comparison:
         return difference(actual, expected, *tolerance) is not None
 
     def _fail(self, code: str, text: str, picture: Mapping[str, Any] | None = None) -> None:
-        raise fail(code, self.where + text, picture=picture)
+        shown = self.where.removesuffix(": ")
+        raise fail(code, self.where + text, picture=picture, shown=shown)
 
 
 def _stride_difference(actual: Any, expected: Any) -> str | None:

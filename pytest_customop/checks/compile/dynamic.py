@@ -121,6 +121,7 @@ def _fail_if_size_pinned(error: Exception, case: Case, second: Case, where: str)
         f"{case.op.name} itself works at the other size",
         _NUMBER.sub("- ", str(error).strip()),
         repro=trace_script([(_index(case, name), dim)], insist=True),
+        shown=where.removesuffix(": "),
     )
 
 

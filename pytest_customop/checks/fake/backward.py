@@ -49,7 +49,9 @@ def _compare_calls(calls: Sequence[Call], caller: str) -> None:
             for call, outputs in comparisons
             if not worst_mismatch(outputs)
         ]
-        raise fail(code, f"{call.op}, called by {caller}: {text}", "\n".join([*tables, *right]))
+        message = f"{call.op}, called by {caller}: {text}"
+        evidence = "\n".join([*tables, *right])
+        raise fail(code, message, evidence, shown=f"in {call.op}, called by {caller}")
     if limit is not None:
         raise limit
 

@@ -129,7 +129,8 @@ def _compare_traced(
         if disagreement.key not in known:
             where = f"run on symbolic sizes and read at {_sizes(case)}"
             found = code or _code(disagreement)
-            raise fail(found, f"{disagreement.text}, {where}", disagreement.evidence, case=case)
+            text, shown = f"{disagreement.text}, {where}", f"with {_sizes(case)}"
+            raise fail(found, text, disagreement.evidence, case=case, shown=shown)
 
 
 def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
@@ -211,8 +212,9 @@ def _disagreement(
     case: Case, changed: Case, place: Place, disagreement: Disagreement
 ) -> CheckFailed:
     if disagreement.code != RAISES:
-        text = f"{disagreement.text}, with {_sizes(changed)}"
-        return fail(_code(disagreement), text, disagreement.evidence, case=changed)
+        shown = f"with {_sizes(changed)}"
+        text = f"{disagreement.text}, {shown}"
+        return fail(_code(disagreement), text, disagreement.evidence, case=changed, shown=shown)
     return fail(
         _HARDCODED,
         f"{case.op.name}: the fake kernel insists on {place}; the real one also works with "
@@ -222,6 +224,7 @@ def _disagreement(
         "reject the same sizes with the same error.",
         case=changed,
         note=disagreement.note,
+        shown=f"with {_sizes(changed)}",
     )
 
 
@@ -247,12 +250,14 @@ def _compare_second(
                 disagreement.evidence,
                 case=other.case,
                 note=disagreement.note,
+                shown=f"with {_sizes(other.case)}",
             )
         raise fail(
             _code(disagreement),
             f"{disagreement.text}, {text}",
             disagreement.evidence,
             case=other.case,
+            shown=text,
         )
     if disagreement is None and _same_numbers(pair.case, other.case):
         _compare_traced(traced, other.case, known)
@@ -266,8 +271,9 @@ def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> No
     for _, changed in other_sizes(pair.case, dims_of_squares(pair.case)):
         disagreement = worst_new(RealAndFake(changed, False).disagreements(), known)
         if disagreement is not None and disagreement.code != RAISES:
-            text = f"{disagreement.text}, with {_sizes(changed)}"
-            raise fail(disagreement.code, text, disagreement.evidence, case=changed)
+            shown = f"with {_sizes(changed)}"
+            text = f"{disagreement.text}, {shown}"
+            raise fail(disagreement.code, text, disagreement.evidence, case=changed, shown=shown)
 
 
 def _code(disagreement: Disagreement) -> str:

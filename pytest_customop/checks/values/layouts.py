@@ -101,6 +101,7 @@ def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
         f"{case.op.name}: with {moved.description} it gives other values than with the same values in "
         f"contiguous memory: {wrong}",
         repro=_script(case, moved),
+        shown=f"with {moved.description}",
         picture=_picture(found, expected, _given(same)),
     )
 
