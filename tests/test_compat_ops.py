@@ -14,6 +14,7 @@ from pytest_customop.compat.ops import (
     defining_module,
     device_types,
     formula_in_python,
+    functions_by_name,
     has_autocast_rule,
     has_autograd_formula,
     has_side_effect,
@@ -86,6 +87,12 @@ def test_python_kernels() -> None:
     }
     assert python_kernels(overload("cpu")) == [("the fake kernel", double)]
     assert python_kernels(overload("none")) == []
+
+
+def test_functions_with_the_names_of_the_arguments() -> None:
+    assert double in functions_by_name(overload("cpu"))
+    assert functions_by_name(overload("custom")) == []
+    assert functions_by_name(torch.ops.aten.relu.default) == []
 
 
 def test_is_alias_error() -> None:

@@ -8,6 +8,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._library.simple_registry.singleton`: the fake kernels of ops that are no CustomOpDef, in
   `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
 - `torch.library._impls`: the names of kernels that were registered from Python.
+- `torch._C._dispatch_dump`: where each kernel was registered, in `functions_by_name`. Public: none.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
   values of `torch.ops` and what they are called. Public only as text, by `str`.
 - `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_kernel_for_dispatch_key_is_fallthrough`,
@@ -24,6 +25,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+import types
 from typing import Any
 
 import torch
@@ -228,6 +231,30 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
             found.append((f"the kernel{where}", _unwrapped(kernel)))
     fake = _fake_kernel(overload)
     return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
+
+
+def functions_by_name(overload: OpOverload) -> list[Any]:
+    """The functions that could be the kernels of an op of a `torch.library.Library`, which torch hides.
+
+    They stand at the top level of the file in which the library was made, and their parameters have the
+    names of the op's arguments, in their order.
+    """
+    if overload._schema.name in torch._library.custom_ops.OPDEFS:
+        return []
+    dump = torch._C._dispatch_dump(overload_name(overload))
+    files = set(re.findall(r"registered at (.*\.py):\d+", dump))
+    if not files:
+        return []
+    names = tuple(argument.name for argument in overload._schema.arguments)
+    modules = [one for one in [*sys.modules.values()] if getattr(one, "__file__", None) in files]
+    found: list[Any] = []
+    for value in (value for module in modules for value in [*vars(module).values()]):
+        code = getattr(value, "__code__", None)
+        if isinstance(value, types.FunctionType) and code is not None:
+            count = code.co_argcount + code.co_kwonlyargcount
+            if code.co_varnames[:count] == names and value not in found:
+                found.append(value)
+    return found
 
 
 def kernel_function(overload: OpOverload, device_type: str) -> Any:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
+from .compiled import COMPOSITE
 from .registry import specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
@@ -288,3 +289,93 @@ def divides_by_zero_in_the_backward():
 def divides_alike_in_the_backward():
     """Divides by the same in the forward and in the backward."""
     return _unit_rows("divides_alike_in_the_backward", lambda norm: norm.clamp(min=1e-3))
+
+
+def _packed(name, handed_out):
+    """Rows of several tensors in the order that the caller gives; `handed_out(order)` is the backward's."""
+
+    def check(parts, order):
+        like = [(one.dim(), one.dtype) for one in parts]
+        if sorted(order) != [*range(len(parts))] or like != [(1, parts[0].dtype)] * len(parts):
+            raise ValueError("vectors of one dtype and an order of them, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def packed(parts: list[Tensor], order: list[int]) -> Tensor:
+        check(parts, order)
+        return torch.cat([parts[at] for at in order])
+
+    @packed.register_fake
+    def _(parts, order):
+        check(parts, order)
+        return parts[0].new_empty(sum(one.shape[0] for one in parts))
+
+    def setup(ctx, inputs, output):
+        parts, ctx.order = inputs
+        ctx.sizes = [one.shape[0] for one in parts]
+
+    def backward(ctx, grad):
+        pieces = grad.split([ctx.sizes[at] for at in ctx.order])
+        return [pieces[at].clone() for at in handed_out(ctx.order)], None
+
+    packed.register_autograd(backward, setup_context=setup)
+    return packed
+
+
+PARTS = ([tensor(3), tensor(3), tensor(3)], [0, 1, 2])
+
+
+@aot(PARTS, variant_findings={"gradcheck.backward": "gradient-mismatch"}, shown_by="order.reversed")
+def gradients_in_packed_order():
+    """The gradients come in the order of the pack, which is that of the list only in the sample."""
+    return _packed("gradients_in_packed_order", lambda order: range(len(order)))
+
+
+@aot(PARTS, twin_of="gradients_in_packed_order")
+def gradients_in_the_order_of_the_list():
+    """The gradients come in the order of the list."""
+    return _packed(
+        "gradients_in_the_order_of_the_list",
+        lambda order: [order.index(at) for at in range(len(order))],
+    )
+
+
+LIBRARY = torch.library.Library("zoo", "FRAGMENT")
+
+
+def _ranged(name, is_wide):
+    """A picture in [0, 1], or in [0, 255] where the mode says so; with `auto`, `is_wide(x)` does."""
+
+    def ranged(x, mode="unit"):
+        if mode not in ("unit", "byte", "auto"):
+            raise ValueError("mode must be unit, byte or auto")
+        if mode == "byte":
+            return x / 255.0
+        return is_wide(x) if mode == "auto" else x * 1.0
+
+    # torch hides the kernels of a Library; this is how such a file looks from outside.
+    globals()[f"_{name}"] = ranged
+    LIBRARY.define(f"{name}(Tensor x, str mode='unit') -> Tensor")
+    LIBRARY.impl(name, ranged, "CompositeImplicitAutograd")
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot(
+    (MATRIX, "unit"),
+    variant_findings={"fake.forward": "fake-raises"},
+    shown_by="mode.auto",
+    skips=COMPOSITE,
+)
+def composite_asks_for_a_value():
+    """In one mode Python branches on a value, which tensors without values do not have."""
+    return _ranged(
+        "composite_asks_for_a_value", lambda x: x / 255.0 if x.numel() and x.max() > 1 else x * 1.0
+    )
+
+
+@aot((MATRIX, "unit"), twin_of="composite_asks_for_a_value", skips=COMPOSITE)
+def composite_selects_by_value():
+    """The value selects in the graph, by torch.where."""
+    return _ranged(
+        "composite_selects_by_value",
+        lambda x: torch.where(x.amax() > 1, x / 255.0, x * 1.0) if x.numel() else x * 1.0,
+    )

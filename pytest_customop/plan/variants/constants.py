@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ...compat.ops import python_kernels, traced_functions
+from ...compat.ops import functions_by_name, python_kernels, traced_functions
 from ...core.functions import code_of, known_names
 from ...declare.ops import Op
 
@@ -36,6 +36,7 @@ def compared_constants(op: Op, argument: str) -> list[Any]:
     position = names.index(argument)
     found: dict[tuple[type, Any], Any] = {}
     functions = [function for _, function in python_kernels(op.overload)]
+    functions += functions_by_name(op.overload)
     for function in [*functions, *filter(None, traced_functions(op.overload))]:
         parameter = _parameter_at(function, position) if function in functions else argument
         for value in _of_function(function, frozenset({argument, parameter}), _DEPTH):

@@ -27,6 +27,16 @@ def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
         yield Step(f"{name}.all", f"{name}={every}", {name: every}, 6, True)
 
 
+def reversed_numbers(name: str, value: Sequence[int]) -> Iterator[Step]:
+    """A list of numbers in the reverse order; within the sample if it is an order itself: 0, 1, 2."""
+    other = type(value)(reversed(value))  # type: ignore[call-arg]
+    if other != value:
+        is_order = sorted(value) == [*range(len(value))]
+        beyond = None if is_order else "numbers in another order than in the sample"
+        description = f"{name}={other}, in the reverse order"
+        yield Step(f"{name}.reversed", description, {name: other}, 3, True, beyond=beyond)
+
+
 def single(view: SampleView, name: str) -> Step:
     """A list with its first element only."""
     beyond = None if _may_shrink(view, name) else "one list shorter than in the sample"
