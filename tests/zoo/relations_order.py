@@ -1,5 +1,6 @@
 """Ops that keep something from one call to the next."""
 
+import ctypes
 import functools
 import threading
 
@@ -111,3 +112,48 @@ def buffer_cleared_before_each_call():
     return _running(
         "buffer_cleared_before_each_call", lambda buffer, width: buffer[: width + 2].zero_()
     )
+
+
+def _gamma(name, fill):
+    """Whole numbers of a byte to a power, by a table in memory that C code could own."""
+    table, kept = (ctypes.c_float * 256)(), []
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def gamma(x: Tensor, power: float) -> Tensor:
+        if x.dtype != torch.uint8 or power <= 0:
+            raise ValueError("bytes and a power above 0, please")
+        if fill(kept, power):
+            table[:] = [(value / 255) ** power for value in range(256)]
+        return torch.tensor(list(table))[x.long()]
+
+    gamma.register_fake(lambda x, power: x.new_empty(x.shape, dtype=torch.float32))
+    return gamma
+
+
+def _once(kept, power):
+    if kept:
+        return False
+    kept[:] = [power]
+    return True
+
+
+def _whenever_it_differs(kept, power):
+    if kept == [power]:
+        return False
+    kept[:] = [power]
+    return True
+
+
+BYTES = (tensor(3, 5, dtype=torch.uint8), 2.2)
+
+
+@aot(BYTES, expected=ORDER)
+def native_table_filled_once():
+    """A static table of the first power is used for every other power."""
+    return _gamma("native_table_filled_once", _once)
+
+
+@aot(BYTES, twin_of="native_table_filled_once")
+def native_table_filled_anew():
+    """The table is filled again where the power differs."""
+    return _gamma("native_table_filled_anew", _whenever_it_differs)
