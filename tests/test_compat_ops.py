@@ -92,7 +92,6 @@ def test_python_kernels() -> None:
 def test_functions_with_the_names_of_the_arguments() -> None:
     assert double in functions_by_name(overload("cpu"))
     assert functions_by_name(overload("custom")) == []
-    assert functions_by_name(torch.ops.aten.relu.default) == []
 
 
 def test_is_alias_error() -> None:
