@@ -90,14 +90,17 @@ def test_whatever_a_user_controls_is_inert() -> None:
     assert widths == {3, 5}  # the grid has two columns, the other tables have four
 
 
-def test_a_thousand_failures_fit_into_what_github_takes() -> None:
+def test_a_thousand_failures_fit_into_a_comment_and_a_summary() -> None:
     results = [
         result(number, "failed", message=f"m {number}", evidence="e" * 2000, op=f"ns::op{number}")
         for number in range(1000)
     ]
-    text = markdown.render(report(*results))
-    assert len(text.encode()) <= markdown.MAX_BYTES
-    assert re.search(r"^\d+ more failures: the JSON report", text, re.M)
+    for limit, least in ((markdown.COMMENT, 20), (markdown.SUMMARY, 200)):
+        text = markdown.render(report(*results), limit)
+        assert len(text.encode()) <= limit
+        assert re.search(r"^\d+ more parts of this report: the page", text, re.M)
+        assert least < text.count("<details>") < 1000
+        assert "torch 2.15.0" in text  # what comes last
 
 
 # GitHub

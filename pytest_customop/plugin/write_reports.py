@@ -34,13 +34,13 @@ def write_reports(session: Session) -> None:
 
 def _write_github(session: Session, report: Mapping[str, Any]) -> None:
     """Append the summary of the job's step, and keep the annotations for the end of the output."""
-    from ..report import github
+    from ..report import github, markdown
 
     summary = os.environ.get(_SUMMARY)
     if not summary:
         session.report_lines.append(f"report: no {GITHUB} summary, because {_SUMMARY} is not set")
         return
-    github.append_summary(Path(summary), formats.render(report, ".md"))
+    github.append_summary(Path(summary), markdown.render(report, markdown.SUMMARY))
     session.report_lines.append(f"report: {summary}")
     root = session.config.rootpath
     workspace = Path(os.environ.get("GITHUB_WORKSPACE") or root)

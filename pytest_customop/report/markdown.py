@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core.wording import counted, first_line
 from .coverage import NamespaceCoverage, all_lines
 from .view import BAD, STATES, Group, View, case_of, check_of, family_of, message_of
 
-MAX_BYTES = 900_000  # GitHub takes a summary of up to 1 MiB
-_ROWS = 100  # of a table
+COMMENT = 60_000  # bytes: GitHub takes a comment of up to 65,536 characters,
+SUMMARY = 900_000  # and a summary of a job's step of up to 1 MiB
+_ROWS = 50  # of a table
+_LEAST = 1000  # bytes that stay free for what says that there is more
 _LINES = 60  # of evidence, and of a script
 
 _ICONS = {
@@ -35,29 +37,43 @@ _CONTROL = re.compile(
 )
 
 
-def render(report: Mapping[str, Any]) -> str:
-    """The report as Markdown, of at most `MAX_BYTES` bytes.
+def render(report: Mapping[str, Any], limit: int = COMMENT) -> str:
+    """The report as Markdown.
 
     Args:
         report: as `json_file.as_report` makes it, or as a JSON report has it.
+        limit: the bytes that it may have: `COMMENT` or `SUMMARY`.
     """
     view = View(report)
-    head = [_title(view), *_grid(view)]
-    tail = [*_known(view), *_notes(view), *_unchecked(view), _environment(view)]
-    budget = MAX_BYTES - _size([*head, *tail])
-    defects = view.defects
+    parts = [_title(view)]
+    left = limit - _size(parts) - _LEAST
+    # What comes later may take what is left, and at most this share of it.
+    for share, found in (
+        (0.4, ["\n\n".join(_grid(view))]),
+        (0.7, _defects(view)),
+        (1.0, [*_known(view), *_notes(view), *_unchecked(view), _environment(view)]),
+    ):
+        fitting = _fitting([one for one in found if one], int(share * left))
+        parts += fitting
+        left -= _size(fitting)
+    return "\n\n".join(parts) + "\n"
+
+
+def _fitting(parts: Sequence[str], room: int) -> list[str]:
+    """The first parts for which there is room, and how many there are more."""
     shown: list[str] = []
-    for number, group in enumerate(defects):
-        part = _defect(group, view)
-        budget -= _size([part])
-        if budget < 1000:
-            left = counted(len(defects) - number, "more failure")
-            shown.append(f"{left}: the JSON report and the page have them.")
-            break
+    for number, part in enumerate(parts):
+        room -= _size([part])
+        if room < 0:
+            more = counted(len(parts) - number, "more part")
+            return [*shown, f"{more} of this report: the page and the JSON report have everything."]
         shown.append(part)
-    if shown:
-        shown.insert(0, "### Failures")
-    return "\n\n".join([*head, *shown, *tail]) + "\n"
+    return shown
+
+
+def _defects(view: View) -> list[str]:
+    parts = [_defect(one, view) for one in view.defects]
+    return ["### Failures", *parts] if parts else []
 
 
 def _size(parts: Iterable[str]) -> int:
