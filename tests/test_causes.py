@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -14,9 +15,9 @@ from test_failure_text import failure
 from pytest_customop.checks import builtin_checks, catalogue
 from pytest_customop.findings import Finding
 from pytest_customop.plan.place import Place
-from pytest_customop.report.causes import also_line, causes
+from pytest_customop.report.causes import also_line, causes, with_other_ops
 from pytest_customop.run.finding_records import finding_record
-from pytest_customop.run.record import ResultRecord
+from pytest_customop.run.record import FindingRecord, ResultRecord
 
 CHECKS = {check.name: check for check in builtin_checks()}
 
@@ -173,6 +174,62 @@ def test_a_tilde_in_the_id_of_a_sample_makes_no_variant() -> None:
     tilde = record("fake.forward", "fake-stride-mismatch", sample="a~b", message="one")
     other = record("fake.forward", "fake-stride-mismatch", sample="c~d", message="two")
     assert causes([tilde, other]) == {}
+
+
+def of_ops(count: int, message: str = "{op} output: strides ({at}, 1)") -> list[ResultRecord]:
+    return [
+        record(
+            "fake.forward",
+            "fake-stride-mismatch",
+            op=f"ns::op{at}",
+            nodeid=f"test_it.py::test_{at}[cpu-float32-nograd-0-fake.forward]",
+            message=message.format(op=f"ns::op{at}", at=at),
+        )
+        for at in range(count)
+    ]
+
+
+def test_a_defect_of_many_ops_has_one_root_for_readers() -> None:
+    records = of_ops(5)
+    assert causes(records) == {}
+    assert with_other_ops(records, {}) == {1: 0, 2: 0, 3: 0, 4: 0}
+    assert with_other_ops(of_ops(4), {}) == {}
+    # What follows from one of them follows from the first.
+    follows = replace(
+        records[3], check="compile.static", finding=FindingRecord("compile-stride-assert")
+    )
+    assert with_other_ops([*records, follows], {5: 3})[5] == 0
+
+
+def test_other_messages_of_many_ops_are_other_defects() -> None:
+    assert with_other_ops(of_ops(6, "{op} output of kind{at}: wrong"), {}) == {}
+
+
+def test_a_defect_of_many_ops_is_printed_once(suite: Suite) -> None:
+    suite.test(
+        """
+def strided(name):
+    made = torch.library.custom_op("NS::" + name, lambda x: x.t().contiguous().t(), mutates_args=(),
+                                   schema="(Tensor x) -> Tensor")
+    made.register_fake(torch.empty_like)
+    return made
+"""
+        + "".join(
+            f"""
+@customop_cases(strided("op{at}"), [(tensor(3, 4),)])
+def test_{at}(): ...
+"""
+            for at in range(6)
+        )
+    )
+    result = suite.run(checks="fake.forward")
+    text = result.stdout.str()
+    assert text.count("real strides from the fake kernel") == 1
+    assert (
+        text.count("reported in full at test_it.py::test_0[cpu-float32-nograd-0-fake.forward]") == 5
+    )
+    also = f"also   the ops {suite.ns}::op1, {suite.ns}::op2, {suite.ns}::op3, {suite.ns}::op4 and 1 more"
+    result.stdout.fnmatch_lines([also, "  fake-stride-mismatch  6 ops  6 cases  fake.forward"])
 
 
 def test_what_follows_is_in_the_catalogue_and_goes_one_way() -> None:

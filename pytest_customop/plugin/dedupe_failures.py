@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..report.causes import causes
+from ..report.causes import causes, with_other_ops
 from ..report.item_text import composed_text
 from ..run.record import ResultRecord
 from .session.rerun import id_from_start
@@ -62,7 +62,7 @@ def dedupe_failures(
         config: says how the terminal prints.
     """
     printed = [one for one in records if one.text and not one.by_hand]
-    roots = causes(printed)
+    roots = with_other_ops(printed, causes(printed))
     positions: dict[str, list[int]] = defaultdict(list)
     for at, record in enumerate(printed):
         positions[record.nodeid].append(at)

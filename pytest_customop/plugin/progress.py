@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..core.wording import counted, printable
 from .session.carried import attached, is_first_compilation
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Progress:
         records = attached(report) if self._is_running and word else []
         if not records or records[0].by_hand:
             return category, letter, word
-        more = _about(records, report.duration)
+        more = printable(_about(records, report.duration))
         if isinstance(word, tuple):
             return category, letter, (f"{word[0]} {more}", word[1])
         return category, letter, f"{word} {more}"
@@ -73,7 +74,7 @@ def _about(records: Sequence[ResultRecord], seconds: float) -> str:
     text = records[0].op
     variants = sum(one.is_variant for one in records)
     if variants:
-        text += f" {variants} variant{'s' * (variants != 1)}"
+        text += f" {counted(variants, 'variant')}"
     codes = dict.fromkeys(one.finding.code for one in records if one.finding is not None)
     if codes:
         text += f": {', '.join(codes)}"

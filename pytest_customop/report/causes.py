@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core.wording import counted
+from ..core.wording import counted, listed_briefly
 from ..run.record import FindingRecord, ResultRecord
 
 # What may differ in the messages of one defect: sizes and strides, numbers with a fraction, dtypes.
@@ -25,6 +25,9 @@ _VARYING = (
     (re.compile(r"\b(b?float|complex|u?int)\d+(_\w+)?\b"), "dtype"),
 )
 
+
+# From so many ops on, a defect that they share is reported in full for the first of them.
+_MANY_OPS = 5
 
 # What a kernel gives that reads outside of its memory, where it does not end the process.
 _OF_MEMORY = ("outputs-not-repeatable", "uninitialized-output")
@@ -56,6 +59,25 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
         if root != at:
             result[at] = result.get(root, root)
     return result
+
+
+def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) -> dict[int, int]:
+    """The root causes, where one defect of many ops has one root: for text that people read.
+
+    Args:
+        records: as for `causes`.
+        roots: as from `causes`.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for at, one in enumerate(records):
+        if one.outcome == "failed" and one.finding is not None and at not in roots:
+            message = _general(one.message.replace(one.op, "op"))
+            groups[one.finding.code, one.place.aspect, message].append(at)
+    moved: dict[int, int] = {}
+    for first, *others in groups.values():
+        if len({records[at].op for at in (first, *others)}) >= _MANY_OPS:
+            moved |= dict.fromkeys(others, first)
+    return {**moved, **{at: moved.get(root, root) for at, root in roots.items()}}
 
 
 def _order(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
@@ -135,6 +157,8 @@ def also_line(root: ResultRecord, others: Sequence[ResultRecord]) -> str:
     Args:
         others: the records that follow from the root or repeat it.
     """
+    ops = dict.fromkeys(one.op for one in others if one.op != root.op)
+    others = [one for one in others if one.op == root.op]
     checks = sorted(_name(one, root) for one in others if _case(one) == _case(root))
     others = [one for one in others if _case(one) != _case(root)]
     cases = len({_case(one) for one in others if not one.is_variant})
@@ -142,6 +166,7 @@ def also_line(root: ResultRecord, others: Sequence[ResultRecord]) -> str:
     more = [counted(cases, "more case")] * bool(cases)
     if steps:
         more.append(f"the variant{'s' * (len(steps) > 1)} {', '.join(steps)}")
+    more += [f"the op{'s' * (len(ops) > 1)} {listed_briefly(ops)}"] if ops else []
     return f"also   {', '.join([*dict.fromkeys(checks), *more])}"
 
 
