@@ -1,4 +1,4 @@
-"""Rewrite the parts of the README and of the docs that follow from the code.
+"""Rewrite the parts of the docs that follow from the code.
 
     python .ci/tables.py            rewrite what is out of date
     python .ci/tables.py --check    name what is out of date, and exit with 1
@@ -11,16 +11,11 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pytest_customop.plugin.options import Option
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -29,7 +24,7 @@ from pytest_customop import hookspecs  # noqa: E402
 from pytest_customop.checks import Family, builtin_checks, families  # noqa: E402
 from pytest_customop.checks.check import COSTS  # noqa: E402
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 COMMAND = "python .ci/tables.py"
 
 _PART = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
@@ -43,9 +38,12 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def checks() -> str:
-    """Every built-in check with its summary, and `body`."""
+    """Every built-in check with its summary, and `body`: `docs/checks.md`."""
     rows = [
-        [f"`{check.name}`", check.summary + ("" if check.default else " (opt-in)")]
+        [
+            f"[`{check.name}`](#{check.name.replace('.', '')})",
+            check.summary + ("" if check.default else " (opt-in)"),
+        ]
         for check in builtin_checks()
     ]
     return markdown_table(["check", "compares"], [*rows, ["`body`", "the test's own assertions"]])
@@ -87,37 +85,16 @@ def _wrapped(text: str) -> str:
 
 
 def options() -> str:
-    """Every option as on the command line, with what it does."""
+    """Every option as on the command line, with what it does: `docs/options.md`."""
     from pytest_customop.plugin.options import ALL_OPTIONS
 
     rows = []
     for option in ALL_OPTIONS:
         value = f"={option.example}" if option.example else ""
-        rows.append([f"`{option.flag}{value}`", _about(option)])
+        default = f" (default: {option.default})" if option.default else ""
+        about = option.help + default + (f". {option.more}" if option.more else "")
+        rows.append([f"`{option.flag}{value}`", about])
     return markdown_table(["option", ""], rows)
-
-
-def ini_keys() -> str:
-    """Every key of the ini file as in TOML, with what it does."""
-    from pytest_customop.plugin.options import OPTIONS
-
-    rows = []
-    for option in OPTIONS:
-        value: object = option.example
-        if option.kind == "flag":
-            value = True
-        elif option.kind in ("words", "paths"):
-            value = option.example.split(",")
-        elif option.example.isdecimal():
-            value = int(option.example)
-        text = _about(option).replace("](docs/", "](").replace("[docs/", "[")
-        rows.append([f"`{option.key} = {json.dumps(value)}`", text])
-    return markdown_table(["key", ""], rows)
-
-
-def _about(option: Option) -> str:
-    default = f" (default: {option.default})" if option.default else ""
-    return f"{option.help}{default}" + (f". {option.more}" if option.more else "")
 
 
 def hooks() -> str:
@@ -135,7 +112,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "checks": checks,
     "checks-by-family": checks_by_family,
     "options": options,
-    "ini-keys": ini_keys,
     "hooks": hooks,
 }
 

@@ -136,7 +136,7 @@ ALL_OPTIONS = (
         default="quick",
         more="`quick` tries the likely ones with the cheap checks; without kinds, all kinds are tried; "
         "`strict` makes notes failures "
-        "([docs/variants.md](docs/variants.md)).",
+        "([variants.md](variants.md)).",
         header="quick",
         parse=_in_settings("read_variants"),
     ),
@@ -207,7 +207,7 @@ ALL_OPTIONS = (
         metavar="PATH",
         example="report.html",
         more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies "
-        "([docs/reports.md](docs/reports.md)).",
+        "([reports.md](reports.md)).",
         no_path="github",
         field="reports",
         parse=_in_settings("report_file"),
@@ -220,7 +220,7 @@ ALL_OPTIONS = (
         metavar="NAMES",
         example="mylib,-mylib::_helper",
         more="Every overload, with gradients where there is a formula, on every device that is here and "
-        "has a kernel ([docs/coverage.md](docs/coverage.md)).",
+        "has a kernel ([coverage.md](coverage.md)).",
         header="",
         parse=_in_settings("read_required_coverage"),
     ),
@@ -230,8 +230,7 @@ ALL_OPTIONS = (
         kind="path",
         metavar="PATH",
         example="customop-baseline.toml",
-        more="Everything else that fails is a failure "
-        "([docs/known-failures.md](docs/known-failures.md)).",
+        more="Everything else that fails is a failure ([known-failures.md](known-failures.md)).",
     ),
     Option(
         "update-baseline",
@@ -261,7 +260,7 @@ ALL_OPTIONS = (
         metavar="NAMESPACES",
         example="mylib",
         more="The suite runs as it is; each distinct call goes through the checks at the end "
-        "([docs/harvest.md](docs/harvest.md)).",
+        "([harvest.md](harvest.md)).",
         header="",
         parse=_in_settings("read_namespaces"),
     ),
@@ -282,7 +281,7 @@ ALL_OPTIONS = (
         kind="words",
         metavar="PACKAGES",
         example="mylib",
-        more="Tests are run too if their paths are given ([docs/scan.md](docs/scan.md)).",
+        more="Tests are run too if their paths are given ([scan.md](scan.md)).",
         header="",
         parse=_in_settings("read_packages"),
     ),
@@ -330,7 +329,7 @@ ALL_OPTIONS = (
         example="on",
         default="auto",
         more="A crash or a hang fails one item, and the session goes on (Linux, macOS; "
-        "[docs/faults.md](docs/faults.md)).",
+        "[faults.md](faults.md)).",
         parse=_in_settings("read_isolate"),
         words=("auto", "on", "off"),
         bare="on",
