@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from ...cases.arguments import Arguments, Placement, draw
-from ...cases.fake_run import fake_run
+from ...cases.deliberate import note_if_deliberate
+from ...cases.fake_run import FakeRun, fake_run
 from ...cases.tensors import is_plain, output_leaves
 from ...checks.values.memory.fenced import Fence, FencedMemory
 from ...compat.ops import is_alias_error
@@ -19,9 +20,9 @@ from ...findings import CheckSkipped
 from .candidate import Candidate
 from .refusal import Refusal, Words, refusal_of
 
-UNDRAWN, FAKE, CRASHED, REAL, EMPTY, ACCEPTED = range(6)  # how far a candidate came
+UNDRAWN, FAKE, CRASHED, REAL, EMPTY, DOUBTFUL, ACCEPTED = range(7)  # how far a candidate came
 _PLACE = Placement("cpu", torch.float32, False, "contiguous")
-_SEEDS = (0, 1, 2)
+_SEEDS = tuple(range(6))
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Asker:
         op: the op.
         words: learns what refusals say.
         risky: whether the kernel could read outside of its memory.
-        has_fake: whether there is a fake kernel to be asked first.
+        has_fake: whether there is a fake kernel. It is asked first; where it refuses on purpose the
+            inputs are not meant, and where the real kernel could crash whatever it refuses is not asked.
         on_call: called before each call of the real kernel.
     """
 
@@ -54,7 +56,7 @@ class Asker:
         self._op = op
         self._words = words
         self._risky = risky
-        self._asks_fake = risky and has_fake
+        self._has_fake = has_fake
         self._on_call = on_call
         self._names = frozenset(one.name for one in op.arguments)
 
@@ -76,10 +78,11 @@ class Asker:
                     arguments = draw(self._op, sample, _PLACE, _SEEDS[0])
                 except (MarkError, ValueError) as error:
                     return Attempt(UNDRAWN, Refusal(("undrawn",), 0, frozenset(), str(error)))
-                if self._asks_fake and not skip_fake:
-                    refused = self._fake_error(arguments)
-                    if refused is not None:
-                        return Attempt(FAKE, self._read(refused))
+                shapes = arguments.copy() if self._op.mutated else arguments
+                fake = self._fake(shapes) if self._has_fake and self._risky else None
+                refused = None if fake is None else fake.error
+                if refused is not None and (not skip_fake or self._is_meant(refused)):
+                    return Attempt(FAKE, self._read(refused))
                 result = self._call(arguments)
                 outputs = [one for _, one in output_leaves(result)]
                 if any(isinstance(one, torch.Tensor) and not one.numel() for one in outputs):
@@ -93,20 +96,48 @@ class Asker:
             if is_alias_error(error):  # the kernel has run, and the checks report what it returned
                 return Attempt(ACCEPTED)
             return Attempt(REAL, self._read(error))
-        return Attempt(EMPTY if stage == EMPTY else ACCEPTED)
+        if stage == EMPTY:
+            return Attempt(EMPTY)
+        if fake is None and self._has_fake:
+            fake = self._fake(shapes)
+            if fake is not None and fake.error is not None and self._is_meant(fake.error):
+                return Attempt(FAKE, self._read(fake.error))
+        return Attempt(ACCEPTED if fake is None or _agree(fake, outputs) else DOUBTFUL)
 
     def _call(self, arguments: Arguments) -> object:
         self._on_call()
         return arguments.call()
 
-    def _fake_error(self, arguments: Arguments) -> Exception | None:
+    def _is_meant(self, error: Exception) -> bool:
+        """Whether the author of the fake kernel means it to refuse."""
+        return note_if_deliberate(self._op.name, error) is not None
+
+    def _fake(self, arguments: Arguments) -> FakeRun | None:
+        """The call on fake tensors; None where there are none like the arguments."""
         try:
-            return fake_run(arguments).error
+            return fake_run(arguments)
         except CheckSkipped:
             return None
 
     def _read(self, error: Exception) -> Refusal:
         return refusal_of(error, self._names, self._words)
+
+
+def _agree(fake: FakeRun, outputs: list[object]) -> bool:
+    """Whether the fake kernel returns outputs of the same shapes, as far as it knows them."""
+    if fake.error is not None:
+        return False
+    faked = [one for _, one in output_leaves(fake.run.result)]
+    return len(faked) == len(outputs) and all(map(_alike, faked, outputs))
+
+
+def _alike(fake: object, real: object) -> bool:
+    if not (isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor)):
+        return isinstance(fake, torch.Tensor) == isinstance(real, torch.Tensor)
+    known = [(one, other) for one, other in zip(fake.shape, real.shape, strict=False)]
+    return fake.dim() == real.dim() and all(
+        one == other for one, other in known if isinstance(one, int)
+    )
 
 
 def _fenced(arguments: Arguments, behind: bool) -> Arguments:

@@ -139,6 +139,10 @@ class Candidate:
             return tensor(*shape, dtype=dtype)
         if gene.content == "boxes" and shape and shape[-1] >= 4:
             return tensor(values=_nested(_boxes(drawn, shape), shape), dtype=dtype)
+        if gene.content == "levels" and 1 < count <= 256 and len(shape) == 1:
+            return tensor(
+                values=[round(2 * at / (count - 1) - 1, 3) for at in range(count)], dtype=dtype
+            )
         numbers = _numbers(gene.content, drawn, count, total)
         if numbers is not None and len(shape) == 1:
             own = dtype if dtype != torch.int64 else None

@@ -61,7 +61,7 @@ _TENSORS: tuple[tuple[str, TensorKind], ...] = (
     (r"bias$|^b$", TensorKind(("real",), FLOATS, (1, 2))),
     (
         r"code$|codebook|lut|quant_map|qmap",
-        TensorKind(("positive", "real"), FLOATS, (1, 2), (256, 16)),
+        TensorKind(("levels", "positive"), FLOATS, (1, 2), (256, 16)),
     ),
     (
         r"pack|q(uant)?_?weight|quanti[sz]ed|int8|int4|codes|compressed|uint8",

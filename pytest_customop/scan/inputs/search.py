@@ -19,7 +19,7 @@ from ...compat.ops import python_kernels, traced_functions
 from ...compat.registrations import fake_kind
 from ...core.forked import Forked, Send, run_in_copy
 from ...declare.ops import Op
-from .attempt import ACCEPTED, CRASHED, UNDRAWN, Asker
+from .attempt import ACCEPTED, CRASHED, DOUBTFUL, UNDRAWN, Asker
 from .breed import Breeder
 from .candidate import Candidate
 from .keep import cost_of, unlike
@@ -30,7 +30,7 @@ _WALL = 3.0  # times the seconds, that a search may take where the machine does 
 _MOST_CRASHES = 200
 _AFTER = 0.3  # of the time, that is spent on inputs unlike the first that were accepted
 _ENOUGH = 40  # accepted candidates after which the search ends
-_KEPT_BY_KEY = 8
+_KEPT_BY_KEY = 16
 _LATEST = 3  # of them, that are kept although others are plainer
 _MEMORY = 4 << 30  # bytes that a candidate may add
 _SKIP_FAKE = 0.1  # of the candidates that the fake kernel refuses, how many the real one sees
@@ -63,7 +63,8 @@ class _State:
     Args:
         corpus: by refusal, candidates that had it.
         refusals, order: by refusal, what it says, and how many others were there before it.
-        accepted: candidates; those with empty outputs are in `empty`.
+        accepted, doubtful, empty: candidates that were; for the doubtful ones the fake kernel returns
+            other shapes or raises, the empty ones have an output without elements.
         tries: by refusal, how often a candidate that had it was changed.
         words: what sources and refusals have named.
         tried: how many candidates the op was asked with.
@@ -76,11 +77,22 @@ class _State:
     order: dict[tuple[Any, ...], int] = field(default_factory=dict)
     tries: dict[tuple[Any, ...], int] = field(default_factory=dict)
     accepted: list[Candidate] = field(default_factory=list)
+    doubtful: list[Candidate] = field(default_factory=list)
     empty: list[Candidate] = field(default_factory=list)
     words: Words = field(default_factory=Words)
     tried: int = 0
     asked: set[int] = field(default_factory=set)
     used: float = 0.0
+
+    def keep_accepted(self, candidate: Candidate, stage: int) -> None:
+        """Keep a candidate that was accepted."""
+        kept = {ACCEPTED: self.accepted, DOUBTFUL: self.doubtful}.get(stage, self.empty)
+        kept.append(candidate)
+
+    @property
+    def all_accepted(self) -> int:
+        """How many were accepted, whatever the fake kernel says."""
+        return len(self.accepted) + len(self.doubtful) + len(self.empty)
 
     def keep_refused(self, key: tuple[Any, ...], candidate: Candidate, refusal: Refusal) -> bool:
         """Keep a candidate that was refused; whether the refusal is new."""
@@ -89,11 +101,11 @@ class _State:
         self.order.setdefault(key, len(self.order))
         is_new = not of_key
         of_key.append(candidate)
-        if (
-            len(of_key) > _KEPT_BY_KEY
-        ):  # the last are kept whatever they are, so that changes add up
+        if len(of_key) > _KEPT_BY_KEY and self.tried % 2:
             costs = [cost_of(one) for one in of_key[:-_LATEST]]
             del of_key[costs.index(max(costs))]
+        elif len(of_key) > _KEPT_BY_KEY:  # whatever it is, so that changes add up
+            del of_key[self.tried // 2 % _KEPT_BY_KEY]
         return is_new
 
     def progress(self, key: tuple[Any, ...]) -> float:
@@ -132,8 +144,8 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
             found.crashes += 1
         if found.crashes + found.hangs > _MOST_CRASHES:
             break
-    found.tried, found.accepted = state.tried, len(state.accepted) + len(state.empty)
-    found.kept = unlike(state.accepted or state.empty)
+    found.tried, found.accepted = state.tried, state.all_accepted
+    found.kept = unlike(state.accepted or state.doubtful or state.empty)
     if not found.kept:
         best = sorted(state.refusals, key=lambda key: -state.progress(key))
         texts = dict.fromkeys(state.refusals[key].text for key in best)
@@ -155,7 +167,7 @@ def _last_state(ended: Forked, state: _State) -> _State:
             key, candidate, refusal, state.words = value
             state.keep_refused(key, candidate, refusal)
         elif kind == "accepted":
-            (state.accepted if value[1] == ACCEPTED else state.empty).append(value[0])
+            state.keep_accepted(*value)
     if ended.messages[-1][0] != "done" and last is not None:
         key = (CRASHED, "crash")
         refusal = Refusal(key[1:], 0, frozenset(), "the call ended the process")
@@ -228,7 +240,7 @@ class _Search:
         self._hang = min(_HANG, max(clock.left / 3, 0.2))
         self._breeder = Breeder(op, state.words, rng)
         risky = crash_risk(op, "cpu") is not None
-        has_fake = fake_kind(op.overload) in ("python", "meta")
+        has_fake = fake_kind(op.overload) in ("python", "meta", "generic")
         self._asker = Asker(op, state.words, risky=risky, has_fake=has_fake, on_call=self._on_call)
 
     def run(self) -> None:
@@ -236,9 +248,9 @@ class _Search:
         state = self._state
         first = list(self._breeder.first())
         while self._clock.left > 0 and len(state.accepted) < _ENOUGH:
-            had = bool(state.accepted)
+            had = bool(state.accepted), len(state.doubtful) > _ENOUGH
             self._ask(first.pop(0) if first else self._next())
-            if state.accepted and not had:
+            if (bool(state.accepted), len(state.doubtful) > _ENOUGH) != had:
                 self._clock.shorten(_AFTER, 0.2)
 
     def _next(self) -> Candidate:
@@ -246,8 +258,9 @@ class _Search:
         state, rng = self._state, self._rng
         if state.accepted:
             return self._breeder.changed(rng.choice(state.accepted[-8:]), ())
-        if state.empty and rng.random() < 0.4:
-            return self._breeder.changed(rng.choice(state.empty[-8:]), ())
+        others = [*state.doubtful[-8:], *state.empty[-4:]]
+        if others and rng.random() < 0.4:
+            return self._breeder.changed(rng.choice(others), ())
         keys = list(state.corpus)
         if not keys or rng.random() < 0.05:
             return rng.choice(list(self._breeder.first()))
@@ -276,8 +289,7 @@ class _Search:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if attempt.refusal is None:
-            kept = state.accepted if attempt.stage == ACCEPTED else state.empty
-            kept.append(candidate)
+            state.keep_accepted(candidate, attempt.stage)
             self._send(("accepted", (candidate, attempt.stage)))
             return
         if attempt.stage == UNDRAWN:
