@@ -75,6 +75,14 @@ def test_without_v_only_letters(suite: Suite, args: Sequence[str]) -> None:
     assert "::scale" not in printed.partition("= customop =")[0]
 
 
+def test_what_an_ini_file_asks_for_counts_and_no_terminal_is_needed(suite: Suite) -> None:
+    suite.write("pytest.ini", "[pytest]\nverbosity_test_cases = 1\n")
+    suite.test(SUITE)
+    result = suite.run(checks="own.passes")
+    result.stdout.fnmatch_lines([f"*own.passes[]] PASSED {suite.ns}::scale *"])
+    suite.run("-p", "no:terminal", checks="own.passes")
+
+
 def test_the_variants_of_a_line_are_counted(suite: Suite) -> None:
     suite.test("@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test(): ...\n")
     result = suite.run("-v", "--customop-variants=quick", checks="fake.forward")

@@ -27,7 +27,7 @@ def session_of(config: pytest.Config) -> Session:
     if session is None:
         session = config.stash[SESSION] = Session(config)
         config.pluginmanager.register(Runtime(session), "customop-runtime")
-        if config.getoption("verbose", 0) > 0:
+        if config.pluginmanager.has_plugin("terminal"):
             from .progress import show_progress
 
             show_progress(config)
