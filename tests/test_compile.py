@@ -623,9 +623,10 @@ from pytest_customop.findings import CheckSkipped
 from pytest_customop.declare.inputs import Sample, tensor
 
 unary = "(Tensor x) -> Tensor"
-torch.library.custom_op("t_nocxx::f", lambda x: x.clone(), mutates_args=(), schema=unary)
+torch.library.custom_op("t_nocxx::f", lambda x: x * 2, mutates_args=(), schema=unary)
 torch.library.register_fake("t_nocxx::f", torch.empty_like)
-placement = Placement("cpu", torch.float32, False, "contiguous")
+torch.library.register_autograd("t_nocxx::f", lambda ctx, grad: grad * 2)
+placement = Placement("cpu", torch.float32, True, "contiguous")
 try:
     check_dynamic(Case(ops.resolve("t_nocxx::f"), Sample((tensor(3),)), placement))
 except CheckSkipped as skipped:

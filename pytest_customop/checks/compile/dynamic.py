@@ -24,7 +24,7 @@ from .groups import Groups
 from .harness import HarnessConfig
 from .scripts import DYNAMIC, TWO_SIZES
 
-_CONFIG = HarnessConfig(consumers="generated")
+_CONFIG = HarnessConfig()
 _GROUPS = Groups()
 
 

@@ -1,7 +1,8 @@
 """A function around the op, with producers before it and consumers after it, as in a model.
 
-It runs in eager mode and compiled. Opaque producers and consumers are ops of this package (`opaque`).
-Generated consumers are arithmetic, for which the backend writes code.
+It runs in eager mode and compiled. Producers and consumers are ops of this package (`opaque`), for which
+the backend writes no code: a kernel for the C++ compiler in every graph would take most of the time. Only
+an output whose size depends on data is read by arithmetic.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class HarnessConfig:
 
     Args:
         producers: whether tensor arguments come out of another op.
-        consumers: `opaque`, `generated` or `none`.
+        consumers: whether other ops read its outputs, and the arguments that it writes to.
     """
 
     producers: bool = True
-    consumers: str = "opaque"
+    consumers: bool = True
 
 
-OP_ONLY = HarnessConfig(producers=False, consumers="none")
+OP_ONLY = HarnessConfig(producers=False, consumers=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +187,13 @@ class OpHarness:
     @functools.cached_property
     def plan(self) -> _Plan:
         """What is consumed, and how."""
-        eager, consumers = self.case.eager, self.config.consumers
-        if consumers == "none":
+        eager = self.case.eager
+        if not self.config.consumers:
             return _Plan((), (), ())
         sized_by_data = data_dependent(self.case.inputs())
-        if any(one.alias_info is not None for one in self.case.op.schema.returns):
-            # torch 2.13 and 2.15 generate code that overwrites a returned argument.
-            consumers = "opaque"
-        outputs = _kinds([tensor for _, tensor in eager.outputs], consumers, sized_by_data)
+        outputs = _kinds([tensor for _, tensor in eager.outputs], sized_by_data)
         declared = _written(eager.arguments)
-        after = _kinds([tensor for _, tensor in eager.arguments.tensors()], consumers)
+        after = _kinds([tensor for _, tensor in eager.arguments.tensors()])
         # Other arguments read the same before and after, and each reader takes 10 ms or more.
         read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
         after = tuple((index, kind) for index, kind in after if index in read)
@@ -219,14 +217,10 @@ class OpHarness:
         tensors = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
         given = [name for name, _ in arguments.tensors()]
         plan = self.plan
-        readers = [f"{given[index]} before the op" for index, _ in plan.before]
-        readers += [f"{given[index]} after the op" for index, _ in plan.after]
-        return CallRecord(
-            arguments,
-            outputs,
-            list(zip([tensors[index] for index, _ in plan.outputs], consumed, strict=True)),
-            list(zip(readers, read, strict=True)),
-        )
+        readers = [(f"{given[index]} before the op", kind) for index, kind in plan.before]
+        readers += [(f"{given[index]} after the op", kind) for index, kind in plan.after]
+        consumers = [(tensors[index], kind) for index, kind in plan.outputs]
+        return CallRecord(arguments, outputs, _named(consumers, consumed), _named(readers, read))
 
     def without_op(self) -> tuple[Function, list[torch.Tensor]]:
         """The producers and consumers without the op, as a function, and the tensors for it."""
@@ -241,6 +235,14 @@ class OpHarness:
         read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
         code.line(f"return [{handed}], [{read}]")
         return code.function("surroundings"), tensors
+
+
+def _named(
+    consumers: Sequence[tuple[str, str]], returned: Sequence[torch.Tensor]
+) -> list[tuple[str, torch.Tensor]]:
+    """What consumers returned, by name; opaque ones read a view with one more dim."""
+    pairs = zip(consumers, returned, strict=True)
+    return [(name, one.squeeze(0) if kind == "opaque" else one) for (name, kind), one in pairs]
 
 
 def source_builder(**objects: Any) -> SourceBuilder:
@@ -294,21 +296,18 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _kinds(
-    tensors: Sequence[torch.Tensor], consumers: str, sized_by_data: frozenset[int] = frozenset()
+    tensors: Sequence[torch.Tensor], sized_by_data: frozenset[int] = frozenset()
 ) -> tuple[tuple[int, str], ...]:
-    kinds = [
-        _kind(tensor, consumers, index in sized_by_data) for index, tensor in enumerate(tensors)
-    ]
+    kinds = [_kind(tensor, index in sized_by_data) for index, tensor in enumerate(tensors)]
     return tuple((index, kind) for index, kind in enumerate(kinds) if kind)
 
 
-def _kind(tensor: torch.Tensor, consumers: str, sized_by_data: bool) -> str:
+def _kind(tensor: torch.Tensor, sized_by_data: bool) -> str:
     """The kind of a tensor's consumer; empty where the compiler could fail on a correct op."""
     if not is_plain(tensor):
         return ""
-    if consumers == "generated" or sized_by_data:  # views of such sizes are beyond torch 2.4
-        if tensor.dtype in _FLOATING:
-            return "double"
-        if tensor.dtype in _INTEGRAL:
-            return "invert"
-    return "" if sized_by_data else "opaque"
+    if not sized_by_data:
+        return "opaque"
+    if tensor.dtype in _FLOATING:  # views of such sizes are beyond torch 2.4
+        return "double"
+    return "invert" if tensor.dtype in _INTEGRAL else ""

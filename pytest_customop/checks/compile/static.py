@@ -14,7 +14,7 @@ from .groups import Groups
 from .harness import HarnessConfig
 from .scripts import STATIC
 
-_CONFIG = HarnessConfig(consumers="opaque")
+_CONFIG = HarnessConfig()
 _GROUPS = Groups()
 
 
