@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pytest_customop.checks import builtin_checks, catalogue
+from pytest_customop.plugin.options import ALL_OPTIONS
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("**/*.md"))
@@ -33,6 +34,15 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def _in_order(navigation: str | list | dict) -> Iterator[str]:
+    """The pages of a navigation, which may have sections."""
+    if isinstance(navigation, str):
+        yield navigation
+    else:
+        for one in navigation.values() if isinstance(navigation, dict) else navigation:
+            yield from _in_order(one)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_resolves(page: Path) -> None:
     for target, anchor in _links(page):
@@ -47,7 +57,7 @@ def test_every_page_is_reachable_from_the_index_and_in_the_navigation() -> None:
         new = {target for page in new for target, _ in _links(page)} & set(DOCS) - reached
     assert reached == set(DOCS)
     config = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8"))
-    navigated = {ROOT / "docs" / name for name in config["nav"]}
+    navigated = {ROOT / "docs" / name for name in _in_order(config["nav"])}
     assert navigated >= set(DOCS)
 
 
@@ -82,3 +92,11 @@ def test_every_fault_names_a_test_that_there_is() -> None:
     for file, test in named:
         source = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert not test or f"def {test}(" in source, test
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_option_on_a_page_is_one(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    options = {option.flag for option in ALL_OPTIONS}
+    if page.name != "CHANGELOG.md":
+        assert set(re.findall(r"--customop-[a-z-]*[a-z]", text)) <= options

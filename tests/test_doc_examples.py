@@ -1,0 +1,71 @@
+"""The examples of the tutorial and of the how-to pages run, and print what the pages say.
+
+In these pages a block of code whose first line is a comment with a file name is that file. A block
+`console` is a command after `$` and lines of what it prints; a line `...` stands for any that are left out.
+Where a page has files and no command, its tests pass with a few cheap checks.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
+SLOW = {"tutorial", "cpp"}  # the one runs nearly all checks six times, the other builds C++
+CHEAP = ["--customop-checks=fake.forward,body", "--customop-variants=off"]
+
+
+def _blocks(page: Path) -> Iterator[tuple[str, str]]:
+    """The language and the text of each block of code."""
+    text = page.read_text(encoding="utf-8")
+    yield from re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def _named(text: str) -> str:
+    """The file that a block is, or nothing."""
+    first = text.partition("\n")[0]
+    found = re.fullmatch(r"(?:#|//) ([\w./-]+\.(?:py|toml|cpp|yml))", first)
+    return found[1] if found else ""
+
+
+def _assert_printed(expected: str, printed: str) -> None:
+    """The parts between lines of dots are in the output, in this order."""
+    at = 0
+    for part in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE):
+        found = printed.find(part.strip("\n"), at)
+        assert found >= 0, f"not printed, or not here:\n{part}\nin:\n{printed}"
+        at = found + len(part.strip("\n"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] * (p.stem in SLOW)) for p in PAGES],
+)
+def test_the_examples_run(
+    page: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("CI", "BUILD_NUMBER"):  # where pytest does not shorten
+        monkeypatch.delenv(name, raising=False)
+    pending = False
+    for language, text in _blocks(page):
+        if name := _named(text):
+            path = pytester.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            pending = pending or path.name.startswith("test_")
+        elif language == "console":
+            command, _, expected = text.partition("\n")
+            program, *args = shlex.split(command.removeprefix("$ "))
+            assert program == "pytest", command
+            printed = pytester.runpytest_subprocess("-p", "no:randomly", *args, timeout=600)
+            _assert_printed(expected, printed.stdout.str())
+            pending = False
+    if pending:
+        result = pytester.runpytest_subprocess("-p", "no:randomly", *CHEAP, timeout=600)
+        assert result.ret == pytest.ExitCode.OK, result.stdout.str()
