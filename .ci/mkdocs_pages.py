@@ -1,7 +1,8 @@
-"""A mkdocs hook that generates a page for each finding of the catalogue, and one that lists them."""
+"""A mkdocs hook that generates a page for each finding, one that lists them, and that of the Python API."""
 
 from collections.abc import Iterable
 
+import api_reference
 from mkdocs.structure.files import File
 
 from pytest_customop.checks import catalogue, families
@@ -11,6 +12,7 @@ from pytest_customop.report.explain import as_markdown
 def on_files(files, config):
     """Add the pages; they are not files of the docs folder."""
     files.append(File.generated(config, "findings/index.md", content=_index()))
+    files.append(File.generated(config, "api.md", content=api_reference.page()))
     for code in catalogue():
         files.append(File.generated(config, f"findings/{code}.md", content=as_markdown(code)))
     return files
