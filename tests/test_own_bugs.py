@@ -17,7 +17,7 @@ from pytest_customop.cases import fake_contract, fake_run
 from pytest_customop.cases.arguments import Arguments, Placement
 from pytest_customop.cases.tensors import largest_magnitude
 from pytest_customop.checks.backward import vjp
-from pytest_customop.checks.compile import compare, disk_cache
+from pytest_customop.checks.compile import disk_cache, eager
 from pytest_customop.checks.compile.harness import OP_ONLY, OpHarness
 from pytest_customop.checks.reference import gradients as reference_gradients
 from pytest_customop.checks.reference import values as reference_values
@@ -120,7 +120,7 @@ def test_a_mistake_while_a_defect_is_confirmed_is_an_error(monkeypatch: pytest.M
 
 def widened_comparison() -> Any:
     one = make_case(define(), grad=True)
-    expected = compare.run_eager(OpHarness(one, OP_ONLY), one)
+    expected = eager.run_eager(OpHarness(one, OP_ONLY), one)
     return lambda: expected.wide
 
 
@@ -165,14 +165,14 @@ def key_of_a_graph() -> Any:
 @pytest.mark.parametrize(
     ("prepare", "module", "name"),
     [
-        (widened_comparison, compare.OpHarness, "run"),
+        (widened_comparison, eager.OpHarness, "run"),
         (vmapped_in_double, vmap, "_loop"),
         (reference_in_double, reference_values, "call_reference"),
         (reference_gradient_in_double, reference_gradients, "_differentiable_call"),
         (faked, Arguments, "call"),
         (sized_by_data, fake_contract, "_fake_result"),
         (gradients_of_a_graph, vjp, "gradients"),
-        (key_of_a_graph, compare.OpHarness, "run"),
+        (key_of_a_graph, eager.OpHarness, "run"),
     ],
 )
 def test_a_mistake_is_not_taken_for_what_an_op_does(
@@ -193,7 +193,7 @@ def test_an_op_that_takes_no_float64_is_not_judged_there() -> None:
         return x.sin()
 
     one = make_case(define(kernel), grad=True, reference=kernel)
-    assert compare.run_eager(OpHarness(one, OP_ONLY), one).wide is None
+    assert eager.run_eager(OpHarness(one, OP_ONLY), one).wide is None
     assert reference_values._exact_outputs(one, []) == {}
     batch = Batch.of(make_case(define(kernel)))
     assert vmap._exact(batch, (0,), 0) is None

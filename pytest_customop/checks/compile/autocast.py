@@ -23,7 +23,8 @@ from ...core.wording import dtype_name
 from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
-from .compare import CompiledRaises, EagerRecord, assert_matches
+from .compare import CompiledRaises, assert_matches
+from .eager import EagerRecord
 from .errors import compiler_session, named_cause, read_exception, skip_without_compiler
 from .harness import OP_ONLY, CallRecord, Function, OpHarness
 

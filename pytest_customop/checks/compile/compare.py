@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 
-from ...cases.case import Case, random_like
-from ...cases.fake_contract import FakeContract
 from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_rounding
 from ...cases.tensors import (
@@ -21,95 +18,12 @@ from ...cases.tensors import (
     is_plain,
     overlaps_itself,
 )
-from ...core.tracebacks import error_line, message_of, reraise_bug, traceback_text
+from ...core.tracebacks import message_of, reraise_bug
 from ...findings import TORCH_LIMIT, WITHIN_ROUNDING, CheckFailed, Finding, fail, skip
-from .harness import OP_ONLY, CallRecord, OpHarness
+from .eager import EagerRecord, Gradients
+from .harness import CallRecord
 
 _T = TypeVar("_T")
-Gradients = dict[str, "torch.Tensor | None"]
-
-
-@dataclass(eq=False)
-class EagerRecord:
-    """The results of eager mode at the sizes of a case.
-
-    Args:
-        harness: the function around the op.
-        case: the case whose arguments it was called with.
-        record: what the call returned.
-        grad_outputs: a random one for each differentiable output, by name.
-        gradients: of the arguments, by name.
-        contract: what the fake kernels of the ops that ran return, compared with the real ones.
-    """
-
-    harness: OpHarness
-    case: Case
-    record: CallRecord
-    grad_outputs: dict[str, torch.Tensor]
-    gradients: Gradients
-    contract: FakeContract
-
-    @cached_property
-    def wide(self) -> tuple[CallRecord, Gradients] | None:
-        """The call and its gradients in double precision; None if the op does not support it."""
-        case = self.case.widened()
-        harness = OpHarness(case, self.harness.config)
-        try:
-            if case.eager.error is not None:
-                return None
-            record = harness.run(harness.function, case.inputs())
-            outputs = record.differentiable
-            if not outputs.keys() >= self.grad_outputs.keys():
-                return None
-            grads = {name: grad.to(outputs[name].dtype) for name, grad in self.grad_outputs.items()}
-            return record, record.backward(grads) if grads else {}
-        except Exception as error:  # whatever an op or its backward raises for float64
-            reraise_bug(error)
-            return None
-
-
-def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
-    """Run the function in eager mode at the sizes of a case.
-
-    If the function raises, the op runs without producers and consumers: some ops depend on where
-    their arguments come from. It runs twice, because the values of a recorded call are not eager
-    mode's: there torch does not resolve lazily conjugated tensors before it calls the kernel.
-
-    Raises:
-        CheckFailed: `backward-raises`.
-        CheckSkipped: for gradients of an op without a formula, unless they come by themselves.
-    """
-    contract = FakeContract()
-    try:
-        with contract.recording():
-            recorded = harness.run(harness.function, case.inputs())
-        record = harness.run(harness.function, case.inputs())
-    except Exception as error:  # whatever the op raises
-        reraise_bug(error)
-        if harness.config == OP_ONLY:
-            raise
-        return run_eager(OpHarness(harness.case, OP_ONLY), case)
-    grads = {
-        name: random_like(tensor, case.seed + 1 + index)
-        for index, (name, tensor) in enumerate(record.differentiable.items())
-    }
-    try:
-        with contract.recording(backward=True):
-            if grads:
-                recorded.backward(grads)
-        gradients = record.backward(grads) if grads else {}
-        if grads:  # the backward may have written to an output
-            record = harness.run(harness.function, case.inputs())
-    except Exception as error:  # whatever a backward raises
-        reraise_bug(error)
-        if not case.op.has_autograd:
-            reason = (
-                "the op has no autograd formula, and its backward raises; backward.connected tells"
-            )
-            raise skip("no-formula", reason, unjudged=False) from error
-        message = f"the backward raises {error_line(error)}"
-        raise fail("backward-raises", message, traceback_text(error)) from error
-    return EagerRecord(harness, case, record, grads, gradients, contract)
 
 
 class NoneDiffers(CheckFailed):

@@ -10,7 +10,8 @@ from ...cases.tensors import is_plain
 from ...compat.compiler import counting_backend, maybe_mark_dynamic
 from ...core.tracebacks import chain
 from ...findings import fail, skip
-from .compare import CompiledRaises, EagerRecord, NoneDiffers, assert_matches, run_eager
+from .compare import CompiledRaises, NoneDiffers, assert_matches
+from .eager import EagerRecord, run_eager
 from .errors import compiles, named_cause, read_exception, skip_without_compiler
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 

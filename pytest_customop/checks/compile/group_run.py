@@ -18,9 +18,10 @@ from ...compat.tensors import storage_id
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ...global_state.preserve import preserved_state
-from .compare import Comparison, EagerRecord, run_eager
+from .compare import Comparison
 from .compilation import mark_dynamic
 from .disk_cache import tag_of
+from .eager import EagerRecord, run_eager
 from .graph_cache import Key, key_of
 from .group_function import function_of
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness

@@ -10,9 +10,10 @@ from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...declare.variant import KINDS
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
+from .finite_differences.finding import FindingCodes
 from .finite_differences.projection import is_small
 from .finite_differences.vectors import BackwardError
-from .finite_differences.verdict import FindingCodes, verify_gradients
+from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, no_float64, options_of, with_script
 
 # Of these kinds, variants of small tensors alone; what stays open on them is no news.

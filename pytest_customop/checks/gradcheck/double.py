@@ -11,8 +11,9 @@ from ...cases.case import Case, random_like
 from ...core.tracebacks import error_line, reraise_bug
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip
 from ..check import Check
+from .finite_differences.finding import FindingCodes
 from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
-from .finite_differences.verdict import FindingCodes, verify_gradients
+from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, options_of, with_script
 
 _SECOND = FindingCodes(

@@ -1,15 +1,15 @@
-"""Verify gradients: torch's gradcheck, further draws, and the findings that a mismatch proves."""
+"""Verify gradients: torch's gradcheck, further draws, and what a mismatch proves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
-from ....core.tables import aligned
 from ....core.tracebacks import error_line, reraise_bug
 from ....declare.inputs import GradOptions
-from ....findings import CheckFailed, CheckSkipped, fail, skip
+from ....findings import CheckFailed, CheckSkipped, skip
+from .finding import FindingCodes, mismatch
 from .jacobian import RIGHT, WRONG, Pair, compare
 from .kinks import has_hidden_kink
 from .projection import Draw, is_cheap, is_linear, is_small, torch_gradcheck_passes
@@ -29,21 +29,6 @@ from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 # Draws for a cheap function, the most draws for any function, and the number of nearby points.
 _DRAWS, _MOST_DRAWS, _NEARBY = 3, 5, 3
 _BRIEF = 2  # draws where brevity is asked for
-
-
-@dataclass(frozen=True)
-class FindingCodes:
-    """The codes and words of findings, for gradients of the first or the second order.
-
-    Args:
-        mismatch, missing, step: the codes.
-        derivative: the subject of messages, with `{input}` for the name of an input.
-    """
-
-    mismatch: str
-    missing: str
-    step: str
-    derivative: str
 
 
 def verify_gradients(
@@ -222,9 +207,6 @@ def _nudged(
     return function.moved(point)
 
 
-# ------------------------------------------------------------------------------------ findings
-
-
 def _report(
     function: VectorFunction,
     pairs: list[Pair],
@@ -254,102 +236,5 @@ def _report(
                 if coarse is not None:
                     subject = codes.derivative.format(input=function.inputs[pair.source].name)
                     raise narrow(subject, coarse, options)
-                raise _finding(function, pairs, (pair, other), codes, options)
+                raise mismatch(function, pairs, (pair, other), codes, options)
     return wrong
-
-
-def _finding(
-    function: VectorFunction,
-    pairs: list[Pair],
-    twice: tuple[Pair, Pair],
-    codes: FindingCodes,
-    options: GradOptions,
-) -> CheckFailed:
-    pair = twice[0]
-    source, target = function.inputs[pair.source].name, function.outputs[pair.target].name
-    subject = codes.derivative.format(input=source)
-    evidence = "\n".join([*_table(function, pairs, pair, options), *_hints(pairs, twice)])
-    if pair.zero:
-        return fail(
-            codes.missing,
-            f"{subject} is missing: the formula gives none for {target}, where {_place(pair)} is "
-            f"{pair.numeric:.6g} by finite differences",
-            evidence,
-        )
-    if pair.still and _moves(function, pair, options):
-        return fail(
-            codes.step,
-            f"{target} does not change at all with steps of {options.eps:g} in `{source}`, and "
-            f"{subject} says that {_place(pair)} is {pair.formula:.6g}",
-            evidence,
-        )
-    return fail(
-        codes.mismatch,
-        f"{subject} is wrong: {_place(pair)} is {pair.formula:.6g} by the formula and "
-        f"{pair.numeric:.6g} by finite differences",
-        evidence,
-    )
-
-
-def _place(pair: Pair) -> str:
-    if pair.element:
-        return f"the derivative of {pair.element}"
-    return "the derivative of the weighted output along a random direction"
-
-
-def _moves(function: VectorFunction, pair: Pair, options: GradOptions) -> bool:
-    """Whether a larger step of the input changes the output at all."""
-    point = function.point[pair.source]
-    size = float(point.abs().max()) or 1.0
-    for reach in (1e-3, 1e-2, 1e-1, 1.0):
-        for sign in (1, -1):
-            try:
-                there = function.at(pair.source, point + sign * max(reach * size, options.eps))
-            except CallError:
-                continue
-            except OutputsChanged:
-                return True
-            if not torch.equal(there[pair.target], function.outputs[pair.target].values):
-                return True
-    return False
-
-
-def _table(
-    function: VectorFunction, pairs: list[Pair], pair: Pair, options: GradOptions
-) -> list[str]:
-    rows = [("input", "output", "finite differences", "formula", "")]
-    for one in pairs:
-        source, target = function.inputs[one.source].name, function.outputs[one.target].name
-        rows.append((source, target, f"{one.numeric:.9g}", f"{one.formula:.9g}", one.verdict))
-    how = (
-        "the first element that differs of each, or the first of all"
-        if pair.element
-        else "derivatives of the outputs, weighted at random, along random directions of +1 and -1"
-    )
-    return [*aligned(rows), f"({how}; central differences in float64, eps={options.eps:g})"]
-
-
-def _hints(pairs: list[Pair], twice: tuple[Pair, Pair]) -> list[str]:
-    pair, other = twice
-    if pair.zero:
-        return ["where none is due: describe the argument with tensor(..., requires_grad=False)"]
-    if pair.factor and other.factor and abs(pair.factor / other.factor - 1) < 1e-3:
-        return [
-            f"everywhere the formula is {pair.factor:.6g} times the finite difference",
-            'if a gradient is scaled or reversed on purpose, the mark says so: gradcheck="the reason"',
-        ]
-    for one in pairs:
-        if one.source != pair.source and one.target == pair.target and _swapped(pair, one):
-            return ["the gradients of the two inputs look swapped"]
-    return []
-
-
-def _swapped(pair: Pair, other: Pair) -> bool:
-    if pair.jacobians is None or other.jacobians is None:
-        return False
-    (numeric, formula), (numeric2, formula2) = pair.jacobians, other.jacobians
-    return (
-        numeric.shape == numeric2.shape
-        and torch.allclose(numeric, formula2, rtol=1e-4, atol=1e-5)
-        and torch.allclose(numeric2, formula, rtol=1e-4, atol=1e-5)
-    )
