@@ -48,7 +48,7 @@ class Breeder:
 
     def _build(self, rank: int, family: str) -> Candidate:
         genes: dict[str, Gene] = {}
-        self._position = 0
+        self._position = self._vectors = 0
         for name, kind in self._types.items():
             if name not in self._optional:
                 genes[name] = self._first_gene(name, kind, rank, family)
@@ -71,6 +71,10 @@ class Breeder:
         if known.ranks[0] != 2:
             ranks = known.ranks if rank not in known.ranks or rank > 2 else (rank,)
             dims = (Size(("a",)), *letters[1:])[: ranks[0]]
+            if ranks[0] == 1 and letters:  # the sizes of the first tensor, in order, or its last
+                at = self._vectors % rank if family == "matrices" else rank - 1
+                dims = dims if family == "same" else (letters[at],)
+                self._vectors += 1
         elif family == "last" and self._position:
             dims = tuple(letters[-1:])
         elif family == "matrices" and self._position and rank >= 2:
