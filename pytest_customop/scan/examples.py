@@ -29,7 +29,7 @@ def read_examples(path: Path) -> dict[str, tuple[Sample, ...]]:
     """
     try:
         found = runpy.run_path(str(path)).get(NAME)
-    except Exception as error:
+    except Exception as error:  # whatever the file raises
         raise ScanError(f"{path.name} raises {error_line(error)}") from None
     if not isinstance(found, dict):
         raise ScanError(f"{path.name} has no dict {NAME}, as {NAME} = {{'mylib::scale': [(x, 2)]}}")

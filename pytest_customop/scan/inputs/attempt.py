@@ -14,6 +14,7 @@ from ...cases.fake_run import FakeRun, fake_run
 from ...cases.tensors import is_plain, output_leaves
 from ...checks.values.memory.fenced import Fence, FencedMemory
 from ...compat.ops import is_alias_error
+from ...core.tracebacks import reraise_bug
 from ...declare.mistakes import MarkError
 from ...declare.ops import Op
 from ...findings import CheckSkipped
@@ -92,7 +93,8 @@ class Asker:
                 if self._risky:
                     for behind in (True, False):
                         self._call(_fenced(draw(self._op, sample, _PLACE, _SEEDS[0]), behind))
-        except Exception as error:
+        except Exception as error:  # whatever an op raises for arguments that it does not take
+            reraise_bug(error)
             if is_alias_error(error):  # the kernel has run, and the checks report what it returned
                 return Attempt(ACCEPTED)
             return Attempt(REAL, self._read(error))
