@@ -77,7 +77,9 @@ def _listed(codes: Iterable[str]) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+    """With a capital letter, unless it begins with the name of torch, and with an end."""
+    first = text[0] if text.startswith("torch") else text[0].upper()
+    return f"{first}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _wrapped(text: str) -> str:

@@ -42,7 +42,7 @@ class Variants(NamedTuple):
     """Which variants of the samples are tried.
 
     Args:
-        amount: how many: `off`, `quick`, `full`, or a number a sample.
+        amount: how many: `off`, `quick`, `full`, or a number per sample.
         kinds: of which kinds.
         strict: whether notes count as failures.
     """
@@ -235,7 +235,7 @@ def read_variants(words: Iterable[str | int]) -> Variants:
             hint = did_you_mean(str(word), [*AMOUNTS, *KINDS, STRICT])
             raise ValueError(
                 f"unknown amount or kind of variants {word!r}{hint} (amounts: "
-                f"{', '.join(AMOUNTS)}, or a number a sample; kinds: {', '.join(KINDS)}; "
+                f"{', '.join(AMOUNTS)}, or a number per sample; kinds: {', '.join(KINDS)}; "
                 f"{STRICT}: notes count as failures)"
             )
     if len(amounts) > 1:

@@ -100,12 +100,12 @@ ALL_OPTIONS = (
         metavar="NAMES",
         example="cpu,cuda",
         default="cpu",
-        more="A device that is not here is one skip a test.",
+        more="An unavailable device gives one skip per test.",
         header="cpu",
         validate=_in_settings("validate_devices"),
         rerun=True,
     ),
-    Option("require-devices", "a device that is not here is a failure, not a skip", kind="flag"),
+    Option("require-devices", "an unavailable device is a failure, not a skip", kind="flag"),
     Option(
         "dtypes",
         "dtypes of tensors that are described without one, comma-separated",
@@ -129,7 +129,7 @@ ALL_OPTIONS = (
     Option(
         "variants",
         "variants of the samples to try, comma-separated: an amount (`off`, `quick`, `full`, or a "
-        "number a sample), kinds (`layout`, `shape`, ...), `strict`",
+        "number per sample), kinds (`layout`, `shape`, ...), `strict`",
         kind="words",
         metavar="WORDS",
         example="full,shape",

@@ -84,7 +84,7 @@ def check_op(
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
             gradcheck, reference, errors: as in `customop_cases`.
         variants: the variants of the samples that are tried too. As in `--customop-variants`, words
-            that are amounts (`"off"`, `"quick"`, `"full"`, a number a sample) or kinds (`"shape"`,
+            that are amounts (`"off"`, `"quick"`, `"full"`, a number per sample) or kinds (`"shape"`,
             ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. `"strict"` makes
             notes failures. A function `(variant) -> reason or None`, alone or among the words, leaves
             out what the op does not support.
