@@ -254,4 +254,5 @@ CALLERS_OF_FOREIGN_CODE = {
     "plan/samples_function.py",
     "plugin/child/preloaded.py",
     "run/engine.py",
+    "scan/examples.py",
 }
