@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+import pytest_customop
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -62,3 +64,11 @@ def test_the_licence_is_an_expression_and_not_its_text() -> None:
     assert project["license"] == "MIT"
     assert project["license-files"] == ["LICENSE"]
     assert not [name for name in project["classifiers"] if name.startswith("License ::")]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    stated = re.findall(r'^version = "(.*)"$', project, re.MULTILINE)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert stated == [citation["version"]] == [pytest_customop.__version__]
+    assert citation["license"] == "MIT"
