@@ -148,6 +148,7 @@ def _compare(calls: Caller, wording: _Wording, expected: Leaves) -> bool:
         f"{case.op.name}: with {wording.name}={value!r} it gives other values than with "
         f"{wording.name}={original!r}, which is the same: {found}",
         repro=_script(case, wording.name, value, found.name),
+        picture=found.picture,
     )
 
 

@@ -247,6 +247,7 @@ def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
                 f"in a new process: {found}",
                 repro="" if call.name else _script(case, found.name, alone, after),
                 case=None if call.name else other.case(case),
+                picture=found.picture,
             )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from ...cases.case import Case, Run, gradients
+from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_another_order
 from ...cases.tensors import difference, equal_values, is_plain
 from ...core import rng
@@ -24,10 +25,12 @@ class Disagreement(NamedTuple):
     Args:
         name: of the result, as in `everything`.
         text: how it differs.
+        picture: of the two, as `cases.picture.picture_of` makes it.
     """
 
     name: str
     text: str
+    picture: Mapping[str, Any] | None = None
 
     @property
     def is_gradient(self) -> bool:
@@ -83,7 +86,7 @@ def disagreement(
         if name in wanted:
             wrong = _difference(case, one, wanted[name], given, same_dtypes)
             if wrong:
-                return Disagreement(name, wrong)
+                return Disagreement(name, wrong, picture_of(name, one, wanted[name]))
     return None
 
 

@@ -115,6 +115,7 @@ def _compare(calls: Caller, mode: _Mode, expected: Leaves, actual: Leaves) -> No
         "grad-mode-mismatch",
         f"{case.op.name}: {mode.description} it gives other values than with {with_gradients}: {wrong}",
         repro=_script(mode, call_lines(wrong.name)) + compare_lines(case, wrong.name),
+        picture=wrong.picture,
     )
 
 

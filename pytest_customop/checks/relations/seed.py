@@ -58,6 +58,7 @@ def _compare(case: Case, generator: str | None, code: str, other: int = 0) -> No
         code,
         f"{case.op.name}: two calls with equal inputs, {where}, give other values: {wrong}",
         repro=_script(case, generator, other, wrong.name),
+        picture=wrong.picture,
     )
 
 
