@@ -1,7 +1,8 @@
 """The examples of the tutorial and of the how-to pages run, and print what the pages say.
 
 In these pages a block of code whose first line is a comment with a file name is that file. A block
-`console` is a command after `$` and lines of what it prints; a line `...` stands for any that are left out.
+`console` is a command after `$` and lines of what it prints; a line `...` stands for any that are left out,
+and numbers of items may be others, as checks and variants are added.
 Where a page has files and no command, its tests pass with a few cheap checks.
 """
 
@@ -13,10 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
 SLOW = {"tutorial", "cpp"}  # the one runs nearly all checks six times, the other builds C++
+_COUNTS = r"\d+(?=\\ (?:ok|skip|tried|of\\ them|left|variants|defects)\b)"
 CHEAP = ["--customop-checks=fake.forward,body", "--customop-variants=off"]
 
 
@@ -37,9 +40,10 @@ def _assert_printed(expected: str, printed: str) -> None:
     """The parts between lines of dots are in the output, in this order."""
     at = 0
     for part in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE):
-        found = printed.find(part.strip("\n"), at)
-        assert found >= 0, f"not printed, or not here:\n{part}\nin:\n{printed}"
-        at = found + len(part.strip("\n"))
+        pattern = re.sub(_COUNTS, r"\\d+", re.escape(part.strip("\n")))
+        found = re.compile(pattern).search(printed, at)
+        assert found, f"not printed, or not here:\n{part}\nin:\n{printed}"
+        at = found.end()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,12 @@ def test_the_examples_run(
     for name in ("CI", "BUILD_NUMBER"):  # where pytest does not shorten
         monkeypatch.delenv(name, raising=False)
     pending = False
+    passed = {pytest.ExitCode.OK}
+    if page.stem == "triton":  # whose module is skipped where there is no Triton
+        passed.add(pytest.ExitCode.NO_TESTS_COLLECTED)
     for language, text in _blocks(page):
+        if language == "yaml":
+            assert yaml.safe_load(text)
         if name := _named(text):
             path = pytester.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,4 +77,4 @@ def test_the_examples_run(
             pending = False
     if pending:
         result = pytester.runpytest_subprocess("-p", "no:randomly", *CHEAP, timeout=600)
-        assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+        assert result.ret in passed, result.stdout.str()

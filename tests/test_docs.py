@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import pytest_customop
 from pytest_customop.checks import builtin_checks, catalogue
 from pytest_customop.plugin.options import ALL_OPTIONS
 
@@ -61,7 +62,7 @@ def test_every_page_is_reachable_from_the_index_and_in_the_navigation() -> None:
     assert navigated >= set(DOCS)
 
 
-def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
+def test_it_builds_with_a_page_a_finding_and_one_of_the_api(tmp_path: Path) -> None:
     config = ROOT / ".ci" / "mkdocs.yml"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q"]
     reported = subprocess.run(
@@ -71,6 +72,9 @@ def test_it_builds_with_a_page_a_finding(tmp_path: Path) -> None:
     for code in catalogue():
         page = (tmp_path / "findings" / code / "index.html").read_text(encoding="utf-8")
         assert f">{code}</h1>" in page
+    page = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
+    for name in pytest_customop.__all__:
+        assert name.startswith("_") or f'<h2 id="{name.lower()}">' in page, name
 
 
 def test_what_follows_from_the_code_is_up_to_date() -> None:
