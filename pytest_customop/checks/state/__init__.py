@@ -1,4 +1,4 @@
-"""What a call leaves behind in the process.
+"""State of the process, which a call must leave as it was.
 
-A call is that of the op itself, of its fake kernel and, with gradients, of its backward.
+A "call" is one of the op itself, of its fake kernel and, with gradients, of its backward.
 """
