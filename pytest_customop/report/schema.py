@@ -9,11 +9,13 @@ import copy
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from ..core.paths import PACKAGE_ROOT
+
 SCHEMA = 2
-PATH = Path(__file__).with_name("schema_2.json")
+
+PATH = PACKAGE_ROOT / "report" / "schema_2.json"
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
