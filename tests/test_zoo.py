@@ -207,7 +207,7 @@ def test_a_child_process_finds_the_same_in_the_same_words(planted: Suite) -> Non
             del one["duration"]
             one["repro"] = one["repro"].replace(" --customop-isolate=on", "")
             if one["check"] in COUNTING:
-                one["message"] = ""
+                one |= dict.fromkeys(("message", "evidence", "script"), "")
         texts = {one.name: one.read_bytes() for one in scripts.iterdir()}
         for name in texts:
             if any(check in name for check in COUNTING):

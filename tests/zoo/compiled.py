@@ -326,10 +326,7 @@ def whole_numbers_of_a_chain():
 
 @specimen(
     (tensor(2, 10),),
-    notes={
-        "compile.static": "compile-gradient-mismatch",
-        "compile.dynamic": "compile-gradient-mismatch",
-    },
+    notes={"compile.static": "compile-gradient-mismatch"},
     skips=COMPOSITE,
 )
 def sliding_windows():

@@ -217,7 +217,7 @@ def _each(items: Sequence[Item], kept: bool) -> Iterator[tuple[Item, Told]]:
     if kept:
         graph_cache._LIMIT = len(items)
     prepare_checks(
-        PlannedItem(item.name, item.case.op.name, item.case, item.check)
+        (PlannedItem(item.name, item.case.op.name, item.case, item.check), None)
         for item in items
         if item.case.base_case is None
     )

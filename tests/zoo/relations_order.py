@@ -124,7 +124,7 @@ def _gamma(name, fill):
             raise ValueError("bytes and a power above 0, please")
         if fill(kept, power):
             table[:] = [(value / 255) ** power for value in range(256)]
-        return torch.tensor(list(table))[x.long()]
+        return torch.tensor(list(table))[x.long()].contiguous()
 
     gamma.register_fake(lambda x, power: x.new_empty(x.shape, dtype=torch.float32))
     return gamma

@@ -113,7 +113,7 @@ def _changed(view: SampleView, one: _Argument, dims: int) -> Iterator[Step]:
             yield from lists.dims(name, value, dims)
         elif value and one.type in _LISTED:
             yield from numeric.in_lists(view, name, value)
-            yield from lists.reversed_numbers(name, value)
+            yield from lists.reversed_order(name, value)
         if one.given and len(value) > 1:
             yield lists.single(view, name)
 
