@@ -30,6 +30,7 @@ GITHUB = (
 )
 AMOUNTS = ("off", "quick", "full")
 ISOLATE = ("auto", "on", "off")
+COMPILE_CELLS = ("all", "pairwise")
 _LEFT_OUT = re.compile(r"-\w+::\S+")
 _DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 # Devices that torch knows once the package for them is imported.
@@ -84,6 +85,7 @@ class Settings(NamedTuple):
             none; None for no namespace.
         repro_dir: where scripts that reproduce failures are written.
         variants: which variants of the samples are tried.
+        fuzz: how many inputs a check gets that are drawn from the samples; None: none.
         variant_steps: the steps of those that run, as in the report; None for all.
         isolate: which items run in a child process: `on`: all; `auto`: those of variants that could crash
             the process; `off`: none.
@@ -92,6 +94,7 @@ class Settings(NamedTuple):
         timeout: seconds that an item may take; 0 for no limit; None if not given.
         memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
         max_samples: how many samples of a mark run at most; None for all.
+        compile_cells: which cases of a mark are compiled: one of `COMPILE_CELLS`.
         shard: the part of the cases that runs; None for all.
         harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
         harvest_save: the file of marked tests that is written from these calls.
@@ -117,11 +120,13 @@ class Settings(NamedTuple):
     repro_dir: Path | None = None
     variants: Variants = Variants()
     variant_steps: tuple[str, ...] | None = None
+    fuzz: int | None = None
     isolate: str = "auto"
     without_child: str | None = "pytest runs them in a child process"
     timeout: float | None = None
     memory: float | None = None
     max_samples: int | None = None
+    compile_cells: str = "all"
     shard: Shard | None = None
     harvest: tuple[str, ...] | None = None
     harvest_save: Path | None = None
@@ -134,6 +139,12 @@ class Settings(NamedTuple):
     update_baseline: bool = False
     baseline_strict: bool = False
     durations: tuple[Mapping[str, float], ...] = ()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether samples, variants or compilations are left out."""
+        given = (self.max_samples, self.variant_steps)
+        return any(one is not None for one in given) or self.compile_cells != COMPILE_CELLS[0]
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -187,6 +198,13 @@ def read_isolate(text: str) -> str:
     return word
 
 
+def read_compile_cells(text: str) -> str:
+    """One of `COMPILE_CELLS`."""
+    if text not in COMPILE_CELLS:
+        raise ValueError(f"give {' or '.join(COMPILE_CELLS)}")
+    return text
+
+
 def read_shard(text: str) -> Shard:
     """The shard that `2/5` means."""
     found = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
@@ -201,7 +219,7 @@ def read_namespaces(words: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if not name.isidentifier():
             raise ValueError(
-                f"{name!r} is no namespace: give the part of ns::name before the colons"
+                f"{name!r} is not a namespace: give the part of ns::name before the colons"
             )
     return names
 
@@ -211,7 +229,7 @@ def read_packages(words: Iterable[str]) -> tuple[str, ...]:
     names = tuple(words)
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
-            raise ValueError(f"{name!r} is no module: give what follows `import`, as mylib.ops")
+            raise ValueError(f"{name!r} is not a module: give what follows `import`, as mylib.ops")
     return names
 
 
@@ -256,7 +274,7 @@ def read_required_coverage(words: tuple[str, ...]) -> tuple[str, ...]:
         if not word.isidentifier():
             namespace = word.partition("::")[0]
             hint = f": give {namespace}" if namespace.isidentifier() else ""
-            raise ValueError(f"{word!r} is no namespace{hint}")
+            raise ValueError(f"{word!r} is not a namespace{hint}")
         if word in OF_TORCH:
             raise ValueError(f"the namespace {word} is not an author's: torch tests its ops itself")
     if all(word.startswith("-") for word in words):
@@ -284,7 +302,7 @@ def read_durations(path: Path) -> dict[str, float]:
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise ValueError("is no report of --customop-report") from None
+        raise ValueError("is not a report of --customop-report") from None
     return dict(found)
 
 

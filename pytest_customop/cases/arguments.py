@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +35,13 @@ class Arguments:
 
     def call(self) -> Any:
         """Call the op on these very tensors."""
-        return self.op(*self.args, **self.kwargs)
+        if _on_call is None:
+            return self.op(*self.args, **self.kwargs)
+        _on_call(self)
+        try:
+            return self.op(*self.args, **self.kwargs)
+        finally:
+            _on_call(None)
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """Every argument with its name in the schema; of a list its elements (`xs[1]`)."""
@@ -85,6 +92,20 @@ class Arguments:
         return self.map_distinct(
             lambda name, tensor: copier(tensor).requires_grad_(tensor.requires_grad)
         )
+
+
+_on_call: Callable[[Arguments | None], None] | None = None
+
+
+@contextlib.contextmanager
+def calls_watched(on_call: Callable[[Arguments | None], None]) -> Iterator[None]:
+    """Have a function called with the arguments before each `Arguments.call`, and with None after it."""
+    global _on_call
+    _on_call = on_call
+    try:
+        yield
+    finally:
+        _on_call = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +216,7 @@ def _error_of_drawing(spec: TensorSpec, dtype: torch.dtype) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of dtypes that are new to it
         try:
-            _dense(spec, dtype)
+            dense_values(spec, dtype)
         except _UNDRAWABLE as error:
             return message_line(error)
     return None
@@ -212,7 +233,7 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
     dtype = dtype_of(spec, where.dtype)
     mutated = name in op.mutated
     layout = spec.layout or where.layout
-    dense = _dense(spec, dtype).to(where.device)
+    dense = dense_values(spec, dtype).to(where.device)
     if spec.strides is not None and spec.layout is None:
         written = mutated and 0 in spec.strides  # through stride 0 it is undefined
         value = dense if written else strided(dense, spec.strides)
@@ -224,7 +245,8 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
     return value.requires_grad_(requires_grad)
 
 
-def _dense(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
+def dense_values(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
+    """A described tensor in contiguous memory of the CPU, drawn from torch's default generator."""
     if isinstance(spec.values, torch.Tensor):
         return spec.values.detach().clone().to(dtype)
     if spec.values is not None:

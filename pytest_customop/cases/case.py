@@ -200,7 +200,10 @@ class Case:
     @functools.cached_property
     def eager_gradients(self) -> dict[str, torch.Tensor | None]:
         """The gradient of each differentiable argument for `grad_outputs`, by argument name."""
-        run = self.run(self.inputs())
+        return self.gradients_of(self.run(self.inputs()))
+
+    def gradients_of(self, run: Run) -> dict[str, torch.Tensor | None]:
+        """The gradient of each differentiable argument of a call; empty if there is none to take."""
         outputs = run.differentiable_outputs
         if run.error is not None or not outputs:
             return {}

@@ -1,4 +1,4 @@
-"""Whether a fake kernel raises because its author wants it to."""
+"""Whether a fake kernel, or a backward, raises because its author wants it to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from ..compat.fakes import fake_cause
 from ..compat.ops import fake_kernel_of
-from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose
-from ..findings import REFUSED_ON_PURPOSE
+from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose, traceback_text
+from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
 
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
@@ -31,6 +31,18 @@ def note_if_deliberate(op: str, error: BaseException) -> str | None:
         for one in chain(error)
     )
     return REFUSED_ON_PURPOSE if deliberate else None
+
+
+def backward_raises(text: str, error: BaseException, *, repro: str | None = None) -> CheckFailed:
+    """The finding for a backward that raises; with a note where a `raise` or `assert` of its author does.
+
+    Args:
+        text: the message.
+        error: what it raised.
+        repro: as in `fail`.
+    """
+    note = REFUSED_ON_PURPOSE if raised_on_purpose(error) else None
+    return fail("backward-raises", text, traceback_text(error), repro=repro, note=note)
 
 
 def _code_of(kernel: Any) -> CodeType | None:

@@ -46,6 +46,8 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
     if spec.values is None or is_differentiable(dtype):
         return True
     given = listed(spec)
+    if is_constant_mask(given):
+        return True
     return not (
         given.numel() == 0
         or is_sorted(given)
@@ -73,6 +75,15 @@ def adds_up_to_size(given: torch.Tensor, others: frozenset[int]) -> bool:
 def listed(spec: TensorSpec) -> torch.Tensor:
     """The values that an author listed, on the CPU."""
     return torch.as_tensor(spec.values).detach().cpu()
+
+
+def is_constant_mask(given: torch.Tensor) -> bool:
+    """Whether booleans, at least one, are all the same: everything is on, or off, at any size."""
+    return (
+        given.dtype == torch.bool
+        and given.numel() > 0
+        and bool((given == given.flatten()[0]).all())
+    )
 
 
 def is_sorted(given: torch.Tensor) -> bool:

@@ -9,13 +9,17 @@ import ctypes
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..compat.tensors import neg_view
 from ..core.wording import dtype_name, layout_name
+from ..declare.inputs import TensorSpec
 
+# The most numbers of a described tensor that are shown one by one.
+_FRACTIONS, _WHOLE = 24, 64
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
 DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -219,7 +223,29 @@ def describe(value: Any) -> str:
         return f"{summary(value)} values sha256:{digest(value)}"
     if isinstance(value, (list, tuple)) and any(isinstance(e, torch.Tensor) for e in value):
         return f"[{', '.join(describe(element) for element in value)}]"
+    if isinstance(value, TensorSpec) and value.values_dtype is not None:
+        return repr(_by_range(value))
     return repr(value)
+
+
+def _by_range(spec: TensorSpec) -> TensorSpec:
+    """A description that shows values by their range, if they are many."""
+    values = torch.as_tensor(spec.values)
+    fractions = values.is_floating_point()
+    if values.numel() <= (_FRACTIONS if fractions else _WHOLE) or values.is_complex():
+        return replace(spec, values=_rounded(values.tolist()))
+    unlisted = replace(spec, values=None, dtype=spec.dtype or (None if fractions else values.dtype))
+    if values.dtype == torch.bool:
+        return unlisted
+    low, high = (one.item() for one in torch.aminmax(values.float() if fractions else values))
+    return replace(unlisted, low=_rounded(low), high=_rounded(high) if fractions else high + 1)
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers in six digits, and lists of them."""
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def summary(tensor: torch.Tensor) -> str:

@@ -16,14 +16,19 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
   `_COMPILE_CONFIG`. Public: none for most of them.
 - `torch.fx.experimental._config.use_duck_shape`: whether equal sizes are one symbol. Nothing public says so
   for the sizes of a compilation.
+- `torchinductor_USER` in the folder for temporary files: where Inductor keeps what it has compiled, unless
+  TORCHINDUCTOR_CACHE_DIR says so. What gives the name, `torch._inductor.runtime`, makes the folder too.
 - `torch.__trace`: the logger of torch's trace of compilations (TORCH_TRACE). Nothing public names it.
 """
 
 from __future__ import annotations
 
 import collections
+import getpass
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -61,6 +66,16 @@ def has_compiled(backend: str) -> bool:
     return backend in _backends_used
 
 
+def has_stored_code() -> bool:
+    """Whether Inductor has compiled something here before, and has kept it."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    try:
+        folder = folder or os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+        return bool(os.listdir(folder))
+    except (KeyError, ModuleNotFoundError, OSError):  # no name of the user; no such folder
+        return False
+
+
 def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
     """`torch.compile(fullgraph=True)`; `compile_session` drops the result when it ends."""
     _compiled.append(function.__code__)
@@ -86,7 +101,7 @@ _compiled: list[Any] = []  # code objects: they own what was compiled of them
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
-    """Let the compiler treat this size as one that may vary; it is no error if it cannot."""
+    """Let the compiler treat this size as one that may vary; it is not an error if it cannot."""
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
 
 

@@ -10,7 +10,6 @@ Private names, seen in torch 2.4 to 2.15:
   `torch.export.Dim`, for whole programs only.
 - `torch._dispatch.python.enable_python_dispatcher`: dispatches as torch.compile does while it traces.
 - `torch._refs`: imported for the decompositions that it registers.
-- `torch._C._dispatch_has_kernel_for_dispatch_key`: whether an op has a kernel. Nothing public says so.
 - `torch._ops.OpOverload`: the type of `torch.ops.ns.name.default`. Public only as `torch.ops`' values.
 - the loggers in `enter_fake_mode`: nothing public names them.
 """
@@ -27,7 +26,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from .ops import overload_name
+from .ops import has_kernel, overload_name
 
 
 def fake_mode(*, scalar_outputs: bool = True) -> Any:
@@ -105,9 +104,7 @@ def missing_fake_kernel(error: BaseException) -> str | None:
     if isinstance(error, UnsupportedOperatorException):
         func = error.func
         own = isinstance(func, OpOverload) and func.namespace not in ("aten", "prims", "prim")
-        name = overload_name(func) if own else None
-        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-        return name if name and not has_kernel(name, "Meta") else None
+        return overload_name(func) if own and not has_kernel(func, "Meta") else None
     found = re.search(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>", str(error))
     return found.group(1) if found else None
 

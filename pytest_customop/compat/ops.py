@@ -8,7 +8,8 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._library.simple_registry.singleton`: the fake kernels of ops that are no CustomOpDef, in
   `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
 - `torch.library._impls`: the names of kernels that were registered from Python.
-- `torch._C._dispatch_dump`: where each kernel was registered, in `functions_by_name`. Public: none.
+- `torch._C._dispatch_dump`: where each kernel was registered, in `functions_by_name` and
+  `registering_files`. Public: none.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
   values of `torch.ops` and what they are called. Public only as text, by `str`.
 - `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_kernel_for_dispatch_key_is_fallthrough`,
@@ -24,6 +25,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 import types
@@ -67,6 +69,11 @@ def registered_names() -> dict[str, None]:
     return dict.fromkeys(schema.name for schema in schemas)
 
 
+def has_kernel(overload: OpOverload, key: str) -> bool:
+    """Whether a kernel is registered at a dispatch key, such as `CPU` or `Meta`."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload_name(overload), key))
+
+
 # The keys at which a formula is registered. The first is an alias of those of all devices.
 _AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA")
 
@@ -81,8 +88,7 @@ def has_autograd_formula(overload: OpOverload) -> bool:
     if definition is not None:
         return definition._backward_fn is not None
     keys = (*_AUTOGRAD_KEYS, "CompositeImplicitAutograd")
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return any(has_kernel(overload_name(overload), key) for key in keys)
+    return any(has_kernel(overload, key) for key in keys)
 
 
 def formula_in_python(overload: OpOverload) -> bool:
@@ -108,8 +114,7 @@ def _falls_through(name: str, key: str) -> bool:
 
 def is_composite(overload: OpOverload) -> bool:
     """Whether the op is made of other ops, which autograd and compilers see instead of it."""
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return bool(has_kernel(overload_name(overload), "CompositeImplicitAutograd"))
+    return has_kernel(overload, "CompositeImplicitAutograd")
 
 
 def is_without_formula(output: torch.Tensor) -> bool:
@@ -188,14 +193,12 @@ def defining_module(name: str) -> str | None:
 def has_autocast_rule(overload: OpOverload, device_type: str) -> bool:
     """Whether `torch.library.register_autocast` was called for the op; torch 2.4 does not have it."""
     key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device_type)
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return key is not None and bool(has_kernel(overload_name(overload), key))
+    return key is not None and has_kernel(overload, key)
 
 
 def has_vmap_rule(overload: OpOverload) -> bool:
     """Whether `torch.library.register_vmap` was called for the op; torch 2.4 does not have it."""
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return bool(has_kernel(overload_name(overload), "FuncTorchBatched"))
+    return has_kernel(overload, "FuncTorchBatched")
 
 
 def device_types() -> list[str]:
@@ -233,6 +236,26 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
     return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
 
 
+def registering_files(overload: OpOverload) -> set[str]:
+    """The Python files, but for torch's own, in which an op or a kernel of it was registered."""
+    files = _dumped_files(overload)
+    for _, function in python_kernels(overload):
+        code = getattr(function, "__code__", None)
+        files |= {code.co_filename} if code is not None else set()
+    own = os.path.dirname(torch.__file__) + os.sep
+    return {file for file in files if not file.startswith(own)}
+
+
+def _dumped_files(overload: OpOverload) -> set[str]:
+    dump = torch._C._dispatch_dump(overload_name(overload))
+    return set(re.findall(r"registered at (.*\.py):\d+", dump))
+
+
+def loaded_libraries() -> set[str]:
+    """The paths that `torch.ops.load_library` has loaded."""
+    return set(torch.ops.loaded_libraries)
+
+
 def functions_by_name(overload: OpOverload) -> list[Any]:
     """The functions that could be the kernels of an op of a `torch.library.Library`, which torch hides.
 
@@ -241,8 +264,7 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
     """
     if overload._schema.name in torch._library.custom_ops.OPDEFS:
         return []
-    dump = torch._C._dispatch_dump(overload_name(overload))
-    files = set(re.findall(r"registered at (.*\.py):\d+", dump))
+    files = _dumped_files(overload)
     if not files:
         return []
     names = tuple(argument.name for argument in overload._schema.arguments)
@@ -255,6 +277,11 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
             if code.co_varnames[:count] == names and value not in found:
                 found.append(value)
     return found
+
+
+def functions_of(overload: OpOverload) -> list[Any]:
+    """Every Python function that computes an op, or is taken to, without those that only trace it."""
+    return [*(kernel for _, kernel in python_kernels(overload)), *functions_by_name(overload)]
 
 
 def kernel_function(overload: OpOverload, device_type: str) -> Any:
@@ -277,8 +304,7 @@ def has_kernel_elsewhere(overload: OpOverload, device_type: str) -> bool:
         return any(one != device_type for one in definition._backend_fns)
     own = torch._C._dispatch_key_for_device(device_type)
     keys = [*_GENERIC, *(key for key in ("CPU", *_ACCELERATORS) if key != own)]
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return any(has_kernel(overload_name(overload), key) for key in keys)
+    return any(has_kernel(overload, key) for key in keys)
 
 
 def traced_functions(overload: OpOverload) -> list[Any]:

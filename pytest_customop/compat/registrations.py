@@ -2,7 +2,6 @@
 
 Private names, seen in torch 2.4 to 2.15:
 
-- `torch._C._dispatch_has_kernel_for_dispatch_key`: the dispatcher's table of one op. Public: none.
 - `torch._library.custom_ops.OPDEFS`: the ops of `torch.library.custom_op` and `triton_op`, by name; their
   `_backward_fn` is the formula's.
 - `torch._library.triton.triton_ops_to_kernels`: those of `triton_op`; torch 2.4 and 2.5 have no such ops.
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from .ops import fake_kernel_of, is_composite, overload_name
+from .ops import fake_kernel_of, has_kernel, is_composite, overload_name
 from .registry import kernel_devices
 
 # Kernels for all devices.
@@ -28,17 +27,12 @@ _GENERIC = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional
 _AUTOGRAD = ("Autograd", "AutogradCPU", "AutogradCUDA")
 
 
-def has_key(overload: OpOverload, key: str) -> bool:
-    """Whether a kernel is registered for a dispatch key."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload_name(overload), key))
-
-
 def kernels_by_device(overload: OpOverload) -> tuple[str, ...]:
     """The device types with a kernel, `any` for one kernel for all, `composite` for one of other ops."""
     if is_composite(overload):
         return ("composite",)
     found = list(kernel_devices(overload))
-    if any(has_key(overload, key) for key in _GENERIC):
+    if any(has_kernel(overload, key) for key in _GENERIC):
         found.append("any")
     return tuple(found)
 
@@ -55,9 +49,9 @@ def fake_kind(overload: OpOverload) -> str | None:
     if fake_kernel_of(overload_name(overload)) is not None:
         return "python"
     if overload_name(overload).partition(".")[0] not in _definitions():
-        if has_key(overload, "Meta") or getattr(overload, "py_kernels", None):
+        if has_kernel(overload, "Meta") or getattr(overload, "py_kernels", None):
             return "meta"
-        if any(has_key(overload, key) for key in _GENERIC):
+        if any(has_kernel(overload, key) for key in _GENERIC):
             return "generic"
     trivial = getattr(torch._library.utils, "can_generate_trivial_fake_impl", _writes_only)
     return "generated" if trivial(overload) else None
@@ -65,7 +59,7 @@ def fake_kind(overload: OpOverload) -> str | None:
 
 def has_own_fake(overload: OpOverload) -> bool:
     """Whether somebody wrote a fake kernel, whatever else the op has."""
-    return fake_kernel_of(overload_name(overload)) is not None or has_key(overload, "Meta")
+    return fake_kernel_of(overload_name(overload)) is not None or has_kernel(overload, "Meta")
 
 
 def autograd_kind(overload: OpOverload) -> str | None:
@@ -76,7 +70,7 @@ def autograd_kind(overload: OpOverload) -> str | None:
     if definition is not None:
         return "python" if definition._backward_fn is not None else None
     name = overload_name(overload).replace("::", "/")
-    keys = [key for key in _AUTOGRAD if has_key(overload, key)]
+    keys = [key for key in _AUTOGRAD if has_kernel(overload, key)]
     if not keys:
         return None
     return "python" if any(f"{name}/{key}" in torch.library._impls for key in keys) else "native"

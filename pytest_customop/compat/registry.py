@@ -3,7 +3,6 @@
 Private names, seen in torch 2.4 to 2.15:
 
 - `torch._C._jit_get_all_schemas`: the schemas of all ops. Public: none.
-- `torch._C._dispatch_has_kernel_for_dispatch_key`: the dispatcher's table of one op. Public: none.
 - `torch._ops.OpOverload`: the type of an overload, for annotations. Public: none.
 - `torch._C._get_privateuse1_backend_name`: what `torch.utils.rename_privateuse1_backend` was called with.
 """
@@ -15,7 +14,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch._ops import OpOverload
 
-from .ops import overload_name, registered_names
+from .ops import has_kernel, registered_names
 
 _KEYS = {
     "cpu": "CPU",
@@ -53,6 +52,4 @@ def _has_tensor(schema: torch._C.FunctionSchema) -> bool:
 def kernel_devices(overload: OpOverload) -> tuple[str, ...]:
     """The device types that an op has kernels of their own for; one for all devices is none of them."""
     keys = {**_KEYS, torch._C._get_privateuse1_backend_name(): "PrivateUse1"}
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    name = overload_name(overload)
-    return tuple(device for device, key in keys.items() if has_kernel(name, key))
+    return tuple(device for device, key in keys.items() if has_kernel(overload, key))

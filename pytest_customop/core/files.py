@@ -53,7 +53,7 @@ def why_unwritable(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return "it is a folder"
     if mode and not stat.S_ISREG(mode):
-        return "it is no ordinary file"
+        return "it is not an ordinary file"
     if mode and not os.access(path, os.W_OK):
         return "it is read-only"
     return _why_no_file_in(path.parent, f".{path.name}.")

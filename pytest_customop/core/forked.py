@@ -9,7 +9,6 @@ import gc
 import os
 import pickle
 import re
-import select
 import signal
 import struct
 import tempfile
@@ -17,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import IO, Any
 
 from .tracebacks import error_line, is_of_author
@@ -200,7 +200,8 @@ def _outcome(pid: int, reader: int, output: IO[bytes], end: float) -> Forked:
         open_, ended = True, False
         while open_ and not ended:
             ended = status is not None  # what it sent before its end is still to be read
-            if select.select([reader], [], [], 0 if ended else _SLICE)[0]:
+            # Not `select`, which takes no file above number 1023: a process may have as many open.
+            if wait([reader], 0 if ended else _SLICE):
                 data = os.read(reader, 1 << 16)
                 received += data
                 open_, ended = bool(data), False

@@ -44,7 +44,11 @@ def unknown(
 ) -> str:
     """One sentence about a name that is not allowed: what it is, what was meant, what is allowed."""
     choices = sorted(allowed)
-    hint = did_you_mean(name, choices, synonyms)
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and {*several} <= {*choices}:
+        hint = f"; did you mean the list {several!r}?"
+    else:
+        hint = did_you_mean(name, choices, synonyms)
     return f"unknown {kind} {name!r}{hint} (known: {', '.join(choices)})"
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _LONG = 240  # characters
 _MANY = 4  # names
 
@@ -48,6 +52,14 @@ def first_line(text: str) -> str:
     lines = text.strip().splitlines()
     first = lines[0].strip() if lines else ""
     return first if len(first) <= _LONG else f"{first[:_LONG]} ..."
+
+
+def without_controls(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
+    """A text whose control characters, but for tabs and ends of lines, are replaced.
+
+    So are what changes the direction of text, and halves of surrogate pairs, which UTF-8 cannot hold.
+    """
+    return _CONTROL.sub(instead, text)
 
 
 def printable(text: str) -> str:

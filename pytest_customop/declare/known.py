@@ -68,7 +68,7 @@ def read_known(given: Any) -> tuple[Known, ...]:
     """The known failures of a mark.
 
     Raises:
-        MarkError: for what is no list of `Known`, and for wrong fields of one.
+        MarkError: for what is not a list of `Known`, and for wrong fields of one.
     """
     if given is None:
         return ()

@@ -22,7 +22,7 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
         origin: what they are called in messages.
 
     Raises:
-        MarkError: for no sample, for one that is no tuple, for two equal ones, and for what a generator
+        MarkError: for no sample, for one that is not a tuple, for two equal ones, and for what a generator
             raises.
         OpError: for arguments that do not fit the schema.
     """
@@ -112,7 +112,7 @@ def _sample(given: Any, index: int, origin: str) -> Sample:
     if isinstance(given, (tuple, list)):
         return Sample(tuple(given), {}, str(index))
     raise MarkError(
-        f"{origin}[{index}] is {shortened(given)}, which is no tuple of arguments; for an op of one "
+        f"{origin}[{index}] is {shortened(given)}, which is not a tuple of arguments; for an op of one "
         f"argument write ({shortened(given)},)"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# The codes of notes: why a finding is no failure.
+# The codes of notes: why a finding is not a failure.
 BEYOND_SAMPLE = "beyond-sample"
 REFUSED_ON_PURPOSE = "refused-on-purpose"
 WITHIN_ROUNDING = "within-rounding"
@@ -26,7 +26,7 @@ class Finding:
         repro: the lines of a script that show it by plain torch calls, where those of the check do
             not (see `Check.repro`).
         case: the case on which those lines show it, where that is another than the one checked.
-        note: why the finding is no failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
+        note: why the finding is not a failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
             `WITHIN_ROUNDING`, `NOT_ASKED` or `TORCH_LIMIT`; None for one that fails.
         picture: of values that differ, as `cases.picture.picture_of` makes it.
         shown: on what it shows, where that is not the op on the case's own arguments: other sizes, a

@@ -1,0 +1,72 @@
+"""Call an op so that operators of torch which its kernel calls get dense copies of some tensors.
+
+Private names, seen in torch 2.4 to 2.15:
+
+- `torch.utils._python_dispatch.TorchDispatchMode`: sees the operators that a kernel calls, in C++ too.
+- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call the
+  kernel of an op for the CPU itself, so that a mode is in force inside of it. Public: none.
+- `torch.utils._pytree.tree_map_only`: changes the tensors in lists too. Public: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+OF_TORCH = frozenset({"aten"})  # namespaces
+_COPIES = frozenset({"clone", "_to_copy", "copy_"})
+
+
+class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A block in which operators of torch get dense copies of some of the tensors that they only read.
+
+    Args:
+        wanted: (tensor) -> whether it is to be copied.
+
+    Attributes:
+        names: of the operators that got one, in the order of the first call; copies are not among them.
+    """
+
+    def __init__(self, wanted: Callable[[torch.Tensor], bool]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._wanted = wanted
+        self.names: dict[str, None] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call an operator of torch, or the kernel of another one, in which the block goes on."""
+        kwargs = kwargs or {}
+        if func.namespace not in OF_TORCH:
+            with self:
+                keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+                return func.redispatch(keys, *args, **kwargs)
+        read = {one.name for one in func._schema.arguments if one.alias_info is None}
+        names = [one.name for one in func._schema.arguments]
+        given = [
+            self._copied(func, one) if name in read else one
+            for name, one in zip(names, args, strict=False)
+        ]
+        named = {
+            name: self._copied(func, one) if name in read else one for name, one in kwargs.items()
+        }
+        return func(*given, **named)
+
+    def _copied(self, func: Any, value: Any) -> Any:
+        def copy(tensor: torch.Tensor) -> torch.Tensor:
+            if not self._wanted(tensor):
+                return tensor
+            name = func._schema.name
+            if name.partition("::")[2] not in _COPIES:
+                self.names[name] = None
+            return tensor.clone(memory_format=torch.contiguous_format)
+
+        return tree_map_only(torch.Tensor, copy, value)
