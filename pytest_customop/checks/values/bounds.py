@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 import torch
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
-from ...cases.tensors import is_plain
-from ...core.forked import Send, run_in_copy
-from ...core.tracebacks import reraise_bug
+from ...core.forked import Send
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
-from .memory.calls import Caller
-from .memory.fenced import AVAILABLE, Fence, FencedMemory
+from .memory.calls import Caller, gradients_of
+from .memory.fenced import AVAILABLE, Fence, FencedMemory, can_be_fenced
+from .memory.forked_calls import run_calls_in_copy
 
 READ, WRITE = "out-of-bounds-read", "out-of-bounds-write"
 
-_SECONDS = 60.0
 _GRAD_OUTPUT = "grad_output"
 _BEHIND, _BEFORE = Fence(behind=True), Fence(behind=False)
 
@@ -47,7 +45,7 @@ def check_bounds(case: Case) -> None:
         reason = "a kernel in Python cannot leave the memory of its arguments"
         raise skip("nothing-to-check", reason, unjudged=False)
     Caller(case)  # skips where tensors have no values
-    names = [name for name, tensor in case.inputs().tensors() if _can_be_fenced(tensor)]
+    names = [name for name, tensor in case.inputs().tensors() if can_be_fenced(tensor)]
     if not names:
         reason = "no argument is a dense tensor with elements"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -59,10 +57,6 @@ def check_bounds(case: Case) -> None:
         raise _finding(case, crashed, names)
 
 
-def _can_be_fenced(tensor: torch.Tensor) -> bool:
-    return is_plain(tensor) and tensor.is_contiguous() and tensor.numel() > 0
-
-
 def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
     """The first trial in which the op ends the process, and does not without forbidden pages.
 
@@ -71,14 +65,13 @@ def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
     """
 
     def work(send: Send) -> None:
-        torch.set_num_threads(1)  # a fork has none of the threads of a pool
         for trial in trials:
             _call(case, trial, forbid=False)
             send("free")
             _call(case, trial, forbid=True)
             send("fenced")
 
-    forked = run_in_copy(work, _SECONDS)
+    forked = run_calls_in_copy(case, work)
     if forked is None or forked.hung:
         reason = "the op does not work in a copy of this process, where a crash would not end it"
         raise skip("checker-limit", reason, unjudged=False)
@@ -91,26 +84,25 @@ def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
     held: list[FencedMemory] = []
 
     def fenced(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if not _can_be_fenced(tensor) or (trial.names is not None and name not in trial.names):
+        if not can_be_fenced(tensor) or (trial.names is not None and name not in trial.names):
             return tensor
         held.append(FencedMemory(tensor, trial.fence))
         return held[-1].tensor
 
-    arguments = case.inputs().map_distinct(fenced)
-    if forbid:
-        for memory in held:
+    def forbid_all() -> None:
+        for memory in held if forbid else ():
             memory.forbid()
-    run = Caller(case)(arguments)
-    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
-    if run.error is None and case.requires_grad and outputs and arguments.differentiable():
+
+    def grad_outputs(outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         grads = [fenced(_GRAD_OUTPUT, grad) for grad in case.grad_outputs(outputs)]
-        if forbid:
-            for memory in held:
-                memory.forbid()
-        try:
-            gradients(arguments, outputs, grads)
-        except Exception as error:  # whatever a backward raises
-            reraise_bug(error)
+        forbid_all()
+        return grads
+
+    arguments = case.inputs().map_distinct(fenced)
+    forbid_all()
+    run = Caller(case)(arguments)
+    if run.error is None:
+        gradients_of(case, run, grad_outputs)
 
 
 def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:

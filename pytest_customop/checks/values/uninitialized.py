@@ -190,6 +190,7 @@ return out
             doc_links.DETERMINISTIC,
             doc_links.EMPTY,
         ),
+        follows=("out-of-bounds-read", "out-of-bounds-write"),
     ),
 }
 

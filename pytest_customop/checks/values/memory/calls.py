@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from ....cases.arguments import Arguments
-from ....cases.case import Case, Run
+from ....cases.case import Case, Run, gradients
 from ....cases.rounding import within_another_order
 from ....cases.tensors import difference, is_plain, output_leaves
 from ....core import rng
@@ -16,6 +16,8 @@ from ....core.tracebacks import reraise_bug
 from ....findings import CheckSkipped, skip
 
 Leaves = list[tuple[str, Any]]
+
+GRADIENT = "the gradient of "  # how the names of gradients start
 
 
 class Caller:
@@ -72,6 +74,28 @@ def results(run: Run) -> Leaves:
     ]
 
 
+def gradients_of(
+    case: Case,
+    run: Run,
+    grad_outputs: Callable[[list[tuple[str, torch.Tensor]]], list[torch.Tensor]],
+) -> Leaves | None:
+    """(name, gradient) of each argument that requires gradients; None where the backward raises.
+
+    Args:
+        grad_outputs: (outputs) -> the grad_output of each.
+    """
+    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
+    if not (outputs and case.requires_grad and run.arguments.differentiable()):
+        return []
+    rng.seed(case.seed)
+    try:
+        found = gradients(run.arguments, outputs, grad_outputs(outputs))
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
+        return None
+    return [(GRADIENT + name, one) for name, one in found.items() if one is not None]
+
+
 def copied(found: Leaves) -> Leaves:
     """Copies of results, which no later call can change."""
     return [
@@ -105,7 +129,7 @@ def rounding_explains(case: Case, actual: Leaves, expected: Leaves) -> bool:
     calls in double precision must not differ by more than it explains there.
     """
     given = [tensor for _, tensor in case.inputs().tensors()]
-    return _explained(actual, expected, given) and not _differs_in_double(case)
+    return explained_by_order(actual, expected, given) and not _differs_in_double(case)
 
 
 _CALLS = 4  # results that differ by chance may be equal in two of them
@@ -122,10 +146,16 @@ def _differs_in_double(case: Case) -> bool:
     if any(run.error is not None for run in runs):
         return False
     found = [copied(results(run)) for run in runs]
-    return not all(_explained(one, found[0], given) for one in found[1:])
+    return not all(explained_by_order(one, found[0], given) for one in found[1:])
 
 
-def _explained(actual: Leaves, expected: Leaves, given: Sequence[torch.Tensor]) -> bool:
+def explained_by_order(actual: Leaves, expected: Leaves, given: Sequence[torch.Tensor]) -> bool:
+    """Whether another order of additions explains how the results of two calls differ.
+
+    Args:
+        actual, expected: the results.
+        given: the tensors that the op gets.
+    """
     if [name for name, _ in actual] != [name for name, _ in expected]:
         return False
     return all(
@@ -145,13 +175,13 @@ def _difference(actual: Any, expected: Any, tolerances: Case | None) -> str | No
         return None if same else f"{actual!r} instead of {expected!r}"
     if not (comparable(actual) and comparable(expected)):
         return None
-    if _quickly_equal(actual.detach(), expected.detach()):
+    if quickly_equal(actual.detach(), expected.detach()):
         return None
     rtol, atol = (0.0, 0.0) if tolerances is None else tolerances.tolerance(actual.dtype)
     return difference(actual, expected, rtol, atol)
 
 
-def _quickly_equal(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+def quickly_equal(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     """Whether a cheap comparison finds two tensors equal; NaNs make it False."""
     alike = actual.shape == expected.shape and actual.dtype == expected.dtype
     if not alike or not is_plain(actual) or actual.dtype.itemsize == 1 or actual.is_conj():

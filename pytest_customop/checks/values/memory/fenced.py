@@ -9,9 +9,16 @@ from dataclasses import dataclass
 
 import torch
 
+from ....cases.tensors import is_plain
+
 AVAILABLE = os.name == "posix"
 
 _READ = 1  # PROT_READ; 0 is PROT_NONE
+
+
+def can_be_fenced(tensor: torch.Tensor) -> bool:
+    """Whether `FencedMemory` can hold the tensor."""
+    return is_plain(tensor) and tensor.is_contiguous() and tensor.numel() > 0
 
 
 @dataclass(frozen=True)

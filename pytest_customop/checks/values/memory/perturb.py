@@ -54,7 +54,7 @@ class Change:
 def _cycle(numbers: str) -> str:
     return (
         f"torch.tensor([{numbers}], dtype=torch.float64)"
-        ".repeat(t.numel())[: t.numel()].reshape(t.shape).to(t.device)"
+        ".repeat(-(-t.numel() // 6))[: t.numel()].reshape(t.shape).to(t.device)"
     )
 
 
@@ -69,6 +69,15 @@ EXTREMES: Sequence[Change] = (
     Change("zeros of both signs, tiny and huge numbers among them", _cycle(_FINITE)),
     Change("negated", "-t"),
     Change("multiplied by 100", "t * 100"),
+)
+# By some roundings, each number in a way of its own.
+ROUNDINGS: Sequence[Change] = tuple(
+    Change(
+        f"moved by up to {size} roundings",
+        f"t * (1 + {size} * torch.finfo(t.real.dtype).eps * torch.sin({seed} + 12.9898 * "
+        "torch.arange(t.numel(), device=t.device).reshape(t.shape)).to(t.real.dtype))",
+    )
+    for seed, size in enumerate((4, 16, 4, 16, 4, 16))
 )
 
 # Dtypes that torch does not compute in, and wider ones.

@@ -69,9 +69,13 @@ def _fill_freed(size: int, pattern: int, device: str) -> None:
             ctypes.memset(block, pattern, size)
         for block in blocks:
             free(block)
-    for place in {"cpu", device}:
+    held = [torch.empty(size, dtype=torch.uint8) for _ in range(_BLOCKS)]
+    for each in held:
+        ctypes.memset(each.data_ptr(), pattern, size)  # `fill_` would start threads for each
+    del held
+    if device != "cpu":
         _ = [
-            torch.empty(size, dtype=torch.uint8, device=place).fill_(pattern)
+            torch.empty(size, dtype=torch.uint8, device=device).fill_(pattern)
             for _ in range(_BLOCKS)
         ]
     numpy: Any = sys.modules.get("numpy")

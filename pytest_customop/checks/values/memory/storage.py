@@ -186,9 +186,9 @@ def _first_element(tensor: torch.Tensor, changed: torch.Tensor, before: torch.Te
     offset = size * tensor.storage_offset()
     touched = changed.as_strided((*tensor.shape, size), (*strides, 1), offset).any(-1)
     index = [int(i) for i in touched.nonzero()[0]]
-    old = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    old.set_(before.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
-    was, now = (repr(one[tuple(index)].item()) for one in (old, tensor.detach()))
+    at = offset + sum(one * stride for one, stride in zip(index, strides, strict=True))
+    old = before[at : at + size].clone().view(tensor.dtype)
+    was, now = (repr(one.item()) for one in (old, tensor.detach()[tuple(index)]))
     text = "one element" if not index else f"element {index}"
     bits = " (other bits)" if was == now else ""
     return (

@@ -27,8 +27,10 @@ _PLACES = 12  # at most so many interruptions
 _BLOCKED = 8  # after so many interruptions in which the other thread had to wait, the op has a lock
 _PATIENCE = 0.01  # seconds that an interrupted thread waits for the other one, at least
 _ROUNDS = 6  # in which all threads call a Python kernel at once
-_NATIVE_SECONDS = 0.03  # in which all threads call a native kernel again and again
-_BATCH = 8  # calls of a native kernel between two barriers
+# All threads call a native kernel again and again for so many seconds of the processor, since a loaded
+# machine seldom runs two of them at the same time, and for so many by the clock at most.
+_NATIVE_SECONDS, _NATIVE_PATIENCE = 0.06, 1.0
+_BATCH = 32  # calls of a native kernel between two barriers
 _SWITCH_INTERVAL = 1e-6
 
 _OTHER_VALUES = "the op alone gives other values each time: see values.repeat"
@@ -244,7 +246,8 @@ class _Trial:
         count = len(self._calls)
         rounds = 1 if self._slow else _ROUNDS
         barrier = threading.Barrier(count)
-        end = time.perf_counter() + (0.0 if self._python else _NATIVE_SECONDS)
+        enough = time.process_time() + (0.0 if self._python else _NATIVE_SECONDS)
+        end = time.monotonic() + _NATIVE_PATIENCE
         found: list[tuple[ThreadCall, Outcome]] = []
         batch = 1 if self._python or self._slow else _BATCH
         go_on = [True]
@@ -258,7 +261,9 @@ class _Trial:
                 found.extend((call, one) for one in outcomes if self._is_wrong(call, one))
                 done += 1
                 if barrier.wait() == 0:
-                    go_on[0] = not found and (done < rounds or time.perf_counter() < end)
+                    go_on[0] = not found and (
+                        done < rounds or (time.process_time() < enough and time.monotonic() < end)
+                    )
                 barrier.wait()
 
         def guarded(call: ThreadCall) -> None:

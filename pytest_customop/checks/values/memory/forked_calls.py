@@ -1,0 +1,40 @@
+"""Calls of an op in a copy of this process, in which a crash ends the copy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ....cases.case import Case
+from ....core.forked import Forked, Send, run_in_copy
+
+
+def run_calls_in_copy(
+    case: Case, work: Callable[[Send], None], seconds: float = 60.0
+) -> Forked | None:
+    """As `core.forked.run_in_copy`, for work that calls the op of a case and, if it has one, its backward.
+
+    None too where no backward runs in a copy, and the case has gradients.
+    """
+
+    def calls(send: Send) -> None:
+        torch.set_num_threads(1)  # a fork has none of the threads of a pool
+        if not case.requires_grad or _autograd_works():
+            work(send)
+
+    return run_in_copy(calls, seconds)
+
+
+def _autograd_works() -> bool:
+    """Whether this process can run a backward.
+
+    A copy of a process that has used autograd on another device, a fake one included, cannot, if the
+    functions for a fork have run.
+    """
+    x = torch.ones(1, requires_grad=True)
+    try:
+        torch.autograd.grad(x.sum(), x)
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""Tensors whose rows lie billions of elements apart, in memory of which only the rows are there. Linux."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+AVAILABLE = sys.platform == "linux" and sys.maxsize > 2**32
+
+ROWS = (
+    256  # at most so many of one tensor: each is a mapping of its own, of which Linux allows 65530
+)
+_MOST = 2**45  # bytes of addresses for one tensor, of the 2**47 that a process has
+_PAGE = mmap.PAGESIZE
+_UNIT = 4096  # of strides, in elements: rows begin at a page, as aligned as allocated memory
+_LINE = 64  # bytes that rows next to each other are aligned to
+_NOTHING, _READ_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE
+_NORESERVE = 0x4000  # MAP_NORESERVE
+_FAILED = ctypes.c_void_p(-1).value
+_HEADROOM = 2**31  # bytes that a call may allocate
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How the rows of a tensor lie: those are its slices along one dim.
+
+    Args:
+        dim: the dim.
+        stride: from one row to the next, in elements.
+    """
+
+    dim: int
+    stride: int
+
+    def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The strides of a tensor of this shape; the elements of a row are next to each other."""
+        found, step = [0] * len(shape), 1
+        for dim in reversed(range(len(shape))):
+            if dim != self.dim:
+                found[dim], step = step, step * shape[dim]
+        found[self.dim] = self.stride
+        return tuple(found)
+
+
+def just_below(tensor: torch.Tensor, dim: int) -> Rows | None:
+    """Rows of which the last begin behind 2**31 elements, with a stride that fits into 32 bits.
+
+    None where there are too few rows for that, or too many.
+    """
+    rows, size = tensor.shape[dim], _row(tensor, dim)
+    if not 3 <= rows <= ROWS:
+        return None
+    stride = min(3 * 2**29, 2**33 // (rows - 1)) // _UNIT * _UNIT
+    return Rows(dim, stride) if stride >= 2 * size + 4 * _PAGE else None
+
+
+def beyond(tensor: torch.Tensor, dim: int) -> Rows | None:
+    """Rows with a stride of 2**32 elements, of which 32 bits hold a 0. None where there are too many."""
+    rows = tensor.shape[dim]
+    fits = 2 <= rows <= ROWS and rows * 2**32 * tensor.itemsize <= _MOST
+    return Rows(dim, 2**32) if fits and _row(tensor, dim) < 2**31 else None
+
+
+def near(tensor: torch.Tensor, dim: int) -> Rows:
+    """Rows next to each other, with some elements between them."""
+    line = max(1, _LINE // tensor.itemsize)
+    return Rows(dim, (_row(tensor, dim) // line + 2) * line)
+
+
+def _row(tensor: torch.Tensor, dim: int) -> int:
+    return tensor.numel() // tensor.shape[dim]
+
+
+def spread(tensor: torch.Tensor, rows: Rows, span: Rows) -> torch.Tensor:
+    """The values of a tensor in rows, in a storage of its own. It is never freed: for a process that ends.
+
+    Around the rows, and 2**31 elements before and 2**32 behind the first one, is memory that ends the
+    process when it is touched, except for a page at either end of a row, which holds zeros.
+
+    Args:
+        tensor: a dense one with elements, on the CPU.
+        rows: where they lie.
+        span: rows, maybe others, that decide how large the storage is.
+
+    Raises:
+        OSError: if the system has no such memory.
+    """
+    width, shape = tensor.itemsize, tensor.shape
+    storage = _extent(shape, span) * width
+    before, behind = 2**31 * width, max(storage, 2**32 * width)
+    library = _library()
+    size = before + behind + 2 * _PAGE
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+    start = library.mmap(None, size, _NOTHING, flags, -1, 0)
+    if start is None or start == _FAILED:
+        raise OSError(ctypes.get_errno(), "mmap failed")
+    first = start + before
+    for low, high in _touched(first, shape, rows, width):
+        if library.mprotect(low, high - low, _READ_WRITE) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect failed")
+    raw = torch.frombuffer((ctypes.c_char * storage).from_address(first), dtype=torch.uint8)
+    strides = rows.strides(shape)
+    laid = torch.empty(0, dtype=tensor.dtype).set_(raw.untyped_storage(), 0, shape, strides)
+    with torch.no_grad():
+        laid.copy_(tensor.detach())
+    return laid.requires_grad_(tensor.requires_grad)
+
+
+def reaches_far(tensor: torch.Tensor) -> bool:
+    """Whether 32 bits do not hold the offset of each element of a tensor."""
+    if tensor.layout != torch.strided or not tensor.numel():
+        return False
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return sum((size - 1) * stride for size, stride in pairs) >= 2**31
+
+
+def _extent(shape: Sequence[int], rows: Rows) -> int:
+    """The elements from the first to the last one, both among them."""
+    strides = rows.strides(shape)
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+def _touched(first: int, shape: Sequence[int], rows: Rows, width: int) -> Iterator[tuple[int, int]]:
+    """The (first, last) addresses of pages that hold rows, and of a page at either end of them."""
+    size = _extent(shape, Rows(rows.dim, 0)) * width
+    step = rows.stride * width
+    count = shape[rows.dim]
+    if step < size + 4 * _PAGE:  # one piece
+        size, count = size + (count - 1) * step, 1
+    for row in range(count):
+        low = (first + row * step) // _PAGE * _PAGE
+        yield low - _PAGE, -(-(first + row * step + size) // _PAGE) * _PAGE + _PAGE
+
+
+@contextlib.contextmanager
+def little_more_memory() -> Iterator[None]:
+    """Let this process allocate some GB at most; any number where the system does not say.
+
+    A call that allocates as much as the rows reach over then raises, and takes no memory of the machine.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        wanted = pages * _PAGE + _HEADROOM
+        limit = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    word, number = ctypes.c_size_t, ctypes.c_int
+    library.mmap.argtypes = [ctypes.c_void_p, word, number, number, number, ctypes.c_long]
+    library.mprotect.argtypes = [ctypes.c_void_p, word, number]
+    return library

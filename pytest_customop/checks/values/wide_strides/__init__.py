@@ -1,0 +1,199 @@
+"""`values.wide_strides`: kernels compute the offsets of elements in 64 bits.
+
+Reports of such kernels, of which each showed on tensors of some GB only:
+
+- Dao-AILab/flash-attention#2611: gradients are wrong where grad_output is a slice of a wide row
+- thu-ml/SageAttention#386: wrong values, then a crash, for slices of a fused projection
+- flagos-ai/FlagGems#6411: a state with rows far apart is written to elsewhere
+- vllm-project/vllm#34279, linkedin/Liger-Kernel#1296: the weights of many experts
+- vllm-project/vllm-xpu-kernels#445: strides of a paged cache, kept in 32 bits
+- state-spaces/mamba#880: strides kept in 32 bits without a sign
+- pytorch/FBGEMM#5755: accessors with strides of 32 bits
+- ml-explore/mlx#3836: 32 bits are chosen by the number of elements, not by how far they reach
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
+from ....findings import TORCH_LIMIT, CheckFailed, Explanation, doc_links, fail, skip
+from ...check import Check
+from ..memory.calls import Caller, skip_if_no_results, skip_if_random
+from ..memory.placement import unshared
+from ..memory.spread import AVAILABLE, beyond, just_below, near
+from .script import script_of
+from .trial import (
+    CRASHED,
+    GRAD_OUTPUT,
+    REJECTED,
+    SAME,
+    UNJUDGED,
+    WRONG,
+    Outcome,
+    Trial,
+    outcomes,
+)
+
+_MOST = 6  # tensors, and dims of one, that are tried
+_DISTANCES = (just_below, beyond)
+
+
+def check_wide_strides(case: Case) -> None:
+    """Compare results for rows that are far apart with those for rows next to each other."""
+    if torch.device(case.placement.device).type != "cpu" or not AVAILABLE:
+        reason = "rows are laid out far apart on the CPU of Linux alone"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if crash_risk(case.op, case.placement.device) is None:
+        reason = "a kernel in Python computes no offsets"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    Caller(case)  # skips where tensors have no values
+    skip_if_no_results(case)
+    skip_if_random(case)
+    trials = _trials(case)
+    if not trials or case.placement.layout != "contiguous":
+        reason = "no argument has rows that can be laid out far apart"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    found = outcomes(case, trials)
+    bad = _first_finding(found)
+    single = [one for trial in _to_be_split(found, bad) for one in trial.alone()]
+    if single:
+        alone = outcomes(case, single)
+        found |= alone
+        bad = _first_finding(alone) or bad
+    if bad is not None:
+        outcome = outcomes(case, [bad])[bad]  # once more, by itself
+        if outcome.is_finding:
+            dense = outcomes(case, [bad], dense_for_torch=True)[bad]
+            raise _finding(case, bad, outcome, dense.text if dense.verdict == SAME else "")
+    if all(one.verdict != SAME for one in found.values()):
+        reason = (
+            "the op rejects rows that are not next to each other, or takes them as if they were"
+        )
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+
+def _trials(case: Case) -> list[Trial]:
+    """One for each dim and distance, with all tensors that have such rows, and those of grad_outputs."""
+    arguments = case.inputs()
+    free = unshared(arguments)
+    tensors = [(name, one) for name, one in arguments.tensors() if name in free][:_MOST]
+    groups = [tensors]
+    if case.requires_grad:
+        groups.append([(GRAD_OUTPUT, one) for _, one in case.eager.differentiable_outputs])
+    found = []
+    for group in groups:
+        for dim in range(min(_MOST, max((one.dim() for _, one in group), default=0))):
+            for distance in _DISTANCES:
+                every = Trial(tuple(dict.fromkeys(name for name, _ in group)), dim, distance)
+                names = [name for name, one in group if every.rows(name, one) is not None]
+                if names:
+                    found.append(replace(every, names=tuple(dict.fromkeys(names))))
+    return found
+
+
+def _first_finding(found: Mapping[Trial, Outcome]) -> Trial | None:
+    return next((trial for trial, one in found.items() if one.is_finding), None)
+
+
+def _to_be_split(found: Mapping[Trial, Outcome], bad: Trial | None) -> list[Trial]:
+    """The trials of several tensors to be tried one at a time: the bad one, or those not judged."""
+    unknown = (REJECTED, UNJUDGED)
+    chosen = [bad] if bad else [trial for trial, one in found.items() if one.verdict in unknown]
+    return [trial for trial in chosen if len(trial.names) > 1]
+
+
+def _finding(case: Case, trial: Trial, outcome: Outcome, of_torch: str) -> CheckFailed:
+    """The finding: a note where operators of torch are at fault.
+
+    Args:
+        of_torch: their names; empty where the op itself is.
+    """
+    tensors = [*case.inputs().tensors()]
+    tensors += [(GRAD_OUTPUT, one) for _, one in case.eager.differentiable_outputs]
+    distances: dict[str, tuple[int, int]] = {}
+    for name, tensor in tensors:
+        rows = trial.rows(name, tensor)
+        if rows is not None:
+            distances.setdefault(name, (rows.stride, near(tensor, trial.dim).stride))
+    name, (far, close) = next(iter(distances.items()))
+    named = f"{name}.stride({trial.dim})"
+    does = "gives other values than"
+    if outcome.verdict == CRASHED:
+        does = f"ends the process ({outcome.text}), and does not"
+    how = f": {outcome.text}" if outcome.verdict == WRONG else ""
+    return fail(
+        "offset-overflow",
+        f"{case.op.name}: with {named} = {far} it {does} with {named} = {close}{how}",
+        f"(it does not where it calls {of_torch} with dense copies)" if of_torch else "",
+        repro=script_of(case, trial.dim, distances),
+        note=TORCH_LIMIT if of_torch else None,
+        shown=f"with {named} = {far}",
+    )
+
+
+FINDINGS = {
+    "offset-overflow": Explanation(
+        meaning=(
+            "Where the rows of an argument (its slices along one dim) lie so far apart that the offsets of "
+            "elements pass 2**31, the kernel reads or writes elsewhere: it gives other values than for the "
+            "same rows near each other, or ends the process."
+        ),
+        why=(
+            "So it does for large tensors: a batch of long sequences, a paged cache, a slice of a fused "
+            "projection, the weights of many experts. It gives wrong values where memory happens to be at "
+            "the offset that is left of 64 bits, and an illegal memory access where there is none."
+        ),
+        fix=(
+            "Compute offsets in 64 bits: int64_t for strides, sizes, numel, and for an index before it is "
+            "multiplied by a stride. In Triton cast the index with .to(tl.int64), in ctypes declare "
+            "argtypes with c_int64. A kernel that is made for 32 bits raises for tensors that reach "
+            "further, or calls .contiguous() on them."
+        ),
+        before="""
+@triton.jit
+def kernel(x, out, stride, COLUMNS: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, COLUMNS)
+    tl.store(out + row, tl.sum(tl.load(x + row * stride + columns)))
+""",
+        after="""
+@triton.jit
+def kernel(x, out, stride, COLUMNS: tl.constexpr):
+    row, columns = tl.program_id(0).to(tl.int64), tl.arange(0, COLUMNS)
+    tl.store(out + row, tl.sum(tl.load(x + row * stride + columns)))
+""",
+        docs=(
+            doc_links.TENSOR_VIEWS,
+            doc_links.MANUAL,
+        ),
+        follows=("layout-dependent-result", "thread-unsafe"),
+    ),
+}
+
+CHECK = Check(
+    name="values.wide_strides",
+    summary="rows may lie billions of elements apart: native kernels compute offsets in 64 bits",
+    run=check_wide_strides,
+    variants=("shape",),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "A native kernel (C++, C, ctypes, Triton's interpreter) that computes offsets of elements in 32 "
+        "bits, or keeps strides in 32 bits. In a copy of the process the rows of arguments and of "
+        "grad_outputs, along each dim in turn, lie so far apart that offsets pass 2**31: first with "
+        "strides that 32 bits hold, then with one of 2**32. The memory between rows is reserved and never "
+        "taken. Other values or gradients than for the same rows near each other are a finding, and so is "
+        "a crash. It names the argument. [Reports](#where-a-check-comes-from) of such kernels."
+    ),
+    cannot_see=(
+        "Offsets within outputs and memory of the kernel's own, and a number of elements above 2**31: that "
+        "takes tensors as large. A kernel that rejects such strides or calls `.contiguous()`. One that "
+        "ignores strides is for `values.layouts`. More than 256 rows. Other devices than the CPU, other "
+        "systems than Linux."
+    ),
+    cost="calls",
+)
