@@ -7,16 +7,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.case import Case, Run, gradients
+from ...cases.case import Case, Run
 from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_another_order
-from ...cases.tensors import difference, equal_values, is_plain
-from ...core import rng
-from ...core.tracebacks import reraise_bug
-from ..values.memory.calls import Leaves, comparable, results
+from ...cases.tensors import difference, equal_values
+from ..values.memory.calls import GRADIENT, Leaves, comparable, gradients_of, results
 from ..values.memory.poison import fresh_memory_filled, has_new_nan
-
-GRADIENT = "the gradient of "  # how the names of gradients start
 
 
 class Disagreement(NamedTuple):
@@ -46,29 +42,7 @@ def everything(case: Case, run: Run) -> Leaves:
 
     There are no gradients where the backward raises: that is for other checks.
     """
-    return [*results(run), *gradients_of(case, run, case.grad_outputs)]
-
-
-def gradients_of(
-    case: Case,
-    run: Run,
-    grad_outputs: Callable[[list[tuple[str, torch.Tensor]]], list[torch.Tensor]],
-) -> Leaves:
-    """(name, gradient) of each argument that requires gradients; none where the backward raises.
-
-    Args:
-        grad_outputs: (outputs) -> the grad_output of each.
-    """
-    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
-    if not (outputs and case.requires_grad and run.arguments.differentiable()):
-        return []
-    rng.seed(case.seed)
-    try:
-        found = gradients(run.arguments, outputs, grad_outputs(outputs))
-    except Exception as error:  # whatever a backward raises
-        reraise_bug(error)
-        return []
-    return [(GRADIENT + name, one) for name, one in found.items() if one is not None]
+    return [*results(run), *(gradients_of(case, run, case.grad_outputs) or ())]
 
 
 def disagreement(

@@ -11,19 +11,25 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import base_name, is_plain
-from ...core.forked import Send, run_in_copy
+from ...core.forked import Send
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, expression, skip_if_no_results, skip_if_random
-from .compare import GRADIENT, disagreement, everything, is_unsteady
+from ..values.memory.calls import (
+    GRADIENT,
+    Caller,
+    expression,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..values.memory.forked_calls import run_calls_in_copy
+from .compare import disagreement, everything, is_unsteady
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
 _SMALL = 2**15  # below it, numbers that are multiplied with each other stay in int32
-_SECONDS = 60.0  # for calls in a copy of the process
 _SPARE = 1024  # what positions may lie above the number of elements: a vocabulary, an ignored label
 
 
@@ -110,12 +116,11 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
     """The verdict of a copy of this process, in which a crash ends the copy alone; None without one."""
 
     def work(send: Send) -> None:
-        torch.set_num_threads(1)  # a fork has none of the threads of a pool
         Caller(case)(case.inputs())
         send(None)  # the op works in a copy
         send(_verdict(case, positions))
 
-    forked = run_in_copy(work, _SECONDS)
+    forked = run_calls_in_copy(case, work)
     if forked is None:
         return None
     if len(forked.messages) > 1:

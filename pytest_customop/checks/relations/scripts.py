@@ -6,7 +6,7 @@ from typing import Any
 
 from ...cases.case import Case
 from ...cases.tensors import output_leaves
-from .compare import GRADIENT
+from ..values.memory.calls import GRADIENT
 
 _START = """
 from torch.utils._pytree import tree_leaves, tree_map_only

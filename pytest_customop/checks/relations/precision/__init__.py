@@ -12,15 +12,18 @@ from ....core.wording import dtype_name
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import (
+    GRADIENT,
     Caller,
     Leaves,
     copied,
+    gradients_of,
     results,
     skip_if_no_results,
     skip_if_random,
 )
-from ..compare import GRADIENT, disagreement, gradients_of
+from ..compare import disagreement
 from ..scripts import call_lines, position
+from .double import check_double, is_double
 from .inputs import Dtypes, Move, Point, dtypes_of, roundings
 from .judge import Difference, Judge
 from .randomness import may_be_random
@@ -36,9 +39,14 @@ def check_precision(case: Case) -> None:
     They may differ as much as the results do for inputs that are moved by roundings of the narrower
     dtype. If those in the wider dtype alone do so, they must agree at other points: memory that is read
     as another dtype changes without measure.
+
+    Nothing is wider than float64: there the results must have more digits than float32.
     """
     skip_if_no_results(case)
     skip_if_random(case)
+    if is_double(case):
+        check_double(case)
+        return
     comparison = _Comparison(case)
     here = comparison.at(None)
     if here is None:
@@ -48,12 +56,24 @@ def check_precision(case: Case) -> None:
         return
     dtypes = comparison.dtypes
     found = here.beyond_moves(dtypes.narrow, _MOVES)
-    if found is None:
+    if found is None or (_has_other_values(case) and not found.is_lost):
         return
     if here.beyond_moves(dtypes.wide, _MOVES) is None and not comparison.differs_elsewhere():
         return
     if not comparison.is_unsteady(here, found):
         raise comparison.failure(found)
+
+
+def _has_other_values(case: Case) -> bool:
+    """Whether it is a variant in the sample's own dtypes.
+
+    Its values may lie at the edge of what a dtype holds, where ops use the dtype's own eps or largest
+    number. There a result counts only if it is lost in the narrower dtype.
+    """
+    if case.base_case is None:
+        return False
+    dtypes = [[one.dtype for _, one in each.inputs().tensors()] for each in (case, case.base_case)]
+    return dtypes[0] == dtypes[1]
 
 
 @dataclass(frozen=True)
@@ -136,12 +156,12 @@ class _Comparison:
     def failure(self, found: Difference) -> CheckFailed:
         """The finding; a note where the mark lists dtypes, and the wider one is not among them.
 
-        What is not finite in the narrower one is wrong there.
+        What is lost in the narrower one is wrong there.
         """
         case, (narrow, wide) = self.case, self.dtypes
         listed = case.placement.listed_dtypes
         shown_on = None
-        if listed is not None and wide not in listed and found.is_finite:
+        if listed is not None and wide not in listed and not found.is_lost:
             shown_on = replace(case, beyond=case.beyond or "a dtype that the mark does not list")
         is_gradient = found.name.startswith(GRADIENT)
         return fail(
@@ -159,7 +179,7 @@ class _Comparison:
         shapes = {name: one.shape for name, one in run.differentiable_outputs}
         if self._weights and shapes != {name: one.shape for name, one in self._weights.items()}:
             return found  # how many there are depends on the values
-        return [*found, *gradients_of(self.case, run, self._grad_outputs)]
+        return [*found, *(gradients_of(self.case, run, self._grad_outputs) or ())]
 
     def _grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         if not self._weights:
@@ -255,11 +275,41 @@ def backward(ctx, grad):
     ),
 }
 
+_NARROWED = Explanation(
+    meaning=(
+        "In float64 the op gives numbers of float32: those of the inputs have more digits, and each of the "
+        "results has no more than float32 holds."
+    ),
+    why=(
+        "Somewhere the numbers pass through float32. Whoever asks for float64 gets seven digits in place "
+        "of sixteen, without a word, and finite differences of such an op are noise."
+    ),
+    fix=(
+        "Compute in the dtype of the inputs: look for .float(), torch.float32 and numpy.float32, in C++ "
+        "for float, 1.0f and sinf. If the op is made for float32 alone, raise for float64. If float32 is "
+        'exact enough, write tolerances={torch.float64: (1e-6, 1e-6)}, or checks=["-relations.precision"].'
+    ),
+    before="""
+table = torch.sin(x.float())
+return (table * x).to(torch.float32).to(x.dtype)
+""",
+    after="""
+table = torch.sin(x)
+return table * x
+""",
+    docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
+    follows=("reference-mismatch", "fake-dtype-mismatch"),
+)
+FINDINGS |= {
+    "result-narrowed": _NARROWED,
+    "gradient-narrowed": replace(_NARROWED, follows=("result-narrowed", *_NARROWED.follows)),
+}
+
 CHECK = Check(
     name="relations.precision",
     summary="a dtype and a wider one give the same, as far as the narrower one can",
     run=check_precision,
-    variants=("dtype",),
+    variants=("dtype", "magnitudes", "values"),
     cheap=True,
     findings=FINDINGS,
     catches=(
@@ -267,7 +317,11 @@ CHECK = Check(
         "precision and float32. They may differ as much as results in the wider dtype do for inputs that "
         "are moved by roundings of the narrower one, several times over, and by what additions in it "
         "explain. Whole numbers and booleans count where moved inputs do not change them. A finding is a "
-        "note where the mark lists dtypes, and the wider one is not among them."
+        "note where the mark lists dtypes, and the wider one is not among them. On variants with other "
+        "values, what is NaN or infinite in the narrower dtype alone: an exponential that overflows, or a "
+        "sum of exponentials that vanishes. In float64, which has no wider dtype: results and gradients of "
+        "which each number is one of float32, where those of the inputs are not, and the mark lists "
+        "float64 or the sample's tensors have it."
     ),
     cannot_see=(
         "A mistake that both dtypes share, and what is smaller than 0.2 % of the largest result (2 % in "

@@ -74,7 +74,7 @@ def dtypes_of(case: Case) -> Dtypes:
     if narrow not in WIDER:
         raise skip("nothing-to-check", f"{narrow} is compared with no other dtype", unjudged=False)
     if not all(is_plain(tensor) for tensor in tensors):
-        raise skip("nothing-to-check", "an argument is no dense tensor", unjudged=False)
+        raise skip("nothing-to-check", "an argument is not a dense tensor", unjudged=False)
     return Dtypes(narrow, WIDER[narrow])
 
 

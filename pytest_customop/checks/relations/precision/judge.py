@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ....cases.case import Case
 from ....cases.tensors import in_double, is_differentiable, is_plain, largest_magnitude
-from ...values.memory.calls import Leaves
-from ..compare import GRADIENT
+from ...values.memory.calls import GRADIENT, Leaves
 from .inputs import Dtypes
 
 # Roundings inside of the op may be more, and larger, than those of its inputs. Moved inputs of half
@@ -26,6 +25,8 @@ _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 _SHARE = 2e-3
 
 
+_ROUNDINGS = 4  # of a large whole number
+_LOST = 0.1  # a result has lost what is larger than this, and moved inputs change by less of it
 _BETWEEN = 0.01  # the share of whole numbers that may be off by one
 
 
@@ -37,7 +38,7 @@ class Difference(NamedTuple):
         text: how it differs, at the element that differs most.
         element: the position of that element in the flattened result.
         allowed: by how much this element may differ.
-        is_finite: whether the element is finite in the narrower dtype; it is in the wider one.
+        is_lost: whether the element is NaN, infinite or 0 by overflow in the narrower dtype alone.
         in_sign_alone: whether all elements agree but for their signs, or phases.
     """
 
@@ -45,7 +46,7 @@ class Difference(NamedTuple):
     text: str
     element: int
     allowed: float
-    is_finite: bool
+    is_lost: bool
     in_sign_alone: bool = False
 
 
@@ -96,7 +97,7 @@ class Judge:
             return self._compare_floats(name, value, expected, jumps)
         if value.dtype != expected.dtype:
             return None
-        return _compare_whole(name, value, expected, jumps)
+        return _compare_whole(name, value, expected, jumps, self.dtypes.eps)
 
     def _jumps(self, name: str) -> list[Tensor]:
         """How far moved inputs move a result: a tensor for each move, empty if the shape changes."""
@@ -121,6 +122,11 @@ class Judge:
             spread = torch.maximum(spread, jump.nan_to_num(0.0, 0.0, 0.0))
         inside = torch.where(judged, expected, 0.0)
         largest = min(map(largest_magnitude, (inside, actual)))
+        lost = self._lost(name, actual, inside, spread)
+        if lost is not None:
+            gap = torch.where(lost, expected.abs(), -1.0)
+            found = _worst(name, actual, expected, gap, lost, torch.zeros_like(spread))
+            return found._replace(is_lost=True)
         floor = self._floor(value.dtype, largest)
         rtol, atol = self.case.tolerance(value.dtype)
         times = _TIMES_HALF if self.dtypes.narrow.itemsize == 2 else _TIMES
@@ -135,6 +141,18 @@ class Judge:
             name, actual, expected, torch.where(wrong, gap - allowed, -1.0), wrong, allowed
         )
         return found._replace(in_sign_alone=signs)
+
+    def _lost(self, name: str, actual: Tensor, expected: Tensor, spread: Tensor) -> Tensor | None:
+        """Where results are 0 in float16 and large in the wider dtype, if most of the large ones are.
+
+        Something has overflowed then, and has been divided by. Gradients may become 0 by rounding alone.
+        """
+        if self.dtypes.narrow != torch.float16 or name.startswith(GRADIENT):
+            return None
+        size = expected.abs()
+        large = size > max(_LOST, _LOST * float(size.max()))
+        lost = large & (actual == 0) & (spread < _LOST * size)
+        return lost if int(lost.sum()) > 0.5 * int(large.sum()) else None
 
     def _largest(self, dtype: torch.dtype) -> float:
         """The largest number that is judged: the dtypes of input and result hold some times as much."""
@@ -186,11 +204,12 @@ def _differ_in_sign_alone(
 
 
 def _compare_whole(
-    name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor]
+    name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor], eps: float
 ) -> Difference | None:
     """Compare whole numbers and booleans, where moved inputs leave them as they are.
 
-    A few may be next to each other: those of numbers that lie between them.
+    A few may be next to each other: those of numbers that lie between them. Numbers larger than those that
+    a dtype of this `eps` holds one by one may be rounded as in that dtype.
     """
     unstable = torch.zeros_like(wide, dtype=torch.bool)
     for jump in jumps:
@@ -199,7 +218,11 @@ def _compare_whole(
     if not bool(wrong.any()) or int(wrong.sum()) <= int(unstable.sum()):
         return None
     actual, expected = value.to(torch.float64), wide.to(torch.float64)
-    gap = torch.where(wrong, (actual - expected).abs(), -1.0)
+    distance, size = (actual - expected).abs(), expected.abs()
+    wrong &= (size < 1 / eps) | (distance > _ROUNDINGS * eps * size)
+    if not bool(wrong.any()):
+        return None
+    gap = torch.where(wrong, distance, -1.0)
     few = int(wrong.sum()) <= _BETWEEN * wrong.numel()
     if few and value.dtype != torch.bool and float(gap.max()) <= 1:
         return None
@@ -218,5 +241,5 @@ def _worst(
     count = f"{int(wrong.sum())} of {total} elements differ, most" if total > 1 else "it differs"
     place = f" at {where}" if where else ""
     text = f"{count}{place}: {got:.6g} instead of {wanted:.6g} (allowed: {most:.3g})"
-    is_finite = bool(actual.flatten()[flat].isfinite())
-    return Difference(name, text, flat, most, is_finite)
+    is_lost = not bool(actual.flatten()[flat].isfinite())
+    return Difference(name, text, flat, most, is_lost)
