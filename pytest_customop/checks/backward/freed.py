@@ -24,7 +24,7 @@ def check_freed(case: Case) -> None:
             raise fail(
                 "tensors-kept-alive",
                 f"the {description} of {_CALLS} calls are all still in memory when nothing refers to them "
-                "any more: they are in a reference cycle, or in a global",
+                "any longer: they are in a reference cycle, or in a global",
                 repro=_script(which),
             )
 

@@ -19,6 +19,7 @@ _MOST = 6  # arguments
 _DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
 _STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
 _WRONG = 0.3  # a relative error above this is a finding
+_TINY = float(torch.finfo(torch.float32).tiny)  # below it, numbers lose digits or become 0
 _ROUGH = 0.1  # the allowed relative difference between two steps
 
 
@@ -68,6 +69,8 @@ def _moved_slightly(tensor: Tensor) -> Tensor:
 
 def _holds_float32(tensor: Tensor) -> bool:
     value = tensor.detach()
+    if value.dtype not in (torch.float64, torch.complex128):
+        return True
     narrow = torch.complex64 if value.is_complex() else torch.float32
     return torch.equal(value.to(narrow).to(value.dtype).nan_to_num(), value.nan_to_num())
 
@@ -157,7 +160,7 @@ class _Probe:
                 float((weight.abs() * one.abs()).square().sum())
                 for weight, one in zip(weights, above, strict=True)
             )
-            rounding = max(rounding, 2 * self._eps * noise**0.5)
+            rounding = max(rounding, 2 * self._eps * noise**0.5, _TINY)
         found = torch.tensor([differences, predicted], dtype=torch.float64)
         if not found.isfinite().all():
             return None

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run, gradients, random_like
+from ...cases.deliberate import backward_raises
 from ...cases.tensors import in_double, is_differentiable, largest_magnitude
 from ...core import rng
 from ...core.tables import aligned
-from ...core.tracebacks import error_line, reraise_bug, traceback_text
-from ...findings import CheckSkipped, fail, skip
+from ...core.tracebacks import error_line, reraise_bug
+from ...findings import CheckSkipped, skip
 
 Gradients = dict[str, Tensor]
 Named = list[tuple[str, Tensor]]
@@ -149,11 +150,8 @@ class Backward:
             raise
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
-            raise fail(
-                "backward-raises",
-                f"for {description} the backward raises {error_line(error)}",
-                traceback_text(error),
-            ) from error
+            text = f"for {description} the backward raises {error_line(error)}"
+            raise backward_raises(text, error) from error
 
     def _differentiate(self, graph: Graph, weights: Sequence[Tensor]) -> Gradients:
         return graph.vjp(graph.given(weights))

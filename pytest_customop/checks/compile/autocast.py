@@ -112,7 +112,7 @@ def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
     """Compare fake with real under autocast.
 
     Args:
-        note: why a difference is no failure. Nothing but a rule says that an op is to run under autocast.
+        note: why a difference is not a failure. Only a rule says that an op is to run under autocast.
     """
     skip_if_unfakeable(run)
     with torch.autocast(device):

@@ -12,9 +12,10 @@ from ...cases.case import Case
 from ...cases.resize import second_case, whole_numbers
 from ...cases.unrolled import loops_over_sizes
 from ...compat.compiler import recompiles_raise
-from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.scripts import trace_script
+from ..fake.specialization import only_next_to_one, trace
 from .compare import CompiledRaises
 from .compilation import Compilation, skip_if_meta
 from .errors import compiler_session, pinned_size
@@ -24,7 +25,7 @@ from .groups import Groups
 from .harness import HarnessConfig
 from .scripts import DYNAMIC, TWO_SIZES
 
-_CONFIG = HarnessConfig()
+_CONFIG = HarnessConfig(arithmetic=True)
 _GROUPS = Groups()
 
 
@@ -113,7 +114,7 @@ def _fail_if_size_pinned(error: Exception, case: Case, second: Case, where: str)
     name, dim, size = pinned
     if size in whole_numbers(case):
         return  # the op may compare the size with that argument
-    if loops_over_sizes(case, second):
+    if loops_over_sizes(case, second) or only_next_to_one(case, second, [(name, dim)]):
         return
     raise fail(
         "compile-recompiles",
@@ -122,7 +123,18 @@ def _fail_if_size_pinned(error: Exception, case: Case, second: Case, where: str)
         _NUMBER.sub("- ", str(error).strip()),
         repro=trace_script([(_index(case, name), dim)], insist=True),
         shown=where.removesuffix(": "),
+        note=NOT_ASKED if _is_of_backward(case, name, dim) else None,
     )
+
+
+def _is_of_backward(case: Case, argument: str, dim: int) -> bool:
+    """Whether the fake kernel leaves a size symbolic, so that the backward made it a constant."""
+    if not case.requires_grad:
+        return False
+    pins = trace(case, backward=False).pins
+    return (argument, dim) not in {
+        (place.argument, place.dim) for pin in pins for place in pin.places
+    }
 
 
 def _index(case: Case, argument: str) -> int:

@@ -8,9 +8,10 @@ from functools import cached_property
 import torch
 
 from ...cases.case import Case, random_like
+from ...cases.deliberate import backward_raises
 from ...cases.fake_contract import FakeContract
-from ...core.tracebacks import error_line, reraise_bug, traceback_text
-from ...findings import fail, skip
+from ...core.tracebacks import error_line, reraise_bug
+from ...findings import skip
 from .harness import OP_ONLY, CallRecord, OpHarness
 
 Gradients = dict[str, "torch.Tensor | None"]
@@ -95,5 +96,5 @@ def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
             )
             raise skip("no-formula", reason, unjudged=False) from error
         message = f"the backward raises {error_line(error)}"
-        raise fail("backward-raises", message, traceback_text(error)) from error
+        raise backward_raises(message, error) from error
     return EagerRecord(harness, case, record, grads, gradients, contract)

@@ -2,7 +2,8 @@
 
 It runs in eager mode and compiled. Producers and consumers are ops of this package (`opaque`), for which
 the backend writes no code: a kernel for the C++ compiler in every graph would take most of the time. Only
-an output whose size depends on data is read by arithmetic.
+an output whose size depends on data is read by arithmetic, and what goes into and comes out of an op that
+returns an argument, because generated code writes to memory that nobody reads afterwards.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
 from ...compat.compiler import compile_whole
 from ...core import rng
 from .codegen import HELPERS, SourceBuilder, consumer, returned_tensors
+from .handed_on import hands_on_arguments
 from .opaque import opaque_ops
 
 Function = Callable[[list[torch.Tensor]], Any]
@@ -37,10 +39,13 @@ class HarnessConfig:
     Args:
         producers: whether tensor arguments come out of another op.
         consumers: whether other ops read its outputs, and the arguments that it writes to.
+        arithmetic: whether arithmetic reads outputs and arguments of an op that returns an argument
+            undeclared: the compiler may have it write to memory that is still in use.
     """
 
     producers: bool = True
     consumers: bool = True
+    arithmetic: bool = False
 
 
 OP_ONLY = HarnessConfig(producers=False, consumers=False)
@@ -191,12 +196,17 @@ class OpHarness:
         if not self.config.consumers:
             return _Plan((), (), ())
         sized_by_data = data_dependent(self.case.inputs())
-        outputs = _kinds([tensor for _, tensor in eager.outputs], sized_by_data)
+        returned = [tensor for _, tensor in eager.outputs]
+        given = [tensor for _, tensor in eager.arguments.tensors()]
         declared = _written(eager.arguments)
-        after = _kinds([tensor for _, tensor in eager.arguments.tensors()])
-        # Other arguments read the same before and after, and each reader takes 10 ms or more.
-        read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
-        after = tuple((index, kind) for index, kind in after if index in read)
+        if self.config.arithmetic and hands_on_arguments(self.case):
+            outputs = _kinds(returned, frozenset(range(len(returned))))
+            after = _kinds(given, frozenset(range(len(given))))
+        else:
+            outputs = _kinds(returned, sized_by_data)
+            # Other arguments read the same before and after, and each reader takes 10 ms or more.
+            read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
+            after = tuple((index, kind) for index, kind in _kinds(given) if index in read)
         before = tuple((index, kind) for index, kind in after if index not in declared)
         return _Plan(outputs, before, after)
 
@@ -296,18 +306,21 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _kinds(
-    tensors: Sequence[torch.Tensor], sized_by_data: frozenset[int] = frozenset()
+    tensors: Sequence[torch.Tensor], by_arithmetic: frozenset[int] = frozenset()
 ) -> tuple[tuple[int, str], ...]:
-    kinds = [_kind(tensor, index in sized_by_data) for index, tensor in enumerate(tensors)]
+    kinds = [_kind(tensor, index in by_arithmetic) for index, tensor in enumerate(tensors)]
     return tuple((index, kind) for index, kind in enumerate(kinds) if kind)
 
 
-def _kind(tensor: torch.Tensor, sized_by_data: bool) -> str:
-    """The kind of a tensor's consumer; empty where the compiler could fail on a correct op."""
+def _kind(tensor: torch.Tensor, by_arithmetic: bool) -> str:
+    """The kind of a tensor's consumer; empty where the compiler could fail on a correct op.
+
+    Opaque consumers read a view, which torch 2.4 does not make of a tensor whose size depends on data.
+    """
     if not is_plain(tensor):
         return ""
-    if not sized_by_data:
+    if not by_arithmetic:
         return "opaque"
-    if tensor.dtype in _FLOATING:  # views of such sizes are beyond torch 2.4
+    if tensor.dtype in _FLOATING:
         return "double"
     return "invert" if tensor.dtype in _INTEGRAL else ""

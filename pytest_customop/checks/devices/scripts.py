@@ -49,7 +49,7 @@ assert here[{at}].requires_grad == there[{at}].requires_grad
 
 
 def output_script(case: Case, name: str) -> str:
-    """Lines that compare one output, or one written argument; empty for one that is no tensor."""
+    """Lines that compare one output, or one written argument; empty for one that is not a tensor."""
     argument = name.removeprefix("argument ").removesuffix(" after the call")
     in_arguments = argument != name
     run = case.eager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...cases.case import Case, gradients
+from ...cases.deliberate import backward_raises
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...compat.fakes import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
@@ -24,7 +25,7 @@ def check_backward(case: Case) -> None:
     except Exception as error:  # whatever a backward raises is a finding
         reraise_bug(error)
         text = f"the backward of {case.op.name} raises {error_line(error)}"
-        raise fail("backward-raises", text, traceback_text(error)) from None
+        raise backward_raises(text, error) from None
     _compare_calls(calls, f"the backward of {case.op.name}")
     _fake_backward(case)
     if not calls:

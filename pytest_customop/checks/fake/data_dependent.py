@@ -1,4 +1,4 @@
-"""`fake.data_dependent`: output sizes at other values of the inputs: no hits, one, all of them.
+"""`fake.data_dependent`: output sizes at other values of the inputs: no hits, one, all of them, a NaN.
 
 `fake.forward` sees an op whose output sizes depend on values at the sample's values only.
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...cases.case import Case, Run
+from ...cases.crash_risk import crash_risk
 from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
-from ...cases.tensors import is_plain
+from ...cases.tensors import is_differentiable, is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .metadata import OutputComparison, Row, SizeReader, compare_outputs, table
@@ -115,6 +116,11 @@ _ONE_HOT = _Change(
     "tensor.zero_()[(-1,) * tensor.dim()] = 1",
     lambda tensor: _one_hot(tensor),
 )
+_NAN = _Change(
+    "a single NaN",
+    "tensor[(0,) * tensor.dim()].fill_(torch.nan)",
+    lambda tensor: tensor[(0,) * tensor.dim()].fill_(torch.nan),
+)
 _REDRAWN = _Change("other values", "pass", lambda tensor: None)
 
 
@@ -122,7 +128,7 @@ def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
     """Calls with other values of the arguments, where the op works on these.
 
     Described tensors are drawn again. Floating-point and boolean tensors are filled with zeros, ones,
-    and a single one.
+    and a single one. Of an op that checks what it reads, floating-point tensors get a NaN.
 
     Args:
         case: the case.
@@ -143,6 +149,10 @@ def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
         if len(safe) > 1 and (fill_integers or not together):
             for name in safe:
                 yield from _changed_run(case, [name], change)
+    floats = [name for name in names if is_differentiable(tensors[name].dtype)]
+    # A position that native code computes from a NaN may be anywhere.
+    if floats and crash_risk(case.op, case.placement.device) is None:
+        yield from _changed_run(case, floats, _NAN)
 
 
 def _changed_run(case: Case, names: list[str], change: _Change) -> Iterator[_ChangedRun]:
@@ -165,8 +175,7 @@ def _fillable(tensor: torch.Tensor) -> bool:
 
 
 def _is_integral(tensor: torch.Tensor) -> bool:
-    floating = tensor.is_floating_point() or tensor.is_complex()
-    return not floating and tensor.dtype != torch.bool
+    return not is_differentiable(tensor.dtype) and tensor.dtype != torch.bool
 
 
 _SCRIPT = """
@@ -257,7 +266,7 @@ count = torch.library.get_ctx().new_dynamic_size()  # none and one are possible
 
 CHECK = Check(
     name="fake.data_dependent",
-    summary="sizes that depend on data are what the fake kernel allows, with no hits, one, and all too",
+    summary="sizes that depend on data are what the fake kernel allows, with no hits, all, or a NaN too",
     run=check_data_dependent,
     variants=("arguments",),
     findings=FINDINGS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from ...cases.case import Case, gradients
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
@@ -12,6 +14,8 @@ from ...cases.resize import Place, places
 from ...compat.fakes import enter_fake_mode
 from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
+
+_BACKWARD = "the backward"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,11 @@ class Pin:
     line: str | None
     relation: str | None
     culprit: str
+
+    @property
+    def is_of_backward(self) -> bool:
+        """Whether the backward did it, and the fake kernel did not."""
+        return self.culprit == _BACKWARD
 
     def __str__(self) -> str:
         dims: dict[int, list[str]] = {}
@@ -78,10 +87,40 @@ def trace(case: Case, *, backward: bool) -> Traced:
     if error is not None:
         return Traced(fake, tuple(pins), error)
     before = {place for pin in pins for place in pin.places}
-    for pin in _pins(case, fake, "the backward"):
+    for pin in _pins(case, fake, _BACKWARD):
         if not before.issuperset(pin.places):
             pins.append(pin)
     return Traced(fake, tuple(pins))
+
+
+def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, int]]) -> bool:
+    """Whether sizes are constants at a case because a size of an output is 0 or 1 there.
+
+    Torch makes such a size a constant, and then those that it is computed from: the rest of a row of 4
+    after 3 elements. At other sizes, where the output has more, they stay symbolic.
+
+    Args:
+        changed: the case at other sizes.
+        places: the arguments and dims of the constants.
+    """
+    if not _grows_from_one(case, changed):
+        return False
+    traced = trace(changed, backward=False)
+    found = {(place.argument, place.dim) for pin in traced.pins for place in pin.places}
+    return traced.fake.error is None and not found & {*places}
+
+
+def _grows_from_one(case: Case, changed: Case) -> bool:
+    """Whether a size of an output is 0 or 1 in the one case, and larger in the other."""
+    few, many = (
+        {name: one.shape for name, one in each.eager.outputs if isinstance(one, Tensor)}
+        for each in (case, changed)
+    )
+    return any(
+        (one < 2) != (other < 2)
+        for name, shape in few.items()
+        for one, other in zip(shape, many.get(name, ()), strict=False)
+    )
 
 
 def fake_gradients(fake: FakeRun) -> Exception | None:

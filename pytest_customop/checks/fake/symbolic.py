@@ -29,13 +29,13 @@ from ...cases.tensors import output_leaves
 from ...cases.unrolled import loops_over_sizes
 from ...compat.fakes import is_data_dependent
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from . import scripts
 from .metadata import SizeReader, compare_outputs
 from .real_and_fake import RAISES, SHAPE, Disagreement, RealAndFake, mismatches, worst_new
 from .size_groups import dims_of_squares, groups_of_pin
-from .specialization import Pin, Traced, fake_gradients, trace
+from .specialization import Pin, Traced, fake_gradients, only_next_to_one, trace
 
 _HARDCODED = "fake-size-hardcoded"
 _BACKWARD_FIX = (
@@ -156,6 +156,9 @@ def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]])
             return True  # sizes compared with arguments, which both kernels may have to decide
         if disagreement is None and loops_over_sizes(case, changed):
             return True
+        pinned = [(place.argument, place.dim) for place in pin.places]
+        if disagreement is None and only_next_to_one(case, changed, pinned):
+            return True
         if disagreement is None:
             raise _specialized(case, pin, changed)
         if not _explained_by_integers(pair, other, known):
@@ -200,6 +203,7 @@ def _specialized(case: Case, pin: Pin, changed: Case) -> CheckFailed:
         f"with {_sizes(changed)}",
         "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
         repro=scripts.trace_script(_positions(case, pin), insist=True),
+        note=NOT_ASKED if pin.is_of_backward else None,
     )
 
 

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from ...cases.case import Case, random_like
 from ...core.tracebacks import error_line, reraise_bug
+from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip
 from ..check import Check
 from .finite_differences.finding import FindingCodes
+from .finite_differences.skips import is_lost_in, narrow
 from .finite_differences.vectors import BackwardError, CallError, Named, VectorFunction
 from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, options_of, with_script
@@ -38,7 +40,8 @@ def check_double(case: Case) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            verify_gradients(_second_order(Float64Op(case), case.seed), options, case.seed, _SECOND)
+            function = _second_order(Float64Op(case), case.seed, options)
+            verify_gradients(function, options, case.seed, _SECOND)
         except BackwardError as error:
             raise _no_second_order(error_line(error.error)) from error
         except CheckFailed as failure:
@@ -49,15 +52,19 @@ def check_double(case: Case) -> None:
             raise with_script(failure, case, "gradgradcheck") from None
 
 
-def _second_order(op: Float64Op, seed: int) -> VectorFunction:
+def _second_order(op: Float64Op, seed: int, options: GradOptions) -> VectorFunction:
     """The first-order gradients as a function of the inputs and the grad_outputs.
 
     Raises:
-        CheckSkipped: if they cannot be differentiated again.
+        CheckSkipped: if they cannot be differentiated again, or the dtype of an output, which its
+            grad_output has too, leaves nothing of a step.
     """
     names = {output.name for output in op.function().outputs}
     inputs = [(name, tensor.detach().requires_grad_()) for name, tensor in op.inputs]
     outputs = [one for one in op.outputs([tensor for _, tensor in inputs]) if one[0] in names]
+    for name, tensor in outputs:
+        if is_lost_in(tensor.dtype, options):
+            raise narrow(name, tensor.dtype, options)
     grad_outputs = [
         (f"grad_output of {name}", random_like(tensor, seed + 1 + index).requires_grad_())
         for index, (name, tensor) in enumerate(outputs)

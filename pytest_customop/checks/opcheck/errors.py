@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case, gradients
-from ...cases.deliberate import note_if_deliberate
+from ...cases.deliberate import backward_raises, note_if_deliberate
 from ...cases.fake_run import fake_run, kernel_failure
 from ...cases.tensors import Copier, difference, is_plain, kind_of, output_leaves, readable
 from ...compat.fakes import missing_fake_kernel
@@ -263,9 +263,7 @@ def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped |
     if raised_by_utility:
         why = f"cannot take this op: {error_line(root)}"
         if "can't be cast to the desired output type" in str(root):
-            why = (
-                "adds all outputs up in the dtype of the first one, which is no floating-point one"
-            )
+            why = "adds all outputs up in the dtype of the first one, which is not a floating-point dtype"
         return skip("checker-limit", f"torch's {name} {why}")
     run = case.eager
     for place, tensor in (*run.arguments.tensors(), *run.outputs):
@@ -344,5 +342,5 @@ def _backward(case: Case) -> CheckFailed | None:
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         text = f"the backward raises {error_line(error)}"
-        return fail("backward-raises", text, traceback_text(error))
+        return backward_raises(text, error)
     return None

@@ -8,9 +8,10 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, gradients
+from ...cases.deliberate import backward_raises
 from ...cases.picture import picture_of
 from ...cases.tensors import is_differentiable, is_plain, readable
-from ...core.tracebacks import error_line, raised_at, reraise_bug, traceback_text
+from ...core.tracebacks import error_line, raised_at, reraise_bug
 from ...declare.mistakes import MarkError
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -29,7 +30,7 @@ def check_gradients(case: Case) -> None:
     except Exception as error:  # whatever a backward raises is a finding
         reraise_bug(error)
         text = f"the backward of {case.op.name} raises {error_line(error)}"
-        raise fail("backward-raises", text, traceback_text(error), repro=_ANY_GRADIENT) from None
+        raise backward_raises(text, error, repro=_ANY_GRADIENT) from None
     exact: list[Named | None] = []
     for name, gradient in actual.items():
         wrong = _gradient_difference(case, name, gradient, expected.get(name), exact)

@@ -2,173 +2,132 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import io
-import itertools
-import logging
-import sys
+import functools
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...cases.case import Case, gradients
-from ...core.heap import heap_gauge, native_threads, open_files
+from ...cases.case import Case
 from ...core.tracebacks import reraise_bug
 from ...findings import CheckFailed, Explanation, doc_links, fail
 from ..check import Check
+from .gauges import MEMORY, RESOURCE, Gauge, all_gauges, leaking, quiet, types_of_objects
 
-MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
-
-_WINDOWS = 3
 _CALLS = 10  # in a window
 _WARM = 5  # calls before the first window
 _SLOW, _FEW = 0.02, 4  # seconds; and the calls in a window of an op that takes longer
-_MORE = 5  # times as many calls are in the windows that confirm a leak
+_MORE, _FEW_MORE = 5, 2  # times as many are in the windows that confirm a leak; of a slow op
 _CACHE = 600  # calls after which a cache of usual size is full
 _CACHE_SECONDS = 3.0  # for these calls
-_TYPES = 5  # types of objects that are listed
 
 
 @dataclass(frozen=True)
-class _Gauge:
-    """Something that calls may leave.
+class _Way:
+    """How the op is called.
 
     Args:
-        name: of one unit, for a message: `bytes of the C heap`.
-        code: of the finding.
-        read: gives the amount that there is now.
-        least: the amount a call that is taken for a leak.
-        slack: by how much windows may differ.
+        what: a call, for a message.
+        backward: whether its backward runs.
     """
 
-    name: str
-    code: str
-    read: Callable[[], int | None]
-    least: float
-    slack: int = 0
+    what: str
+    backward: bool = False
 
-    def leaks(self, growth: list[int], calls: int) -> bool:
-        """Whether the amount grew alike in all windows of so many calls."""
-        smallest, largest = min(growth), max(growth)
-        return smallest >= self.least * calls and largest <= 1.25 * smallest + self.slack
+    def call(self, case: Case) -> None:
+        """Call the op, and its backward if that is asked for, and forget the results."""
+        try:
+            run = case.run(case.inputs())
+            if self.backward:
+                case.gradients_of(run)
+        except Exception as error:  # a backward may raise; another check says so
+            reraise_bug(error)
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """What grows: each gauge with its growth in windows of so many calls, and which objects do."""
+
+    gauges: list[tuple[Gauge, list[int]]]
+    calls: int
+    types: list[str]
 
 
 def check_leaks(case: Case) -> None:
     """Call the op some dozens of times, and read before and after what the process holds."""
-
-    def call() -> None:
-        _call(case)
-
-    with _quiet():
-        if case.variant is not None and not _may_leak(call):
-            return
-        calls = _CALLS if _warm_up(call) < _SLOW else _FEW
-        gauges = _gauges()
-        noisy = _leaking(gauges, case.inputs, calls)
-        suspects = _leaking([one for one in gauges if one not in noisy], call, calls)
-        if not suspects:
-            return
-        types: list[str] = []
-        resources = [one for one in suspects if one.code == RESOURCE]
-        if resources:
-            suspects = resources  # a process may have few of them: no more calls than must be
-            growth = _grown(suspects, call, calls)
-        else:
-            _fill_caches(call)
-            calls *= _MORE  # what is left by chance does not grow with the calls
-            growth = _grown(suspects, call, calls)
-            types = _types(call, calls)
-        found = [
-            (gauge, grown)
-            for gauge, grown in zip(suspects, growth, strict=True)
-            if gauge.leaks(grown, calls)
-        ]
-        if found:  # a second time, as other threads of the process may allocate too
-            grows = _leaking([gauge for gauge, _ in found], call, calls)
-            found = [(gauge, grown) for gauge, grown in found if gauge in grows]
-    if found:
-        raise _finding(case, found, calls, types)
+    for way in _ways(case):
+        with quiet():
+            growth = _growth(case, functools.partial(way.call, case))
+        if growth is not None:
+            raise _finding(case, way, growth)
 
 
-def _finding(
-    case: Case, found: list[tuple[_Gauge, list[int]]], calls: int, types: list[str]
-) -> CheckFailed:
-    """The finding for gauges that grow, each with its growth in windows of so many calls."""
-    what = "a call with its backward" if case.requires_grad else "a call"
-    amounts = [f"{min(grown) / calls:.0f} {gauge.name}" for gauge, grown in found]
+def _ways(case: Case) -> list[_Way]:
+    if not case.requires_grad:
+        return [_Way("a call")]
+    with_backward = _Way("a call with its backward", backward=True)
+    without = _Way("a call whose outputs are dropped, so that its backward never runs,")
+    return [with_backward] if case.variant is not None else [with_backward, without]
+
+
+def _growth(case: Case, call: Callable[[], None]) -> _Growth | None:
+    """What grows with the calls; None if nothing does."""
+    if case.variant is not None and not _may_leak(call):
+        return None
+    calls, more = (_CALLS, _MORE) if _warm_up(call) < _SLOW else (_FEW, _FEW_MORE)
+    gauges = all_gauges()
+    noisy = [gauge for gauge, _ in leaking(gauges, case.inputs, calls)]
+    steady = [gauge for gauge in gauges if gauge not in noisy]
+    suspects = [gauge for gauge, _ in leaking(steady, call, calls)]
+    if not suspects:
+        return None
+    types: list[str] = []
+    resources = [one for one in suspects if one.code == RESOURCE]
+    if resources:
+        suspects = resources  # a process may have few of them: no more calls than must be
+        found = leaking(suspects, call, calls)
+    else:
+        _fill_caches(call)
+        calls *= more  # what is left by chance does not grow with the calls
+        found = leaking(suspects, call, calls)
+        types = types_of_objects(call, calls)
+    if found:  # a second time, as other threads of the process may allocate too
+        found = leaking([gauge for gauge, _ in found], call, calls)
+    return _Growth(found, calls, types) if found else None
+
+
+def _finding(case: Case, way: _Way, growth: _Growth) -> CheckFailed:
+    calls = growth.calls
+    amounts = [f"{min(grown) / calls:.0f} {gauge.name}" for gauge, grown in growth.gauges]
     evidence = [
         f"{gauge.name}, more after each {calls} calls: {', '.join(map(str, grown))}"
-        for gauge, grown in found
+        for gauge, grown in growth.gauges
     ]
-    resource = any(gauge.code == RESOURCE for gauge, _ in found)
+    resource = any(gauge.code == RESOURCE for gauge, _ in growth.gauges)
     return fail(
         RESOURCE if resource else MEMORY,
-        f"{case.op.name}: {what} leaves {' and '.join(amounts)}",
-        "\n".join([*evidence, *types]),
-        repro=_SCRIPT,
+        f"{case.op.name}: {way.what} leaves {' and '.join(amounts)}",
+        "\n".join([*evidence, *growth.types]),
+        repro=_script(way),
     )
-
-
-def _call(case: Case) -> None:
-    """Call the op, and its backward where there is one, and forget the results."""
-    arguments = case.inputs()
-    try:
-        run = case.run(arguments)
-        outputs = run.differentiable_outputs
-        if case.requires_grad and outputs and arguments.differentiable():
-            gradients(arguments, outputs, case.grad_outputs(outputs))
-    except Exception as error:  # a backward may raise; another check says so
-        reraise_bug(error)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between.
-
-    Where objects are frozen already, as in a child process, those that are new stay frozen too.
-    """
-    enabled, disabled = gc.isenabled(), logging.root.manager.disable
-    frozen = gc.get_freeze_count()
-    sink = _Sink()
-    gc.disable()
-    gc.freeze()  # a whole collection, which also empties the free lists, then takes no time
-    logging.disable(sys.maxsize)
-    try:
-        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
-            yield
-    finally:
-        logging.disable(disabled)
-        if not frozen:
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
 
 
 def _may_leak(call: Callable[[], None]) -> bool:
     """Whether something grows in three short windows; if not, a variant is left alone."""
     call()
-    return bool(_leaking(_gauges(), call, _FEW))
-
-
-class _Sink(io.TextIOBase):
-    """A file that forgets what is written to it."""
-
-    def write(self, text: str) -> int:
-        return len(text)
+    return bool(leaking(all_gauges(), call, _FEW))
 
 
 def _warm_up(call: Callable[[], None]) -> float:
-    """Make the first calls; returns the seconds that the last one took."""
-    start = end = time.perf_counter()
+    """Make the first calls; returns the seconds of the fastest: others may wait for the machine."""
+    fastest = float("inf")
     for _ in range(_WARM):
-        start, end = end, 0.0
+        start = time.perf_counter()
         call()
-        end = time.perf_counter()
-        if end - start > 10 * _SLOW:
+        took = time.perf_counter() - start
+        fastest = min(fastest, took)
+        if fastest > 10 * _SLOW:
             break
-    return end - start
+    return fastest
 
 
 def _fill_caches(call: Callable[[], None]) -> None:
@@ -177,56 +136,6 @@ def _fill_caches(call: Callable[[], None]) -> None:
         call()
         if time.monotonic() > end:
             break
-
-
-def _leaking(gauges: list[_Gauge], call: Callable[[], object], calls: int) -> list[_Gauge]:
-    grown = _grown(gauges, call, calls)
-    return [one for one, growth in zip(gauges, grown, strict=True) if one.leaks(growth, calls)]
-
-
-def _grown(gauges: list[_Gauge], call: Callable[[], object], calls: int) -> list[list[int]]:
-    """By gauge, how much there is more after each window of so many calls."""
-    readings: list[list[int]] = [[0] * (_WINDOWS + 1) for _ in gauges]
-    for window in range(_WINDOWS + 1):
-        if window:
-            for _ in range(calls):
-                call()
-        gc.collect()
-        for gauge, reading in zip(gauges, readings, strict=True):
-            reading[window] = gauge.read() or 0
-    return [
-        [after - before for before, after in itertools.pairwise(reading)] for reading in readings
-    ]
-
-
-def _gauges() -> list[_Gauge]:
-    heap = heap_gauge()
-    found = [
-        _Gauge("Python objects", MEMORY, sys.getallocatedblocks, 1, slack=2),
-        _Gauge("open files", RESOURCE, open_files, 0.5),
-        _Gauge("threads", RESOURCE, native_threads, 0.5),
-    ]
-    if heap is not None:
-        found.insert(0, _Gauge("bytes of the C heap", MEMORY, heap, 16, slack=4096))
-    return found
-
-
-def _types(call: Callable[[], object], calls: int) -> list[str]:
-    """The types of which there are more objects after each call, for the evidence."""
-    before = _count()
-    for _ in range(calls):
-        call()
-    gc.collect()
-    new = _count() - before
-    listed = [f"{number} {name}" for name, number in new.most_common(_TYPES) if number >= calls]
-    return [f"objects of Python after {calls} calls more: {', '.join(listed)}"] if listed else []
-
-
-def _count() -> Counter[str]:
-    return Counter(
-        f"{type(one).__module__}.{type(one).__qualname__}".removeprefix("builtins.")
-        for one in gc.get_objects()
-    )
 
 
 _SCRIPT = """
@@ -261,9 +170,7 @@ def held():
 def call():
     args, kwargs = inputs()
     result = op(*args, **kwargs)
-    outputs = [t for t in tree_leaves(result) if getattr(t, "requires_grad", False)]
-    if outputs:
-        torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
+    BACKWARD
 
 
 def window(calls):
@@ -281,6 +188,17 @@ for name in windows[0]:
     assert min(growth) < 90, f"{name} grow with each call: {growth}"
 """
 
+_BACKWARD = """
+    outputs = [t for t in tree_leaves(result) if getattr(t, "requires_grad", False)]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
+"""
+
+
+def _script(way: _Way) -> str:
+    return _SCRIPT.replace("\n    BACKWARD\n", _BACKWARD if way.backward else "\n")
+
+
 FINDINGS = {
     MEMORY: Explanation(
         meaning=(
@@ -291,7 +209,8 @@ FINDINGS = {
         fix=(
             "Free in the kernel what it allocates: std::vector, std::unique_ptr or at::empty in place of "
             "malloc and new. Let no list, dict or closure at module level keep tensors; a cache needs a "
-            "largest size and keys that come again (shapes, not addresses)."
+            "largest size and keys that come again (shapes, not addresses). What the backward needs goes "
+            "into ctx: it is freed with the graph, also where no backward runs."
         ),
         before="""
 _seen = []
@@ -339,7 +258,8 @@ CHECK = Check(
     catches=(
         "After some calls that warm up: bytes of the C heap (`mallinfo2` of glibc; tensors of the CPU are "
         "among them), objects of Python, open files and threads that grow alike in three windows of ten "
-        "calls, forward and backward. Copies of the inputs alone must not grow them. What grows is called "
+        "calls, forward and backward, and then forward alone: what the backward would need goes with the "
+        "graph. Copies of the inputs alone must not grow them. What grows is called "
         "600 times more, so that a cache fills, and has to grow again. A variant of the sample, which may "
         "take another branch, is called some dozen times before that, and left alone if nothing grows."
     ),

@@ -21,10 +21,10 @@ from .batch import Batch, Dims, Tensors
 
 
 def check_loop(case: Case) -> None:
-    """Compare torch.vmap with a loop: with all tensors batched, with each alone, and the batch dim last."""
+    """Compare torch.vmap with a loop: with all tensors batched, and each alone, the batch dim anywhere."""
     _skip_if_unsupported(case)
     batch = Batch.of(case)
-    patterns = list(_patterns(len(batch.tensors)))
+    patterns = list(_patterns([tensor.dim() for tensor in batch.tensors]))
     rejected: dict[str, list[str]] = {}
     for dims in patterns:
         try:
@@ -63,13 +63,22 @@ def _skip_if_unsupported(case: Case) -> None:
             raise skip("checker-limit", f"{name} is of a kind that cannot be stacked here")
 
 
-def _patterns(count: int) -> Iterator[Dims]:
-    """For each tensor the batch dim: 0 (first), -1 (last) or None (not batched)."""
+def _patterns(ranks: Sequence[int]) -> Iterator[Dims]:
+    """For each tensor the batch dim: 0 (first), 1, -1 (last) or None (not batched).
+
+    Args:
+        ranks: how many dims each has, that of the batch included.
+    """
+    count = len(ranks)
     yield (0,) * count
     yield (-1,) * count
+    if any(rank > 2 for rank in ranks):
+        yield tuple(1 if rank > 2 else 0 for rank in ranks)
     if count > 1:
-        for alone in range(count):
-            yield tuple(0 if index == alone else None for index in range(count))
+        yield tuple(0 if index % 2 else -1 for index in range(count))
+        for dim in (0, -1):
+            for alone in range(count):
+                yield tuple(dim if index == alone else None for index in range(count))
 
 
 def _pattern_text(case: Case, dims: Dims) -> str:
@@ -85,7 +94,7 @@ def _compare(case: Case, batch: Batch, dims: Dims) -> None:
     where = _pattern_text(case, dims)
     expected_outputs = _stacked(_loop(batch, dims))
     given = [
-        tensor.movedim(0, -1) if dim == -1 else tensor if dim == 0 else tensor[0]
+        tensor[0] if dim is None else tensor.movedim(0, dim)
         for tensor, dim in zip(batch.tensors, dims, strict=True)
     ]
     given = [
@@ -191,12 +200,30 @@ def _compare_gradients(
     """Compare the gradients of the batched tensors with those of a loop."""
     names = [name for name, _ in case.eager.arguments.tensors()]
     weights = [random_like(one, case.seed + 1 + index) for index, one in enumerate(vmapped)]
-    actual = _gradients(given, vmapped, weights)
     again = [one.detach().clone().requires_grad_(one.requires_grad) for one in given]
     columns: list[Tensors] = []
     for index in range(len(batch.calls)):
         columns.append(_outputs(batch, [tensor[index] for tensor in again]))
-    expected = _gradients(again, _stacked(columns), weights)
+    stacked = _stacked(columns)
+    try:
+        expected = _gradients(again, stacked, weights)
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
+        reason = f"the backward raises without torch.vmap too ({error_line(error)})"
+        raise skip("nothing-to-check", reason, unjudged=False) from None
+    try:
+        actual = _gradients(given, vmapped, weights)
+    except NotImplementedError:
+        raise  # the rule rejects this pattern
+    except Exception as error:  # whatever a backward raises
+        reraise_bug(error)
+        raise fail(
+            "vmap-raises",
+            f"the backward of {case.op.name} under torch.vmap raises {error_line(error)}, and does not "
+            "in a loop",
+            traceback_text(error),
+            repro=_GRADIENTS,
+        ) from None
     for name, one, other in zip(names, actual, expected, strict=True):
         wrong = None
         if one is not None and other is not None:
@@ -257,7 +284,7 @@ _LOOP = (
     + """
 dims = {dims}
 given = [
-    one.movedim(0, -1) if dim == -1 else one if dim == 0 else one[0]
+    one[0] if dim is None else one.movedim(0, dim)
     for one, dim in zip(batch, dims)
 ]
 got = torch.vmap(call, in_dims=dims)(*given)
@@ -343,10 +370,11 @@ CHECK = Check(
     variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "Other outputs, and with gradients other gradients, under `torch.vmap` than in a "
-        "loop: with every tensor batched, each alone, and the batch as the last dim. A rule "
-        "that rejects a combination with `NotImplementedError` is believed. It runs only for "
-        "ops with a vmap rule (`torch.library.register_vmap`, torch 2.5 and later)."
+        "Other outputs, and with gradients other gradients, under `torch.vmap` than in a loop: with "
+        "every tensor batched and each alone, the batch as the first, the second or the last dim, also "
+        "of one tensor the first and of the next the last. A rule that rejects a combination with "
+        "`NotImplementedError` is believed. It runs only for ops with a vmap rule "
+        "(`torch.library.register_vmap`, torch 2.5 and later)."
     ),
     cannot_see="Nested vmap, and ops that write to their arguments.",
     cost="many calls",

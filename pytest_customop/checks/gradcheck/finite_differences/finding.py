@@ -10,6 +10,7 @@ from ....core.tables import aligned
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, fail
 from .jacobian import Pair
+from .staircase import follows_staircase
 from .vectors import CallError, OutputsChanged, VectorFunction
 
 
@@ -34,12 +35,14 @@ def mismatch(
     twice: tuple[Pair, Pair],
     codes: FindingCodes,
     options: GradOptions,
+    seed: int,
 ) -> CheckFailed:
     """The finding about a gradient that two draws showed to be wrong.
 
     Args:
         pairs: every input and output of the first draw, for the table.
         twice: the wrong pair in the first draw and in the second.
+        seed: of the draws.
     """
     pair = twice[0]
     source, target = function.inputs[pair.source].name, function.outputs[pair.target].name
@@ -57,6 +60,14 @@ def mismatch(
             codes.step,
             f"{target} does not change at all with steps of {options.eps:g} in `{source}`, and "
             f"{subject} says that {_place(pair)} is {pair.formula:.6g}",
+            evidence,
+        )
+    if follows_staircase(function, pair, seed):
+        return fail(
+            codes.step,
+            f"{target} jumps from step to step of `{source}`, and {subject} is that over many steps: "
+            f"{_place(pair)} is {pair.formula:.6g} by the formula and {pair.numeric:.6g} by finite "
+            "differences on one",
             evidence,
         )
     return fail(

@@ -98,6 +98,11 @@ def narrow_outputs(
     return found
 
 
+def is_lost_in(dtype: torch.dtype, options: GradOptions) -> bool:
+    """Whether rounding to a dtype leaves too little of the step."""
+    return dtype in _NARROW and _NARROW[dtype] * torch.finfo(dtype).eps > options.eps
+
+
 def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dtype | None:
     """The dtype in which a gradient is computed, if its rounding explains the difference."""
     generator = torch.Generator().manual_seed(seed)
@@ -122,11 +127,13 @@ def _error(pair: Pair) -> float:
 def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
     """The skip for an output or gradient that is computed in a narrower dtype."""
     codes = dtype_name(dtype)
+    coarse = "1e-1" if dtype == torch.bfloat16 else "1e-2"
     return skip(
         "float32-internal",
         f"{name} of float64 inputs holds no more precision than {codes}: the op computes in {codes}, "
         f"and steps of {options.eps:g} drown in that. Compare coarsely, "
-        "gradcheck=GradOptions(eps=1e-2, atol=1e-2, rtol=1e-2), or give a reason to leave it out.",
+        f"gradcheck=GradOptions(eps={coarse}, atol={coarse}, rtol={coarse}), or give a reason to leave it "
+        "out.",
     )
 
 

@@ -24,6 +24,7 @@ from .skips import (
     random_gradients,
     skip_if_unsuitable,
 )
+from .steep import is_right_closer
 from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 
 # Draws for a cheap function, the most draws for any function, and the number of nearby points.
@@ -139,7 +140,7 @@ def _at_point(
                 if right >= (_MOST_DRAWS - 1 if earlier else wanted):
                     return None
                 continue
-            earlier += _report(function, pairs, earlier, options, seed, codes)
+            earlier += _report(function, draw, pairs, earlier, options, seed, codes)
             reason = reason or not_smooth(function, pairs, options)
         except BackwardError:
             raise
@@ -209,6 +210,7 @@ def _nudged(
 
 def _report(
     function: VectorFunction,
+    draw: Draw | None,
     pairs: list[Pair],
     earlier: list[Pair],
     options: GradOptions,
@@ -230,11 +232,13 @@ def _report(
     for pair in wrong:
         for other in earlier:
             if pair.same_place(other) and other.verdict == WRONG:
-                if has_hidden_kink(function, pair.source, pair.target, options, seed):
+                if has_hidden_kink(
+                    function, pair.source, pair.target, options, seed
+                ) or is_right_closer(function, pair, draw, options):
                     continue
                 coarse = narrow_gradient(function, pair, seed)
                 if coarse is not None:
                     subject = codes.derivative.format(input=function.inputs[pair.source].name)
                     raise narrow(subject, coarse, options)
-                raise mismatch(function, pairs, (pair, other), codes, options)
+                raise mismatch(function, pairs, (pair, other), codes, options, seed)
     return wrong

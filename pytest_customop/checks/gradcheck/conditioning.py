@@ -1,0 +1,42 @@
+"""Whether the gradients of an op say anything at a point: roundings of the inputs must not change them."""
+
+from __future__ import annotations
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.tensors import readable
+from ..values.memory.calls import gradients_of
+from ..values.memory.perturb import ROUNDINGS
+
+_SHARE = 1e-3  # of the largest gradient: finite differences are compared as coarsely
+_MOVES = 3
+
+
+def is_ill_conditioned(case: Case) -> bool:
+    """Whether inputs moved by some roundings of float64 change a gradient by more than a thousandth.
+
+    Neither finite differences nor a right formula give digits there, as of the inverse of a matrix that is
+    nearly singular.
+    """
+    wide = case.widened()
+    base = _gradients(wide, wide.inputs())
+    for change in ROUNDINGS[:_MOVES]:
+        moved = dict(_gradients(wide, change.apply(wide.inputs())))
+        if any(_differ(one, moved.get(name)) for name, one in base):
+            return True
+    return False
+
+
+def _gradients(case: Case, arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
+    """(name, gradient) of each argument of a call; none where it or its backward raises."""
+    run = case.run(arguments)
+    found = None if run.error is not None else gradients_of(case, run, case.grad_outputs)
+    return [(name, readable(one)) for name, one in found or ()]
+
+
+def _differ(one: torch.Tensor, other: torch.Tensor | None) -> bool:
+    if other is None or one.shape != other.shape or not one.numel():
+        return False
+    return bool((one - other).abs().max() > _SHARE * one.abs().max())

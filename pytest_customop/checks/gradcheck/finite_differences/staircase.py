@@ -1,0 +1,62 @@
+"""Formulas that follow a staircase as a whole: of an op that rounds to a grid of a size of its own.
+
+Where the grid depends on the input, as on its largest element, finite differences are not zero on a step,
+and are not the slope of the staircase either. A straight-through formula gives that.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .jacobian import Pair
+from .projection import gradient_of, random_weights
+from .vectors import CallError, OutputsChanged, VectorFunction
+
+_REACHES = (0.25, 0.5, 1.0)  # of the mean magnitude of the input
+_DRAWS = 5
+_SHARE = 0.25  # of the formula's size, that the slope of the staircase may be off
+_HALVINGS = 40
+_JUMP = 1e-4  # of the change along the whole line, at a single place
+
+
+def follows_staircase(function: VectorFunction, pair: Pair, seed: int) -> bool:
+    """Whether an output jumps, and the formula is the slope over steps that are larger than the jumps."""
+    point = function.point[pair.source]
+    size = float(point.abs().mean()) if point.numel() else 0.0
+    if size == 0.0:
+        return False
+    try:
+        return any(_follows(function, pair, reach * size, seed) for reach in _REACHES)
+    except (CallError, OutputsChanged):
+        return False
+
+
+def _follows(function: VectorFunction, pair: Pair, reach: float, seed: int) -> bool:
+    point, values = function.point[pair.source], function.outputs[pair.target].values
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(_DRAWS):
+        direction, weight = (random_weights(one, generator) for one in (point, values))
+        ahead, behind = (
+            function.at(pair.source, point + sign * reach * direction)[pair.target]
+            for sign in (1, -1)
+        )
+        along = gradient_of(function, pair.target, weight)[pair.source] * direction
+        slope = (ahead - behind) @ weight / (2 * reach)
+        if not float((slope - along.sum()).abs()) <= _SHARE * float(along.norm()):
+            return False
+    return _jumps(function, pair, point, point + reach * direction)
+
+
+def _jumps(function: VectorFunction, pair: Pair, start: Tensor, end: Tensor) -> bool:
+    """Whether the output jumps on a line, by halving it towards the larger change."""
+    first, last = (function.at(pair.source, one)[pair.target] for one in (start, end))
+    whole = float((last - first).abs().max())
+    for _ in range(_HALVINGS):
+        middle = (start + end) / 2
+        between = function.at(pair.source, middle)[pair.target]
+        if float((between - first).abs().max()) >= float((last - between).abs().max()):
+            end, last = middle, between
+        else:
+            start, first = middle, between
+    return float((last - first).abs().max()) > _JUMP * whole > 0

@@ -1,0 +1,143 @@
+"""What a process holds, and how much more of it there is after calls: memory, open files, threads."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import itertools
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...core.heap import heap_gauge, native_threads, open_files
+
+MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
+
+_WINDOWS = 3
+_TRIES = 3  # readings of what grows, but not alike
+_TRY_SECONDS = 4.0  # of the processor; after these there is no further one
+_TYPES = 5  # types of objects that are listed
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Something that calls may leave.
+
+    Args:
+        name: of one unit, for a message: `bytes of the C heap`.
+        code: of the finding.
+        read: gives the amount that there is now.
+        least: the amount a call that is taken for a leak.
+        slack: by how much windows may differ.
+    """
+
+    name: str
+    code: str
+    read: Callable[[], int | None]
+    least: float
+    slack: int = 0
+
+    def leaks(self, growth: list[int], calls: int) -> bool:
+        """Whether the amount grew alike in all windows of so many calls."""
+        smallest, largest = min(growth), max(growth)
+        return smallest >= self.least * calls and largest <= 1.25 * smallest + self.slack
+
+    def may_leak(self, growth: list[int], calls: int) -> bool:
+        """Whether it grew in most windows, if not alike: other threads allocate and free too."""
+        return sorted(growth)[_WINDOWS // 2] >= self.least * calls
+
+
+def leaking(
+    gauges: list[Gauge], call: Callable[[], object], calls: int
+) -> list[tuple[Gauge, list[int]]]:
+    """The gauges that grow alike in each window of so many calls, with their growth."""
+    found: list[tuple[Gauge, list[int]]] = []
+    end = time.process_time() + _TRY_SECONDS
+    for _ in range(_TRIES):
+        read = [*zip(gauges, _grown(gauges, call, calls), strict=True)]
+        found += [(gauge, grown) for gauge, grown in read if gauge.leaks(grown, calls)]
+        grew = [gauge for gauge, _ in found]
+        gauges = [one for one, grown in read if one not in grew and one.may_leak(grown, calls)]
+        if not gauges or time.process_time() > end:
+            break
+    return found
+
+
+def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[list[int]]:
+    """By gauge, how much there is more after each window of so many calls."""
+    readings: list[list[int]] = [[0] * (_WINDOWS + 1) for _ in gauges]
+    for window in range(_WINDOWS + 1):
+        if window:
+            for _ in range(calls):
+                call()
+        gc.collect()
+        for gauge, reading in zip(gauges, readings, strict=True):
+            reading[window] = gauge.read() or 0
+    return [
+        [after - before for before, after in itertools.pairwise(reading)] for reading in readings
+    ]
+
+
+def all_gauges() -> list[Gauge]:
+    """Those that this system has."""
+    heap = heap_gauge()
+    found = [
+        Gauge("Python objects", MEMORY, sys.getallocatedblocks, 1, slack=2),
+        Gauge("open files", RESOURCE, open_files, 0.5),
+        Gauge("threads", RESOURCE, native_threads, 0.5),
+    ]
+    if heap is not None:
+        found.insert(0, Gauge("bytes of the C heap", MEMORY, heap, 16, slack=4096))
+    return found
+
+
+def types_of_objects(call: Callable[[], object], calls: int) -> list[str]:
+    """The types of which there are more objects after each call, for the evidence."""
+    before = _count()
+    for _ in range(calls):
+        call()
+    gc.collect()
+    new = _count() - before
+    listed = [f"{number} {name}" for name, number in new.most_common(_TYPES) if number >= calls]
+    return [f"objects of Python after {calls} calls more: {', '.join(listed)}"] if listed else []
+
+
+def _count() -> Counter[str]:
+    return Counter(
+        f"{type(one).__module__}.{type(one).__qualname__}".removeprefix("builtins.")
+        for one in gc.get_objects()
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between.
+
+    Where objects are frozen already, as in a child process, those that are new stay frozen too.
+    """
+    enabled, disabled = gc.isenabled(), logging.root.manager.disable
+    frozen = gc.get_freeze_count()
+    sink = _Sink()
+    gc.disable()
+    gc.freeze()  # a whole collection, which also empties the free lists, then takes no time
+    logging.disable(sys.maxsize)
+    try:
+        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+            yield
+    finally:
+        logging.disable(disabled)
+        if not frozen:
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+class _Sink(io.TextIOBase):
+    """A file that forgets what is written to it."""
+
+    def write(self, text: str) -> int:
+        return len(text)
