@@ -15,6 +15,7 @@ from .calls import MOST_BYTES_OF_SESSION, SeenCall, seen_value
 
 _TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 _PLAIN = (bool, int, float, complex, str, type(None))
+_PLAIN_TYPES = frozenset(_PLAIN)
 _CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -61,8 +62,15 @@ class Recorder:
     def _before(
         self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[], None] | None:
+        """Count a call whose signature is known, before any other work: most calls are such."""
         try:
-            return self._new(op, args, kwargs)
+            key = _key(op, args, kwargs)
+            known = self.calls.get(key)
+            if known is not None:
+                known.calls += 1
+                if known.was_complete:
+                    return None
+            return self._new(op, args, kwargs, key)
         except NotKept as reason:
             if str(reason):
                 self.missed[_name(op), str(reason)] += 1
@@ -71,21 +79,14 @@ class Recorder:
         return None
 
     def _new(
-        self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any
     ) -> Callable[[], None] | None:
-        """Count a call whose signature is known. Of another one, read the arguments before the op does."""
-        values = (*args, *kwargs.values()) if kwargs else args
-        validate_types(values)
-        grad_enabled = torch.is_grad_enabled()
-        key = (id(op), len(args), *kwargs, *(_key(one, grad_enabled) for one in values))
-        known = self.calls.get(key)
-        if known is not None:
-            known.calls += 1
-            if known.was_complete:
-                return None
+        """Read the arguments of a new signature, before the op does."""
         if is_faking():
             return None
+        values = (*args, *kwargs.values())
         _validate_tensors(values)
+        grad_enabled = torch.is_grad_enabled()
         name = _name(op)
         self.attempts[name] += 1
         seen = [seen_value(one, grad_enabled, self._left) for one in values]
@@ -108,47 +109,62 @@ def _name(op: Any) -> str:
     return overload_name(op) if isinstance(op, OpOverload) else packet_name(op)
 
 
-def validate_types(values: Iterable[Any]) -> None:
-    """Look at the types of arguments alone: to read a tensor of another type may run its code.
+def _key(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What is equal for calls of one signature.
 
     Raises:
-        NotKept: for one that no sample can have.
+        NotKept: for an argument that no sample can have.
+    """
+    key: list[Any] = [id(op)]
+    grad_enabled = torch.is_grad_enabled()
+    _add_parts(key, args, grad_enabled)
+    if kwargs:
+        key += (len(args), *kwargs)
+        _add_parts(key, kwargs.values(), grad_enabled)
+    return tuple(key)
+
+
+def _add_parts(key: list[Any], values: Iterable[Any], grad_enabled: bool) -> None:
+    """Add what is equal for arguments of one signature. Of tensors of other types nothing is read.
+
+    Each attribute is read once, and the commonest are the cheapest: this is what a call costs a suite.
     """
     for value in values:
         kind = type(value)
-        if kind in _TENSORS or kind in _PLAIN:
-            continue
-        if kind is list or kind is tuple:
-            validate_types(value)
-        elif issubclass(kind, torch.Tensor):
-            if kind.__module__.partition(".")[0] == "torch":
-                raise NotKept  # a fake or functional tensor of a compiler
-            raise NotKept(f"it has a tensor of the type {kind.__qualname__}")
-        elif issubclass(kind, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            raise NotKept
-        elif not issubclass(kind, (*_PLAIN[:-1], *_CONSTANTS)):
-            raise NotKept(f"it has an argument of the type {kind.__qualname__}")
+        if kind in _TENSORS:
+            try:
+                strides = value.stride()
+            except RuntimeError:
+                raise NotKept("it has a tensor that is not dense") from None
+            key += (
+                value.shape,
+                strides,
+                value.dtype,
+                value.is_cpu or value.device,
+                grad_enabled and value.requires_grad,
+                value.storage_offset() > 0,
+            )
+        elif kind in _PLAIN_TYPES:
+            key += (kind, value if value == value else "nan")
+        elif kind is list or kind is tuple:
+            inner: list[Any] = []
+            _add_parts(inner, value, grad_enabled)
+            key.append(tuple(inner))
+        else:
+            _validate_type(kind)
+            key += (kind, value)
 
 
-def _key(value: Any, grad_enabled: bool) -> Any:
-    """What is equal for arguments of one signature."""
-    kind = type(value)
-    if kind in _TENSORS:
-        try:
-            strides = value.stride()
-        except RuntimeError:
-            raise NotKept("it has a tensor that is not dense") from None
-        return (
-            value.shape,
-            strides,
-            value.dtype,
-            value.device,
-            value.requires_grad and grad_enabled,
-            value.storage_offset() > 0,
-        )
-    if kind is list or kind is tuple:
-        return tuple([_key(one, grad_enabled) for one in value])
-    return kind, "nan" if value != value else value
+def _validate_type(kind: type) -> None:
+    """Raise `NotKept` for the type of an argument that no sample can have."""
+    if issubclass(kind, torch.Tensor):
+        if kind.__module__.partition(".")[0] == "torch":
+            raise NotKept  # a fake or functional tensor of a compiler
+        raise NotKept(f"it has a tensor of the type {kind.__qualname__}")
+    if issubclass(kind, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise NotKept
+    if not issubclass(kind, (*_PLAIN, *_CONSTANTS)):
+        raise NotKept(f"it has an argument of the type {kind.__qualname__}")
 
 
 def _validate_tensors(values: Iterable[Any]) -> None:

@@ -90,6 +90,11 @@ def piece_of(group: Group, modules: Mapping[str, ModuleType | None]) -> Piece:
     )
 
 
+def sample_source(sample: Sample) -> str:
+    """The source of one sample on one line, with all of its numbers in it."""
+    return str(_Inline("").sample(sample))
+
+
 def file_of(pieces: Iterable[Piece], title: str) -> str:
     """The file of marked tests.
 
@@ -217,6 +222,13 @@ class _Writer:
         sizes = [str(size) for size in spec.shape]
         kind = ["kind=bool"] if isinstance(flat[0], bool) else []
         return Bracketed("_values(", [name, *sizes, *kind], ")")
+
+
+class _Inline(_Writer):
+    """Writes one sample without constants."""
+
+    def _numbers(self, spec: TensorSpec) -> Expression:
+        return _nested(spec.values)
 
 
 def _after(prefix: str, value: Expression) -> Expression:

@@ -1,8 +1,9 @@
-"""The file of `--customop-scan-examples`: samples that somebody wrote for some of the ops."""
+"""The file of `--customop-scan-examples`: samples for some of the ops, in a dict or in marked tests."""
 
 from __future__ import annotations
 
 import runpy
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 
 from ..core.suggest import did_you_mean
 from ..core.tracebacks import error_line
+from ..declare.declaration import declare
 from ..declare.inputs import Sample
+from ..declare.marked import marks_of
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op, OpError, resolve
 from ..declare.samples import read_samples
@@ -21,19 +24,54 @@ from .packages import ScanError
 NAME = "EXAMPLES"
 
 
-def read_examples(path: Path) -> dict[str, tuple[Sample, ...]]:
+def read_examples(path: Path, known: Collection[str]) -> dict[str, tuple[Sample, ...]]:
     """The samples by the name of the op; real tensors become descriptions of them.
+
+    Args:
+        path: of the file. Marked tests may be for other ops too; `EXAMPLES` may not.
+        known: the names of the ops that are scanned.
 
     Raises:
         ScanError: for a file that does not run, and for what is no example.
     """
     try:
-        found = runpy.run_path(str(path)).get(NAME)
+        module = runpy.run_path(str(path))
     except Exception as error:  # whatever the file raises
         raise ScanError(f"{path.name} raises {error_line(error)}") from None
-    if not isinstance(found, dict):
-        raise ScanError(f"{path.name} has no dict {NAME}, as {NAME} = {{'mylib::scale': [(x, 2)]}}")
-    return dict(_read(name, given, path) for name, given in found.items())
+    found = module.get(NAME)
+    if isinstance(found, dict):
+        examples = dict(_read(name, given, path) for name, given in found.items())
+        for name in examples:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise ScanError(
+                    f"{path.name}: {NAME} has samples for {name}, which is not scanned{hint}"
+                )
+        return examples
+    marked = _of_marks(module, path)
+    if not marked:
+        raise ScanError(
+            f"{path.name} has no dict {NAME}, as {NAME} = {{'mylib::scale': [(x, 2)]}}, and no marked "
+            "test with a list of samples"
+        )
+    return {name: samples for name, samples in marked.items() if name in known}
+
+
+def _of_marks(module: Mapping[str, Any], path: Path) -> dict[str, tuple[Sample, ...]]:
+    """The samples that the marks of a file list, as of one that `--customop-harvest-save` wrote."""
+    found: dict[str, tuple[Sample, ...]] = {}
+    for name, value in module.items():
+        for mark in marks_of(value):
+            where = f"{path.name}: {name}"
+            try:
+                declaration = declare(mark, where)
+                if not callable(declaration.samples):
+                    op = declaration.op
+                    samples = (_described(op, one) for one in declaration.samples)
+                    found[op.name] = (*found.get(op.name, ()), *samples)
+            except (OpError, MarkError, NotReplayed) as error:
+                raise ScanError(f"{where}: {error}") from None
+    return found
 
 
 def _read(name: Any, given: Any, path: Path) -> tuple[str, tuple[Sample, ...]]:
@@ -55,12 +93,3 @@ def _described(op: Op, sample: Sample) -> Sample:
     }
     made = sample_of(op, SeenCall(op.name, args, kwargs))
     return Sample(made.args, made.kwargs, sample.id)
-
-
-def unknown_ops(examples: dict[str, tuple[Sample, ...]], known: list[str]) -> list[str]:
-    """A sentence about each op with examples that is not among those that are scanned."""
-    return [
-        f"there are examples for {name}, which is not scanned{did_you_mean(name, known)}"
-        for name in examples
-        if name not in known
-    ]

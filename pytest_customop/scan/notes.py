@@ -16,7 +16,7 @@ class FoundInputs:
         samples: how many were kept.
         tried, accepted: how many argument lists the op was asked with, and how many of them it took.
         crashes, hangs: how many of them ended the process, or did not end.
-        refusals: the last messages of the op; empty where inputs were found.
+        rejections: the last messages of the op; empty where inputs were found.
         example: the line that an author adds to give an example.
         seconds: that the search took.
     """
@@ -27,9 +27,15 @@ class FoundInputs:
     accepted: int = 0
     crashes: int = 0
     hangs: int = 0
-    refusals: tuple[str, ...] = ()
+    rejections: tuple[str, ...] = ()
     example: str = ""
     seconds: float = 0.0
+
+    @property
+    def ended(self) -> list[str]:
+        """How many argument lists ended the process, or did not end; nothing for a count of 0."""
+        counts = ((self.crashes, "crashed"), (self.hangs, "hung"))
+        return [f"{count} {what}" for count, what in counts if count]
 
 
 @dataclass
@@ -71,12 +77,7 @@ class ScanNotes:
 
 
 def _without_inputs(one: FoundInputs) -> list[str]:
-    ended = [
-        f"{count} {what}"
-        for count, what in ((one.crashes, "crashed"), (one.hangs, "hung"))
-        if count
-    ]
-    tried = ", ".join([f"{one.tried} tried", *ended])
+    tried = ", ".join([f"{one.tried} tried", *one.ended])
     lines = [f"  {one.op}: no inputs found ({tried})"]
-    lines += [f"    refusal: {text}" for text in one.refusals]
+    lines += [f"    rejection: {text}" for text in one.rejections]
     return [*lines, *([f"    give an example: {one.example}"] if one.example else [])]

@@ -37,7 +37,6 @@ class Harvest:
         self._recorder: Any = None
         self._exchange: Any = None
         self._folder: str | None = None  # of a controller, for its workers
-        self._controlled: pytest.Session | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -54,6 +53,7 @@ class Harvest:
             from .exchange import exchange_of
 
             self._exchange = exchange_of(workerinput)
+            session.config.pluginmanager.register(_Worker())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -68,27 +68,13 @@ class Harvest:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """In a worker, have the report of the first item say how many it adds."""
-        report = yield
-        if call.when == "setup" and COUNT in item.stash:
-            setattr(report, _COUNT, item.stash[COUNT])
-        return report
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """In a controller, count the items that its workers add, before the progress is printed."""
-        if self._folder is not None and self._controlled is not None:
-            self._controlled.testscollected += getattr(report, _COUNT, 0)
-
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Record while the tests run, then run the items of what was seen."""
-        self._controlled = session
-        if session.config.option.collectonly or is_controller(session.config):
+        if is_controller(session.config):
+            session.config.pluginmanager.register(_Controller(session))
+            return (yield)
+        if session.config.option.collectonly:
             return (yield)
         from ...harvest.recorder import Recorder
 
@@ -129,3 +115,29 @@ class Harvest:
             return (yield)
         finally:
             self._recorder.current = ""
+
+
+class _Worker:
+    """Hooks of a worker alone: each hook costs every test of a suite."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Have the report of the first item of the harvest say how many it adds."""
+        report = yield
+        if call.when == "setup" and COUNT in item.stash:
+            setattr(report, _COUNT, item.stash[COUNT])
+        return report
+
+
+class _Controller:
+    """Hooks of a controller alone."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count the items that workers add, before the progress is printed."""
+        self._session.testscollected += getattr(report, _COUNT, 0)

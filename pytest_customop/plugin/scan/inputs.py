@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...declare.ops import Op
-from ...scan.examples import read_examples, unknown_ops
+from ...scan.examples import read_examples
 from ...scan.inputs.search import search
 from ...scan.marked import Inputs
 from ...scan.notes import FoundInputs, ScanNotes
-from ...scan.packages import ScanError
 from ...settings import Settings
 
 
@@ -21,15 +20,13 @@ def find_inputs(
     Args:
         ops: that have a kernel for the CPU.
         notes: gets what the search for each op came to.
-        tell: called with a line an op.
+        tell: called with one line per op.
 
     Raises:
         ScanError: for a file of examples that cannot be used.
     """
-    examples = read_examples(settings.scan_examples) if settings.scan_examples else {}
-    wrong = unknown_ops(examples, [op.name for op in ops])
-    if wrong:
-        raise ScanError(wrong[0])
+    path, known = settings.scan_examples, [op.name for op in ops]
+    examples = read_examples(path, known) if path else {}
     found = []
     for number, op in enumerate(ops, 1):
         start = f"scan: [{number}/{len(ops)}] {op.name}: "
@@ -49,7 +46,7 @@ def find_inputs(
                     accepted=result.accepted,
                     crashes=result.crashes,
                     hangs=result.hangs,
-                    refusals=tuple(result.refusals),
+                    rejections=tuple(result.rejections),
                     example="" if samples else _example(op),
                     seconds=result.seconds,
                 )
@@ -62,13 +59,7 @@ def find_inputs(
 
 
 def _told(one: FoundInputs) -> str:
-    ended = [(one.crashes, "crashed"), (one.hangs, "hung")]
-    counts = [
-        (one.tried, "tried"),
-        (one.accepted, "accepted"),
-        *(pair for pair in ended if pair[0]),
-    ]
-    return ", ".join(f"{count} {what}" for count, what in counts)
+    return ", ".join([f"{one.tried} tried", f"{one.accepted} accepted", *one.ended])
 
 
 def _example(op: Op) -> str:

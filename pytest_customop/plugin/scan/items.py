@@ -81,7 +81,7 @@ class _Root(pytest.Collector):
 def items_of(
     session: pytest.Session, customop: Session, audited: Sequence[AuditedOp]
 ) -> list[AuditItem]:
-    """An item an op."""
+    """One item per op."""
     root = _Root.from_parent(session, name=NAME, nodeid=NAME, path=session.config.rootpath)
     packages = customop.settings.scan or ()
     return [_item(root, one, packages) for one in audited]

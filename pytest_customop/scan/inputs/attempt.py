@@ -11,15 +11,15 @@ import torch
 from ...cases.arguments import Arguments, Placement, draw
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import FakeRun, fake_run
-from ...cases.tensors import is_plain, output_leaves
-from ...checks.values.memory.fenced import Fence, FencedMemory
+from ...cases.tensors import output_leaves
+from ...checks.values.memory.fenced import Fence, FencedMemory, can_be_fenced
 from ...compat.ops import is_alias_error
 from ...core.tracebacks import reraise_bug
 from ...declare.mistakes import MarkError
 from ...declare.ops import Op
 from ...findings import CheckSkipped
 from .candidate import Candidate
-from .refusal import Refusal, Words, refusal_of
+from .rejection import Rejection, Words, rejection_of
 
 UNDRAWN, FAKE, CRASHED, REAL, EMPTY, DOUBTFUL, ACCEPTED = range(7)  # how far a candidate came
 _PLACE = Placement("cpu", torch.float32, False, "contiguous")
@@ -32,11 +32,11 @@ class Attempt:
 
     Args:
         stage: how far it came.
-        refusal: what it was refused with; None where it was accepted.
+        rejection: what it was rejected with; None where it was accepted.
     """
 
     stage: int
-    refusal: Refusal | None = None
+    rejection: Rejection | None = None
 
 
 class Asker:
@@ -44,10 +44,10 @@ class Asker:
 
     Args:
         op: the op.
-        words: learns what refusals say.
+        words: learns what rejections say.
         risky: whether the kernel could read outside of its memory.
-        has_fake: whether there is a fake kernel. It is asked first; where it refuses on purpose the
-            inputs are not meant, and where the real kernel could crash whatever it refuses is not asked.
+        has_fake: whether there is a fake kernel. It is asked first; where it rejects on purpose the
+            inputs are not meant, and where the real kernel could crash whatever it rejects is not asked.
         on_call: called before each call of the real kernel.
     """
 
@@ -70,7 +70,7 @@ class Asker:
         try:
             sample = candidate.sample(self._op)
         except (ValueError, RuntimeError, TypeError) as error:
-            return Attempt(UNDRAWN, Refusal(("undrawn",), 0, frozenset(), str(error)))
+            return Attempt(UNDRAWN, Rejection(("undrawn",), 0, frozenset(), str(error), ""))
         stage = REAL
         try:
             with warnings.catch_warnings(), torch.no_grad():
@@ -78,12 +78,12 @@ class Asker:
                 try:
                     arguments = draw(self._op, sample, _PLACE, _SEEDS[0])
                 except (MarkError, ValueError) as error:
-                    return Attempt(UNDRAWN, Refusal(("undrawn",), 0, frozenset(), str(error)))
+                    return Attempt(UNDRAWN, Rejection(("undrawn",), 0, frozenset(), str(error), ""))
                 shapes = arguments.copy() if self._op.mutated else arguments
                 fake = self._fake(shapes) if self._has_fake and self._risky else None
-                refused = None if fake is None else fake.error
-                if refused is not None and (not skip_fake or self._is_meant(refused)):
-                    return Attempt(FAKE, self._read(refused))
+                rejected = None if fake is None else fake.error
+                if rejected is not None and (not skip_fake or self._is_meant(rejected)):
+                    return Attempt(FAKE, self._read(rejected))
                 result = self._call(arguments)
                 outputs = [one for _, one in output_leaves(result)]
                 if any(isinstance(one, torch.Tensor) and not one.numel() for one in outputs):
@@ -111,7 +111,7 @@ class Asker:
         return arguments.call()
 
     def _is_meant(self, error: Exception) -> bool:
-        """Whether the author of the fake kernel means it to refuse."""
+        """Whether the author of the fake kernel means it to reject."""
         return note_if_deliberate(self._op.name, error) is not None
 
     def _fake(self, arguments: Arguments) -> FakeRun | None:
@@ -121,8 +121,8 @@ class Asker:
         except CheckSkipped:
             return None
 
-    def _read(self, error: Exception) -> Refusal:
-        return refusal_of(error, self._names, self._words)
+    def _read(self, error: Exception) -> Rejection:
+        return rejection_of(error, self._names, self._words)
 
 
 def _agree(fake: FakeRun, outputs: list[object]) -> bool:
@@ -148,7 +148,7 @@ def _fenced(arguments: Arguments, behind: bool) -> Arguments:
 
     def move(name: str, value: torch.Tensor) -> torch.Tensor:
         del name
-        if not (is_plain(value) and value.is_contiguous() and value.numel()):
+        if not can_be_fenced(value):
             return value
         held.append(FencedMemory(value, Fence(behind=behind)))
         return held[-1].tensor

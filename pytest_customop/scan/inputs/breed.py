@@ -10,15 +10,18 @@ from typing import Any
 import torch
 
 from ...declare.ops import Op
-from .candidate import LETTERS, Candidate, Gene, ListGene, Plain, Size, TensorGene, fixed
-from .names import DTYPES, INTEGERS, plain_values, tensor_kind
-from .refusal import Words
+from .candidate import LETTERS, WHOLE, Candidate, Gene, ListGene, Plain, Size, TensorGene, fixed
+from .names import DTYPES, INTEGERS, is_size, plain_values, tensor_kind
+from .rejection import Rejection, Words
+from .repair import repaired
 
-_SIZES = dict(zip(LETTERS, (4, 6, 8, 3, 5, 2, 7, 16), strict=True))
+_SIZES = dict(zip(LETTERS, (4, 6, 8, 3, 5, 2, 7, 16, 5, 2, 4, 3), strict=True))
 _USUAL = (2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 1)
 _LARGEST = 512
 _MOST_ELEMENTS = 1 << 16
-_FOCUS = 0.75  # how often a change is of an argument that the refusal names
+_FOCUS = 0.75  # how often a change is of an argument that the rejection names
+_REPAIRED = 0.4  # how often a change is what the message asks for
+_ANY_RANK = 0.25  # how often a tensor gets a number of dims that its name does not suggest
 _NUMBERS_NAMED = 12  # the latest numbers that are tried
 
 
@@ -27,7 +30,7 @@ class Breeder:
 
     Args:
         op: the op.
-        words: what sources and refusals have named.
+        words: what sources and rejections have named.
         rng: draws the changes.
     """
 
@@ -48,7 +51,7 @@ class Breeder:
 
     def _build(self, rank: int, family: str) -> Candidate:
         genes: dict[str, Gene] = {}
-        self._position = self._vectors = 0
+        self._position = self._vectors = self._sizes = 0
         for name, kind in self._types.items():
             if name not in self._optional:
                 genes[name] = self._first_gene(name, kind, rank, family)
@@ -63,6 +66,9 @@ class Breeder:
             return ListGene(
                 tuple(self._first_gene(name, inner, rank, family) for _ in range(count))
             )
+        if kind == "int" and is_size(name):
+            self._sizes += 1
+            return Size((LETTERS[(self._sizes - 1) % 6],))
         if kind != "Tensor":
             return Plain(next(iter(self._plain_values(kind, name)), None))
         known = tensor_kind(name)
@@ -88,12 +94,20 @@ class Breeder:
 
     # Others
 
-    def changed(self, candidate: Candidate, about: Collection[str]) -> Candidate:
+    def changed(self, candidate: Candidate, rejection: Rejection | None = None) -> Candidate:
         """A candidate with one change, or a few.
 
         Args:
-            about: the arguments that the refusal names.
+            rejection: of the candidate, which says what to change.
         """
+        about: Collection[str] = ()
+        if rejection is not None:
+            about = rejection.about
+            asked = repaired(candidate, rejection.message, about, self._rng)
+            if asked is not None and self._rng.random() < _REPAIRED and _is_small(asked):
+                candidate = asked
+                if self._rng.random() < 0.7:
+                    return candidate
         for _ in range(self._rng.choice((1, 1, 1, 2, 2, 3))):
             candidate = self._change(candidate, about)
         return candidate
@@ -123,7 +137,7 @@ class Breeder:
         else:
             genes[name] = self._new(name, _required(kind), candidate)
         ordered = {each: genes[each] for each in names if each in genes}
-        made = Candidate(candidate.sizes, ordered)
+        made = replace(candidate, genes=ordered)
         return made if _is_small(made) else candidate
 
     def _resized(self, candidate: Candidate) -> Candidate:
@@ -150,9 +164,7 @@ class Breeder:
             dtypes = [None, *self._words.dtypes[-4:], *({one.dtype for one in tensors.values()})]
             dtype = rng.choice(dtypes)
             for name in chosen:
-                genes[name] = self._of_dtype(
-                    tensors[name], None if dtype == torch.float32 else dtype
-                )
+                genes[name] = tensors[name].of_dtype(None if dtype == torch.float32 else dtype)
         else:
             dims = tensors[rng.choice(chosen)].dims
             genes |= {name: replace(tensors[name], dims=dims) for name in chosen}
@@ -161,10 +173,13 @@ class Breeder:
 
     def _number(self) -> int:
         """A size, by preference one that was named."""
-        named = [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
+        named = self._sizes_named()
         if named and self._rng.random() < 0.6:
             return min(self._rng.choice(named) * self._rng.choice((1, 1, 2)), _LARGEST)
         return self._rng.choice(_USUAL)
+
+    def _sizes_named(self) -> list[int]:
+        return [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
 
     def _new(self, name: str, kind: str, candidate: Candidate) -> Gene:
         """A value for an argument, whatever it was before."""
@@ -182,7 +197,7 @@ class Breeder:
             known = tensor_kind(name)
             gene = TensorGene((), rng.choice(known.dtypes), rng.choice(known.contents))
             return self._with_dims(name, gene, rng.choice(known.ranks), candidate)
-        tokens = [size for _, gene in candidate.tensors() for size in gene.dims]
+        tokens = _dims_of(candidate)
         if kind == "int" and tokens and rng.random() < 0.35:
             return rng.choice(tokens)
         values = self._plain_values(kind, name)
@@ -234,6 +249,8 @@ class Breeder:
         if what < 0.3:
             named = [one for one in self._words.ranks[-3:] if one <= 5]
             ranks = named if named and rng.random() < 0.6 else [*known.ranks]
+            if rng.random() < _ANY_RANK:
+                ranks = [2, 3, 4, 1]
             return self._with_dims(name, gene, rng.choice(ranks), candidate)
         if what < 0.62 and gene.dims:
             at = rng.randrange(len(gene.dims))
@@ -245,26 +262,15 @@ class Breeder:
             dtypes = named_dtypes if named_dtypes and rng.random() < 0.5 else [*known.dtypes]
             dtypes = [*DTYPES, torch.bool] if rng.random() < 0.15 else dtypes
             dtype = rng.choice([*dtypes, known.dtypes[0]])
-            return self._of_dtype(gene, None if dtype == torch.float32 else dtype)
+            return gene.of_dtype(None if dtype == torch.float32 else dtype)
         if what < 0.9:
             contents = [*known.contents, "indices", "positive", "ones", "offsets", "lengths"]
             made = replace(gene, content=rng.choice(contents))
-            whole = made.content in ("indices", "offsets", "lengths", "permutation")
+            whole = made.content in WHOLE
             return (
                 replace(made, dtype=torch.int64) if whole and made.dtype not in INTEGERS else made
             )
         return replace(gene, total=self._dim(candidate, name))
-
-    def _of_dtype(self, gene: TensorGene, dtype: torch.dtype | None) -> TensorGene:
-        """The tensor in another dtype, with values that go with it."""
-        whole = gene.content in ("indices", "offsets", "lengths", "permutation")
-        floats = dtype is None or dtype.is_floating_point
-        content = gene.content
-        if floats and whole:
-            content = "real"
-        elif not floats and content in ("real", "positive", "boxes"):
-            content = "indices" if dtype in INTEGERS else "bytes"
-        return replace(gene, dtype=dtype, content=content)
 
     def _with_dims(
         self, name: str, gene: TensorGene, rank: int, candidate: Candidate
@@ -279,14 +285,13 @@ class Breeder:
 
     def _dim(self, candidate: Candidate, name: str) -> Size:
         rng, known = self._rng, tensor_kind(name)
-        tokens = [size for _, gene in candidate.tensors() for size in gene.dims]
+        tokens = _dims_of(candidate)
         what = rng.random()
         if tokens and what < 0.45:
             return rng.choice(tokens)
         if what < 0.6:
             return Size((rng.choice(LETTERS[:6]),))
-        named = [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
-        named += known.sizes
+        named = [*self._sizes_named(), *known.sizes]
         if what < 0.75:
             return fixed(
                 rng.choice(named or [1, 3, 4]) if rng.random() < 0.7 else rng.choice((1, 2, 3, 4))
@@ -313,6 +318,10 @@ def _type_of(argument: Any) -> str:
 
 def _required(kind: str) -> str:
     return kind[len("Optional[") : -1] if kind.startswith("Optional[") else kind
+
+
+def _dims_of(candidate: Candidate) -> list[Size]:
+    return [size for _, gene in candidate.tensors() for size in gene.dims]
 
 
 def _is_small(candidate: Candidate) -> bool:

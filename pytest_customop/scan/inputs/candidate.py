@@ -6,15 +6,18 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from ...declare.inputs import Sample, TensorSpec, tensor
 from ...declare.ops import Op
+from .names import INTEGERS
 
-LETTERS = "abcdefgh"
+LETTERS = "abcdefghijkl"  # the last ones are for sizes that a message names
+
+WHOLE = ("indices", "offsets", "lengths", "permutation")  # contents of whole numbers
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class TensorGene:
     Args:
         dims: its sizes.
         dtype: None for the dtype of the case.
-        content: what its values are; a key of `names.CONTENTS`.
+        content: what its values are: one of `TensorKind.contents`, in `names`.
         total: what they refer to: how many things indices count, offsets end with, lengths sum to.
     """
 
@@ -60,6 +63,16 @@ class TensorGene:
     dtype: torch.dtype | None = None
     content: str = "real"
     total: Size = Size(("a",))
+
+    def of_dtype(self, dtype: torch.dtype | None) -> TensorGene:
+        """The tensor in another dtype, with values that go with it."""
+        content = self.content
+        floats = dtype is None or dtype.is_floating_point
+        if floats and content in WHOLE:
+            content = "real"
+        elif not floats and content in ("real", "positive", "boxes"):
+            content = "indices" if dtype in INTEGERS else "bytes"
+        return replace(self, dtype=dtype, content=content)
 
 
 @dataclass(frozen=True)
@@ -86,10 +99,12 @@ class Candidate:
     Args:
         sizes: the numbers that letters stand for.
         genes: by argument, in the order of the schema; those at their defaults are left out.
+        symbols: the letters of names that messages have for sizes, and that are no arguments.
     """
 
     sizes: Mapping[str, int]
     genes: Mapping[str, Gene]
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
     def tensors(self) -> Iterator[tuple[str, TensorGene]]:
         """The tensors, with the argument that each is in."""

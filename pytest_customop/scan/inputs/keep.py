@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .candidate import Candidate, Gene, ListGene, TensorGene
+from .candidate import Candidate, Gene, ListGene, Plain, TensorGene
 from .names import tensor_kind
 
 _MOST = 3
@@ -39,10 +39,13 @@ def cost_of(candidate: Candidate) -> int:
         if is_float:
             floats.add(gene.dtype)
         cost += sum(shape) // 4 + 15 * shape.count(1) + 4 * (len(shape) - len(set(shape)))
-        cost += 25 * (not shape and kind.ranks[0] != 0)
+        cost += 25 * (not shape and kind.ranks[0] != 0) + 12 * (len(shape) not in kind.ranks)
         expects_float = kind.dtypes[0] is None
         cost += 40 * (expects_float != is_float) + 10 * (gene.dtype != kind.dtypes[0])
         cost += 5 * (gene.content != kind.contents[0])
+    values = (gene.value for gene in candidate.genes.values() if isinstance(gene, Plain))
+    numbers = [one for one in values if type(one) is int or type(one) is float]
+    cost += 8 * sum(one < -2 or one > 16 or one == 0.0 for one in numbers)
     return cost + 50 * max(len(floats) - 1, 0)
 
 

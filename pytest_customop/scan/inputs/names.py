@@ -45,7 +45,7 @@ _TENSORS: tuple[tuple[str, TensorKind], ...] = (
     ),
     (r"perm", TensorKind(("permutation", "indices"), INTEGERS, (1,))),
     (
-        r"ind(ex|ices|exes)|idx|ids?$|slots?|position|token|label|target|^rows?|cols?$|segment|expert"
+        r"ind(ex|ices|exes)|idx|arg(max|min)|ids?$|slots?|position|token|label|target|^rows?|cols?$|segment|expert"
         r"|_map|routing|^seg$",
         TensorKind(("indices", "offsets", "lengths", "permutation"), INTEGERS, (1, 2, 3)),
     ),
@@ -77,8 +77,11 @@ _INTS: tuple[tuple[str, tuple[int, ...]], ...] = (
     (r"block_?size|group_?size|tile|chunk", _BLOCKS),
     (r"stride|dilation|step|start_", (1, 2, 0)),
     (r"pad(ding)?", (0, 1)),
+    (r"groups?$", (1, 2)),
     (r"seed|offset|top|left|index|rank$", (0, 1, 2)),
 )
+# Whole numbers that are the size of a tensor, by their names.
+_SIZE = r"^(batch(_size)?|(in_|out_|num_)?channels|height|width|depth)$"
 _FLOATS: tuple[tuple[str, tuple[float, ...]], ...] = (
     (r"eps", (1e-5, 1e-6, 1e-3)),
     (r"beta|momentum|decay|alpha", (0.9, 0.5, 0.0)),
@@ -109,6 +112,11 @@ DTYPES = (
 def tensor_kind(name: str) -> TensorKind:
     """What a tensor argument of this name is likely to be."""
     return next((kind for rule, kind in _TENSORS if _matches(rule, name)), TensorKind())
+
+
+def is_size(name: str) -> bool:
+    """Whether a whole number of this name is likely to be the size of a tensor."""
+    return _matches(_SIZE, name)
 
 
 def plain_values(kind: str, name: str) -> list[Any]:

@@ -23,7 +23,7 @@ from .attempt import ACCEPTED, CRASHED, DOUBTFUL, UNDRAWN, Asker
 from .breed import Breeder
 from .candidate import Candidate
 from .keep import cost_of, unlike
-from .refusal import Refusal, Words
+from .rejection import Rejection, Words
 
 _HANG = 3.0  # seconds that one call may take
 _WALL = 3.0  # times the seconds, that a search may take where the machine does other work too
@@ -33,7 +33,7 @@ _ENOUGH = 40  # accepted candidates after which the search ends
 _KEPT_BY_KEY = 16
 _LATEST = 3  # of them, that are kept although others are plainer
 _MEMORY = 4 << 30  # bytes that a candidate may add
-_SKIP_FAKE = 0.1  # of the candidates that the fake kernel refuses, how many the real one sees
+_SKIP_FAKE = 0.1  # of the candidates that the fake kernel rejects, how many the real one sees
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Searched:
     Args:
         kept: a few that it accepts, unlike each other; the plainest first.
         tried, accepted, crashes, hangs: counts of candidates.
-        refusals: the last messages of it, each once; the farthest first.
+        rejections: the last messages of it, each once; the farthest first.
         seconds: that it took.
     """
 
@@ -52,7 +52,7 @@ class Searched:
     accepted: int = 0
     crashes: int = 0
     hangs: int = 0
-    refusals: list[str] = field(default_factory=list)
+    rejections: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -61,19 +61,19 @@ class _State:
     """What one copy hands to the next: what came far, and what was said.
 
     Args:
-        corpus: by refusal, candidates that had it.
-        refusals, order: by refusal, what it says, and how many others were there before it.
+        corpus: by rejection, candidates that had it.
+        rejections, order: by rejection, what it says, and how many others were there before it.
         accepted, doubtful, empty: candidates that were; for the doubtful ones the fake kernel returns
             other shapes or raises, the empty ones have an output without elements.
-        tries: by refusal, how often a candidate that had it was changed.
-        words: what sources and refusals have named.
+        tries: by rejection, how often a candidate that had it was changed.
+        words: what sources and rejections have named.
         tried: how many candidates the op was asked with.
         asked: the hashes of these.
         used: seconds of processor time.
     """
 
     corpus: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict)
-    refusals: dict[tuple[Any, ...], Refusal] = field(default_factory=dict)
+    rejections: dict[tuple[Any, ...], Rejection] = field(default_factory=dict)
     order: dict[tuple[Any, ...], int] = field(default_factory=dict)
     tries: dict[tuple[Any, ...], int] = field(default_factory=dict)
     accepted: list[Candidate] = field(default_factory=list)
@@ -94,10 +94,12 @@ class _State:
         """How many were accepted, whatever the fake kernel says."""
         return len(self.accepted) + len(self.doubtful) + len(self.empty)
 
-    def keep_refused(self, key: tuple[Any, ...], candidate: Candidate, refusal: Refusal) -> bool:
-        """Keep a candidate that was refused; whether the refusal is new."""
+    def keep_rejected(
+        self, key: tuple[Any, ...], candidate: Candidate, rejection: Rejection
+    ) -> bool:
+        """Keep a candidate that was rejected; whether the rejection is new."""
         of_key = self.corpus.setdefault(key, [])
-        self.refusals[key] = refusal
+        self.rejections[key] = rejection
         self.order.setdefault(key, len(self.order))
         is_new = not of_key
         of_key.append(candidate)
@@ -109,8 +111,8 @@ class _State:
         return is_new
 
     def progress(self, key: tuple[Any, ...]) -> float:
-        """How far a refusal is: the stage, then how deep in the code, less what was tried in vain."""
-        depth = self.refusals[key].depth
+        """How far a rejection is: the stage, then how deep in the code, less what was tried in vain."""
+        depth = self.rejections[key].depth
         return float(key[0]) * 1000 + depth + self.order[key] * 2 - self.tries.get(key, 0) * 0.5
 
 
@@ -132,7 +134,7 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
         number = found.crashes + found.hangs
         ended = _in_copy(op, state, left, wall, f"{seed}:{op.name}:{number}")
         if ended is None:
-            found.refusals = ["no copy of this process can call the op"]
+            found.rejections = ["no copy of this process can call the op"]
             break
         state = _last_state(ended, state)
         if ended.messages[-1][0] == "done":
@@ -147,9 +149,9 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
     found.tried, found.accepted = state.tried, state.all_accepted
     found.kept = unlike(state.accepted or state.doubtful or state.empty)
     if not found.kept:
-        best = sorted(state.refusals, key=lambda key: -state.progress(key))
-        texts = dict.fromkeys(state.refusals[key].text for key in best)
-        found.refusals = found.refusals or [*texts][:3]
+        best = sorted(state.rejections, key=lambda key: -state.progress(key))
+        texts = dict.fromkeys(state.rejections[key].text for key in best)
+        found.rejections = found.rejections or [*texts][:3]
     found.seconds = time.monotonic() - start
     return found
 
@@ -163,15 +165,17 @@ def _last_state(ended: Forked, state: _State) -> _State:
         elif kind == "tried":
             state.tried, asked, last, state.used = value
             state.asked.add(asked)
-        elif kind == "refused":
-            key, candidate, refusal, state.words = value
-            state.keep_refused(key, candidate, refusal)
+        elif kind == "rejected":
+            key, candidate, rejection, state.words = value
+            state.keep_rejected(key, candidate, rejection)
+        elif kind == "again" and last is not None:
+            state.keep_rejected(value, last, state.rejections[value])
         elif kind == "accepted":
             state.keep_accepted(*value)
     if ended.messages[-1][0] != "done" and last is not None:
         key = (CRASHED, "crash")
-        refusal = Refusal(key[1:], 0, frozenset(), "the call ended the process")
-        state.keep_refused(key, last, refusal)
+        rejection = Rejection(key[1:], 0, frozenset(), "the call ended the process", "")
+        state.keep_rejected(key, last, rejection)
     return state
 
 
@@ -257,10 +261,10 @@ class _Search:
         """One that is like what was accepted, or like what came far."""
         state, rng = self._state, self._rng
         if state.accepted:
-            return self._breeder.changed(rng.choice(state.accepted[-8:]), ())
+            return self._breeder.changed(rng.choice(state.accepted[-8:]))
         others = [*state.doubtful[-8:], *state.empty[-4:]]
         if others and rng.random() < 0.4:
-            return self._breeder.changed(rng.choice(others), ())
+            return self._breeder.changed(rng.choice(others))
         keys = list(state.corpus)
         if not keys or rng.random() < 0.05:
             return rng.choice(list(self._breeder.first()))
@@ -271,7 +275,7 @@ class _Search:
             key = rng.choice(keys)
         state.tries[key] = state.tries.get(key, 0) + 1
         candidate = rng.choice(state.corpus[key])
-        return self._breeder.changed(candidate, state.refusals[key].about)
+        return self._breeder.changed(candidate, state.rejections[key])
 
     def _ask(self, candidate: Candidate) -> None:
         """Ask, and keep the candidate where it belongs."""
@@ -288,15 +292,17 @@ class _Search:
             attempt = self._asker.ask(candidate, skip_fake=skip_fake)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        if attempt.refusal is None:
+        if attempt.rejection is None:
             state.keep_accepted(candidate, attempt.stage)
             self._send(("accepted", (candidate, attempt.stage)))
             return
         if attempt.stage == UNDRAWN:
             return
-        found = (attempt.stage, *attempt.refusal.key)
-        if state.keep_refused(found, candidate, attempt.refusal):
-            self._send(("refused", (found, candidate, attempt.refusal, state.words)))
+        found = (attempt.stage, *attempt.rejection.key)
+        if state.keep_rejected(found, candidate, attempt.rejection):
+            self._send(("rejected", (found, candidate, attempt.rejection, state.words)))
+        else:
+            self._send(("again", found))
 
     def _on_call(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._hang)

@@ -1,4 +1,4 @@
-"""What the refusal of an op says: where it was raised, and the words and numbers that may lead on."""
+"""What the rejection of an op says: where it was raised, and the words and numbers that may lead on."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ _NAMES_OF_DTYPES = {
     "fp16": torch.float16,
     "bf16": torch.bfloat16,
 }
+_DTYPE = re.compile(rf"(?<!\w)(torch\.)?({'|'.join(_NAMES_OF_DTYPES)})(?!\w)")
+_TOKEN = re.compile(r"[\w\-.]{1,30}")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _RANK = re.compile(
@@ -52,6 +54,12 @@ _NEEDED_RANKS = (
 )
 _MOST_DIMS = 5
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{1,30})['"`]""")
+# What torch adds to the message of native code.
+_OF_TORCH = re.compile(r"\nException raised from|\s*\(originally from ")
+_FILE = re.compile(r"\S+\.(?:cpp|cc|cxx|cu|h|hpp|cuh):\d+")
+_NATIVE = re.compile(r"\w+\.(?:cpp|cc|cxx|cu):(\d+)")
+_MOST_LINES = 900  # of a file, that count for how far the op came
+_FOLDER = re.compile(r"(?<![\w.])/[\w./+-]*/(?=[\w+-]+\.\w+:\d)")
 _BEFORE = 4  # lines above a `raise` that are read with it
 _MOST = 4096
 _MOST_HELD = 64  # elements of a container that is read
@@ -60,7 +68,7 @@ _RANK_WORDS = {"vector": 1, "matrix": 2, "one": 1, "two": 2, "three": 3, "four":
 
 @dataclass
 class Words:
-    """What sources and refusals have named so far: each list holds the latest last, without repeats.
+    """What sources and rejections have named so far: each list holds the latest last, without repeats.
 
     Args:
         numbers, strings, dtypes, ranks: that were named.
@@ -117,12 +125,15 @@ class Words:
         else:
             return
         for one in values:
-            if isinstance(one, str) and re.fullmatch(r"[\w\-.]{1,30}", one):
-                _add(self.strings, one)
-            elif isinstance(one, int) and not isinstance(one, bool) and abs(one) <= _MOST:
-                _add(self.numbers, one)
-            elif isinstance(one, torch.dtype) and one in _NAMES_OF_DTYPES.values():
-                _add(self.dtypes, one)
+            self._read_constant(one)
+
+    def _read_constant(self, value: Any) -> None:
+        if isinstance(value, str) and _TOKEN.fullmatch(value):
+            _add(self.strings, value)
+        elif isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
+            _add(self.numbers, value)
+        elif isinstance(value, torch.dtype) and value in _NAMES_OF_DTYPES.values():
+            _add(self.dtypes, value)
 
     def read_code(self, code: types.CodeType, known: Mapping[str, Any] | None = None) -> None:
         """Take in the constants of some code.
@@ -136,10 +147,8 @@ class Words:
         for value in _constants(code.co_consts):
             if isinstance(value, types.CodeType):
                 self.read_code(value, known)
-            elif isinstance(value, str) and re.fullmatch(r"[\w\-.]{1,30}", value):
-                _add(self.strings, value)
-            elif isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
-                _add(self.numbers, value)
+            else:
+                self._read_constant(value)
         for name in code.co_names:
             self._read_global((known or {}).get(name))
             if name in _NAMES_OF_DTYPES and name not in ("int", "float", "bool", "long", "double"):
@@ -147,31 +156,35 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """One refusal.
+class Rejection:
+    """One rejection.
 
     Args:
-        key: equal for refusals that say the same: the type, the place, and the text without numbers.
+        key: equal for rejections that say the same: the type, the place, and the text without numbers.
         depth: the line of the author's outermost function in which it was raised; how far the op came.
         about: the arguments that it names.
-        text: the first line of it.
+        text: the beginning of it, in one line.
+        message: what it says, without the type of the error.
     """
 
     key: tuple[str, ...]
     depth: int
     about: frozenset[str]
     text: str
+    message: str
 
 
-def refusal_of(error: Exception, arguments: Collection[str], words: Words) -> Refusal:
-    """Read a refusal, and take in what it says."""
+def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> Rejection:
+    """Read a rejection, and take in what it says."""
     message = message_of(error)[:2000]
-    head = message.partition("\nException raised from")[0]
-    words.learn(head)
+    head = _OF_TORCH.split(message, maxsplit=1)[0]
+    plain = _FILE.sub("", head)
+    words.learn(plain)
     frames = [one for one in frames_of(error) if is_of_author(one.f_code.co_filename)]
     lines = ""
-    place = ""
-    depth = 0
+    native = None if head.startswith("[enforce fail") else _NATIVE.search(head)
+    place = native[0] if native else ""
+    depth = min(int(native[1]), _MOST_LINES) if native else 0
     if frames:
         with contextlib.suppress(Exception):
             depth = int(_line_of(error, frames[0]))
@@ -182,13 +195,19 @@ def refusal_of(error: Exception, arguments: Collection[str], words: Words) -> Re
             words.read_code(frame.f_code, frame.f_globals)
         lines = _statement(last.f_code.co_filename, number)
         words.learn(lines, source=True)
-    said = set(_WORD.findall(f"{head}\n{lines}"))
-    letters = {one.lower() for one in said if len(one) == 1}
-    named = said & set(arguments) or {one for one in arguments if one[0].lower() in letters}
-    text = head.strip().split("\n")[0][:240]
-    plain = re.sub(r"-?\d+(\.\d+)?", "#", head)[:160]
-    return Refusal(
-        (type(error).__name__, place, plain), depth, frozenset(named), _typed(error, text)
+    said = set(_WORD.findall(plain)) & set(arguments)
+    if not said:
+        words_said = set(_WORD.findall(f"{plain}\n{lines}"))
+        letters = {one.lower() for one in words_said if len(one) == 1}
+        said = words_said & set(arguments) or {n for n in arguments if n[0].lower() in letters}
+    text = " ".join(_FOLDER.sub("", head).split())
+    key = re.sub(r"-?\d+(\.\d+)?", "#", _DTYPE.sub("@", head))[:160]
+    return Rejection(
+        key=(type(error).__name__, place, key),
+        depth=depth,
+        about=frozenset(said),
+        text=_typed(error, text[:240]),
+        message=" ".join(plain.split()),
     )
 
 

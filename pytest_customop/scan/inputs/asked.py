@@ -1,0 +1,119 @@
+"""What a rejection asks for: the shape `[K, channels, 2 * height]`, or one size in place of another."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+_SAYS_SHAPE = re.compile(r"\b(shape|size|sizes|dims|Tensor|be|expected|with|of)\b\W*$", re.I)
+_BRACKETS = re.compile(r"[\[(]((?:[^\[\]()]|\([^\[\]()]*\))*)[\])]")
+_GIVEN = re.compile(r"\b(but|got|found|given|received|not)\b[^.;\n]*", re.I)
+_SAME = re.compile(r"\b(same|equal|match\w*)\b.*?\b(shape|size|dims?|d?type)", re.I)
+_NUMBERS = re.compile(r"[\[(]\s*(\d+(?:\s*,\s*\d+)*),?\s*[\])]")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_MOST = 512  # that a size may be
+_MOST_DIMS = 6
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+@dataclass(frozen=True)
+class AskedShape:
+    """A shape that a message asks for.
+
+    Args:
+        argument: that should have it; empty where the message does not say.
+        dims: each a number, a name, or a formula of such.
+    """
+
+    argument: str
+    dims: tuple[str, ...]
+
+
+def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
+    """The shapes that a message asks for, in names or numbers.
+
+    Args:
+        arguments: the names of the op's arguments.
+    """
+    text, found = _GIVEN.sub("", message), []
+    for match in _BRACKETS.finditer(text):
+        before = text[: match.start()]
+        dims = tuple(part.strip() for part in match[1].split(",") if part.strip())
+        if not _SAYS_SHAPE.search(before) or not 0 < len(dims) <= _MOST_DIMS:
+            continue
+        if all(_is_formula(dim) for dim in dims):
+            named = [word for word in re.findall(r"\w+", before) if word in arguments]
+            found.append(AskedShape(named[-1] if named else "", dims))
+    return found
+
+
+def asked_alike(message: str) -> str:
+    """In what a message asks two arguments to be alike: `shape`, `dtype`, or nothing of these."""
+    found = _SAME.search(message)
+    if found is None:
+        return ""
+    return "dtype" if found[2].lower().endswith("type") else "shape"
+
+
+def asked_runs(message: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Pairs of lists of sizes in a message, of which one should be the other: `(4, 3)` and `(2, 1)`."""
+    lists = [tuple(map(int, re.findall(r"\d+", one))) for one in _NUMBERS.findall(message)]
+    pairs = itertools.permutations(dict.fromkeys(lists), 2)
+    return [(one, other) for one, other in pairs if len(one) == len(other) and _is_small(other)]
+
+
+def asked_numbers(message: str) -> list[int]:
+    """The numbers of a message that could be sizes."""
+    found = map(int, _NUMBER.findall(message))
+    return [*dict.fromkeys(one for one in found if 0 < one <= _MOST)]
+
+
+def names_of(dim: str) -> list[str]:
+    """The names in a formula."""
+    return [one.id for one in ast.walk(ast.parse(dim, mode="eval")) if isinstance(one, ast.Name)]
+
+
+def number_of(dim: str, names: Mapping[str, int]) -> int | None:
+    """What a formula comes to; None where it is no size, or has a name without a number."""
+    try:
+        value = _evaluated(ast.parse(dim, mode="eval").body, names)
+    except (KeyError, ZeroDivisionError):
+        return None
+    return int(value) if 0 < value <= _MOST and value == math.floor(value) else None
+
+
+def _evaluated(node: ast.expr, names: Mapping[str, int]) -> float:
+    if isinstance(node, ast.BinOp):
+        by = _OPERATORS[type(node.op)]
+        return by(_evaluated(node.left, names), _evaluated(node.right, names))
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    assert isinstance(node, ast.Constant)
+    return float(str(node.value))
+
+
+def _is_formula(text: str) -> bool:
+    try:
+        every = [*ast.walk(ast.parse(text, mode="eval"))]
+    except (SyntaxError, ValueError):
+        return False
+    return all(
+        isinstance(one, (ast.Expression, ast.BinOp, ast.Name, ast.Load, *_OPERATORS))
+        or (isinstance(one, ast.Constant) and type(one.value) is int)
+        for one in every
+    )
+
+
+def _is_small(sizes: Collection[int]) -> bool:
+    return all(0 < one <= _MOST for one in sizes)

@@ -1,0 +1,157 @@
+"""Change a candidate to what the message of its rejection asks for."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from .asked import (
+    AskedShape,
+    asked_alike,
+    asked_numbers,
+    asked_runs,
+    asked_shapes,
+    names_of,
+    number_of,
+)
+from .candidate import LETTERS, Candidate, Gene, ListGene, Plain, Size, TensorGene, fixed
+
+
+def repaired(
+    candidate: Candidate, message: str, about: Collection[str], rng: random.Random
+) -> Candidate | None:
+    """The candidate with the shape, or the sizes, that a message asks for.
+
+    Args:
+        about: the arguments that the message names; where it names no tensor, each may be meant.
+
+    Returns:
+        None where the message asks for nothing that can be told.
+    """
+    tensors = [name for name, gene in candidate.genes.items() if isinstance(gene, TensorGene)]
+    meant = [name for name in tensors if name in about] or tensors
+    if not meant:
+        return None
+    made: list[Candidate] = []
+    for shape in asked_shapes(message, candidate.genes):
+        name = shape.argument if shape.argument in tensors else rng.choice(meant)
+        made.append(_shaped(candidate, name, shape))
+    for old, new in asked_runs(message):
+        made += _with_run(candidate, meant, old, new)
+    made += _made_alike(
+        candidate, [name for name in tensors if name in about], asked_alike(message)
+    )
+    # A shape says more than a number in it does.
+    if made and rng.random() < 0.8:
+        return rng.choice(made)
+    made += _with_number(candidate, about, asked_numbers(message))
+    return rng.choice(made) if made else None
+
+
+def _made_alike(candidate: Candidate, names: Sequence[str], what: str) -> Iterator[Candidate]:
+    """Each candidate in which one of the tensors has the shape, or the dtype, of another one."""
+    for one, other in itertools.permutations(names, 2) if what else ():
+        gene, like = candidate.genes[one], candidate.genes[other]
+        assert isinstance(gene, TensorGene)
+        assert isinstance(like, TensorGene)
+        if what == "shape":
+            yield _with_gene(candidate, one, replace(gene, dims=like.dims))
+        else:
+            yield _with_gene(candidate, one, gene.of_dtype(like.dtype))
+
+
+def _shaped(candidate: Candidate, name: str, shape: AskedShape) -> Candidate:
+    """The tensor of this name in a shape: sizes that have a name stand for one number everywhere."""
+    for word in (word for dim in shape.dims for word in names_of(dim)):
+        candidate = _with_letter(candidate, word)
+    numbers = {word: size.number(candidate.sizes) for word, size in _named(candidate).items()}
+    gene = candidate.genes[name]
+    assert isinstance(gene, TensorGene)
+    dims = []
+    for at, dim in enumerate(shape.dims):
+        number = number_of(dim, numbers)
+        if dim in _named(candidate):
+            dims.append(_named(candidate)[dim])
+        elif number is not None:
+            dims.append(fixed(number))
+        else:
+            dims.append(gene.dims[at] if at < len(gene.dims) else fixed(1))
+    return _with_gene(candidate, name, replace(gene, dims=tuple(dims)))
+
+
+def _with_letter(candidate: Candidate, word: str) -> Candidate:
+    """The candidate with a letter for a name: a whole number of this name becomes the letter."""
+    if word in _named(candidate) and word not in candidate.genes:
+        return candidate
+    gene = candidate.genes.get(word)
+    if isinstance(gene, (Size, TensorGene, ListGene)):
+        return candidate
+    used = {one for _, gene in candidate.tensors() for dim in gene.dims for one in dim.letters}
+    used |= {
+        one for gene in candidate.genes.values() if isinstance(gene, Size) for one in gene.letters
+    }
+    used |= {*candidate.symbols.values()}
+    free = next((one for one in reversed(LETTERS) if one not in used), None)
+    if free is None:
+        return candidate
+    value = gene.value if isinstance(gene, Plain) else None
+    sizes = dict(candidate.sizes)
+    if type(value) is int and value > 0:
+        sizes[free] = value
+    if gene is not None:
+        made = _with_gene(candidate, word, Size((free,)))
+        return replace(made, sizes=sizes)
+    return replace(candidate, sizes=sizes, symbols={**candidate.symbols, word: free})
+
+
+def _named(candidate: Candidate) -> dict[str, Size]:
+    """The sizes that have a name: whole numbers among the arguments, and what a message has named."""
+    found = {word: Size((letter,)) for word, letter in candidate.symbols.items()}
+    for name, gene in candidate.genes.items():
+        if isinstance(gene, Size):
+            found[name] = gene
+        elif isinstance(gene, Plain) and type(gene.value) is int and gene.value > 0:
+            found[name] = fixed(gene.value)
+    return found
+
+
+def _with_run(
+    candidate: Candidate, meant: Collection[str], old: tuple[int, ...], new: tuple[int, ...]
+) -> Iterator[Candidate]:
+    """Each candidate with other sizes in a row, in place of these."""
+    for name in meant:
+        gene = candidate.genes[name]
+        assert isinstance(gene, TensorGene)
+        shape = candidate.shape(gene)
+        for at in range(len(shape) - len(old) + 1):
+            if shape[at : at + len(old)] == old:
+                dims = (*gene.dims[:at], *map(fixed, new), *gene.dims[at + len(old) :])
+                yield _with_gene(candidate, name, replace(gene, dims=dims))
+
+
+def _with_number(
+    candidate: Candidate, about: Collection[str], numbers: Collection[int]
+) -> Iterator[Candidate]:
+    """Each candidate with one of the numbers in place of another one, as a size or as an argument."""
+    named = {name: gene for name, gene in candidate.genes.items() if name in about}
+    for name, gene in (named or candidate.genes).items():
+        if isinstance(gene, TensorGene):
+            for at, size in enumerate(gene.dims):
+                old = size.number(candidate.sizes)
+                for new in numbers if old in numbers else ():
+                    if new == old:
+                        continue
+                    dims = (*gene.dims[:at], fixed(new), *gene.dims[at + 1 :])
+                    yield _with_gene(candidate, name, replace(gene, dims=dims))
+                    if size == Size(size.letters[:1]) and size.letters:
+                        yield replace(candidate, sizes={**candidate.sizes, size.letters[0]: new})
+        elif isinstance(gene, Plain) and type(gene.value) is int and gene.value in numbers:
+            for new in numbers:
+                if new != gene.value:
+                    yield _with_gene(candidate, name, Plain(new))
+
+
+def _with_gene(candidate: Candidate, name: str, gene: Gene) -> Candidate:
+    return replace(candidate, genes={**candidate.genes, name: gene})
