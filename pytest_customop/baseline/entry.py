@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
-from ..plan.place import Place
+from ..plan.place import GENERATED, Place
 from ..run.record import ResultRecord
 
 PLAIN, VARIANT = "samples", "variants"  # the kinds of cases
+DRAWN = "generated"  # stands for the samples of inputs that are drawn from all of them
 UNNAMED = "unnamed"  # stands for the samples whose id is their position
 CALLS = ("customop_check", "harvest")  # stand for the calls of that fixture, and for harvested ones
 FEW = 3  # steps of variants that an entry lists
@@ -54,6 +55,11 @@ def cell_of_record(record: ResultRecord) -> Cell:
     return cell
 
 
+def step_of_record(record: ResultRecord) -> str | None:
+    """The step of a variant; of generated inputs one for all defects, whose order may change."""
+    return GENERATED if record.is_generated else record.place.variant
+
+
 def is_call(record: ResultRecord) -> bool:
     """Whether a case is a call that some test made: which ones there are shows only when all have run."""
     return record.by_hand or record.is_harvested
@@ -62,7 +68,9 @@ def is_call(record: ResultRecord) -> bool:
 def cell_of(place: Place) -> Cell:
     """The cell of a case of a mark. Whatever GPU of several it ran on, its device is `cuda`."""
     sample = place.sample
-    if sample is not None and re.fullmatch(r"(error)?\d+", sample):
+    if place.variant is not None and place.variant.partition(".")[0] == GENERATED:
+        sample = DRAWN
+    elif sample is not None and re.fullmatch(r"(error)?\d+", sample):
         sample = UNNAMED
     return Cell(
         device=place.device and place.device.partition(":")[0],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..run.record import ResultRecord
-from .entry import Key, cell_of_record
+from .entry import Key, cell_of_record, step_of_record
 from .file import Baseline
 
 
@@ -23,7 +23,7 @@ def with_baseline(
     if record.outcome != "failed" or record.finding is None or not record.check:
         return record
     key = Key(record.op, record.check, record.finding.code)
-    cell, step = cell_of_record(record), record.place.variant
+    cell, step = cell_of_record(record), step_of_record(record)
     entry = baseline.find(key, cell, step)
     if entry is not None or update:
         comment = " ".join(entry.comment.split()) if entry is not None else ""

@@ -198,9 +198,9 @@ def _names(values: Values) -> list[str] | None:
 def _validate_version(values: Mapping[str, Any]) -> None:
     version = values.get("version")
     if version is None:
-        raise TomlError("has no version: it is no baseline of pytest-customop")
+        raise TomlError("has no version: it is not a baseline of pytest-customop")
     if type(version) is not int or version < 1:
-        raise TomlError(f"has the version {version!r}: it is no baseline of pytest-customop")
+        raise TomlError(f"has the version {version!r}: it is not a baseline of pytest-customop")
     if version > VERSION:
         raise TomlError(
             f"has version {version}, written by a newer pytest-customop; this one reads {VERSION}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..run.record import ResultRecord
-from .entry import Cell, cell_of_record, is_call
+from .entry import Cell, cell_of_record, is_call, step_of_record
 
 _CLEAN = ("passed", "noted", "xpassed")
 # How many cases there are, by op, check and cell.
@@ -76,7 +76,7 @@ def seen(
     for one in records:
         if not one.check:
             continue
-        cell, step = cell_of_record(one), one.place.variant
+        cell, step = cell_of_record(one), step_of_record(one)
         of_check = found[one.op, one.check]
         ended[one.op, one.check, cell] += 1
         if one.outcome in ("failed", "xfailed") and one.finding is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,7 +19,10 @@ from ..declare.known import Known
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import Cell, skip_reason, validate_drawable
-from .place import ALL_VARIANTS, Place
+from .place import ALL_VARIANTS, GENERATED, Place
+
+if TYPE_CHECKING:
+    from .fuzz_plan import FuzzPlan
 
 # The parts of an id; items are sorted by it.
 Key = tuple[str, ...]
@@ -58,6 +62,8 @@ class PlannedItem:
         missing_device: the device that is absent.
         variants: those that the check runs on; empty for an item of the case itself.
         known: the known failures of the mark that may be about this item.
+        fuzz: what inputs the check runs on, of an item that generates them; `case` is that of the
+            first sample then.
     """
 
     id: str
@@ -68,10 +74,13 @@ class PlannedItem:
     missing_device: str | None = None
     variants: tuple[PlannedVariant, ...] = ()
     known: tuple[Known, ...] = ()
+    fuzz: FuzzPlan | None = None
 
     @property
     def needs_child(self) -> bool:
-        """Whether it runs in a child process only: one of its variants could crash the process."""
+        """Whether it runs in a child process only: one of its inputs could crash the process."""
+        if self.fuzz is not None:
+            return self.fuzz.risk is not None
         return any(one.needs_child for one in self.variants)
 
     @property
@@ -90,18 +99,22 @@ class PlannedItem:
         if self.case is None:
             return Place(device=self.missing_device)
         place = place_of(self.case)
+        if self.fuzz is not None:
+            return replace(place, sample=None, variant=GENERATED)
         return replace(place, variant=ALL_VARIANTS) if self.variants else place
 
     @property
     def checked_cases(self) -> tuple[Case, ...]:
-        """What the check runs on: the variants, or the case itself."""
+        """What the check runs on: the variants, or the case itself; nothing that is generated later."""
         if self.variants:
             return tuple(one.case for one in self.variants)
-        return () if self.case is None else (self.case,)
+        return () if self.case is None or self.fuzz is not None else (self.case,)
 
     @property
     def cases(self) -> tuple[Case, ...]:
         """The case and its variants."""
+        if self.fuzz is not None:
+            return tuple(one.case for one in self.fuzz.bases)
         of_sample = (self.case,) if self.variants and self.case is not None else ()
         return (*of_sample, *self.checked_cases)
 

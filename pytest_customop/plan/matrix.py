@@ -17,6 +17,8 @@ from ..core.wording import dtype_name
 from ..declare.declaration import Declaration
 from ..settings import Settings, dtype_named, validate_devices
 from .cells import cells_of, error_cells
+from .compile_cells import compiled_cases
+from .fuzz_items import fuzz_items
 from .items import CaseCell, Key, PlannedItem, case_cell, join_key
 from .known import known_of
 from .max_samples import limit_samples
@@ -126,9 +128,13 @@ def _plan_mark(
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
+        compiled = {id(one) for one in compiled_cases(declaration, settings, cases, on_omitted)}
+        rest = [check for check in checks if check.family != "compile"]
         for one in cases:
-            yield from _items(declaration, settings, one, widths, checks)
+            chosen = checks if id(one.case) in compiled else rest
+            yield from _items(declaration, settings, one, widths, chosen)
         yield from variant_items(declaration, settings, cases, checks, on_omitted)
+        yield from fuzz_items(declaration, settings, cases, checks)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(case_cell(declaration, settings, cell, error, prefix), checks)
 

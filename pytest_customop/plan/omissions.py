@@ -56,8 +56,27 @@ class OmittedVariants:
     steps: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class OmittedCompilations:
+    """How many cases of one mark are not compiled, by `--customop-compile-cells`, on one device.
+
+    Args:
+        op: `namespace::name`.
+        where: file, line and name of what is marked.
+        device: of the cases.
+        cases, left: all of them, and those that are not compiled.
+    """
+
+    op: str
+    where: str
+    device: str
+    cases: int
+    left: int
+
+
+Omitted = OmittedSamples | OmittedVariants | OmittedCompilations
 # Called with what was left out of a mark.
-OnOmitted = Callable[["OmittedSamples | OmittedVariants"], None]
+OnOmitted = Callable[[Omitted], None]
 
 
 @dataclass(frozen=True)
@@ -103,17 +122,22 @@ class Omissions:
     Args:
         samples: by op and place of the mark.
         variants: by op and place of the mark.
+        compilations: by op, place of the mark, and device.
         shard: None without one.
         unwritten: files that could not be written, with the reason.
     """
 
     samples: dict[tuple[str, str], OmittedSamples] = field(default_factory=dict)
     variants: dict[tuple[str, str], OmittedVariants] = field(default_factory=dict)
+    compilations: dict[tuple[str, str, str], OmittedCompilations] = field(default_factory=dict)
     shard: ShardNote | None = None
     unwritten: dict[str, str] = field(default_factory=dict)
 
-    def add(self, omitted: OmittedSamples | OmittedVariants) -> None:
+    def add(self, omitted: Omitted) -> None:
         """Add what was left out of a mark. A mark is planned several times, and counts once."""
+        if isinstance(omitted, OmittedCompilations):
+            self.compilations[omitted.op, omitted.where, omitted.device] = omitted
+            return
         key = (omitted.op, omitted.where)
         if isinstance(omitted, OmittedVariants):
             self.variants[key] = omitted
@@ -128,6 +152,7 @@ class Omissions:
         return {
             "samples": [asdict(one) for one in self.samples.values()],
             "variants": [asdict(one) for one in self.variants.values()],
+            "compilations": [asdict(one) for one in self.compilations.values()],
             "shard": asdict(self.shard) if self.shard else None,
             "unwritten": dict(self.unwritten),
         }
@@ -138,14 +163,23 @@ class Omissions:
             self.add(OmittedSamples(**one))
         for one in sent.get("variants", ()):
             self.add(OmittedVariants(**one))
+        for one in sent.get("compilations", ()):
+            self.add(OmittedCompilations(**one))
         if sent.get("shard"):
             self.shard = ShardNote(**sent["shard"])
         self.unwritten.update(sent.get("unwritten", {}))
 
     def lines(self, max_samples: int | None) -> list[str]:
-        """The lines of the summary about the shard and about samples that were left out."""
+        """The lines of the summary about the shard, samples and compilations that were left out."""
         found = [self.shard.line()] if self.shard else []
         if self.samples:
             lines = sorted(one.line() for one in self.samples.values())
             found += [f"Left out by --customop-max-samples={max_samples}:", *lines]
+        if self.compilations:
+            left = sum(one.left for one in self.compilations.values())
+            cases = sum(one.cases for one in self.compilations.values())
+            found.append(
+                f"Left out by --customop-compile-cells=pairwise: the compile checks of {left} of {cases} "
+                "cases of the marks that have more than it takes"
+            )
         return found

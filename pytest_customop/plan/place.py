@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL_VARIANTS = "*"  # the variant of a record that is about all variants of a case
+GENERATED = "fuzz"  # that of an input that was drawn, and a part of the id of an item that draws
 
 
 @dataclass(frozen=True)

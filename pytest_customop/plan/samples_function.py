@@ -68,4 +68,8 @@ def _validate_signature(
         signature.bind(*arguments, **axes)
     except TypeError as error:
         names = ", ".join(("device", "dtype", "requires_grad", *axes))
-        raise MarkError(f"{origin} is called with ({names}): {error}") from None
+        why = f"{error}"
+        if not signature.parameters:
+            name = getattr(make, "__name__", "the function")
+            why = f"it takes no arguments. For one list of samples for all of them, write {name}()"
+        raise MarkError(f"{origin} is called with ({names}): {why}") from None

@@ -19,7 +19,7 @@ def registry_from(hook: Any) -> Registry:
         hook: `config.hook`, or a node's `ihook`.
 
     Raises:
-        HookError: for what is no check, for a name that is given twice, and for what a hook raises.
+        HookError: for what is not a check, for a name that is given twice, and for what a hook raises.
     """
     caller = hook.pytest_customop_register_checks
     found = call_hook(caller)

@@ -1,6 +1,6 @@
 """The items of the variants of a mark's samples: which variants, on which cases, with which checks.
 
-The variants of a case are one item a check. They are derived from one case of each sample, that of the
+The variants of a case are one item per check. They are derived from one case of each sample, that of the
 first dtype and layout, with gradients and without. A check that needs no gradients runs on the variants
 without them only.
 """
@@ -45,7 +45,7 @@ def variant_items(
     samples = [one.case.sample for one in cases]
     planner = _Planner(declaration, settings, useful, samples)
     seen = {call_signature(one.case.sample) for one in cases}
-    for bases in _base_cases(declaration, cases):
+    for bases in base_cases(declaration, cases):
         yield from planner.items_of_sample(bases, seen)
     if on_omitted is not None:
         on_omitted(planner.omitted())
@@ -61,7 +61,7 @@ def _amount(settings: Settings) -> str | int:
     return settings.variants.amount if settings.variant_steps is None else "full"
 
 
-def _base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
+def base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
     """For each sample, the cases that its variants are derived from: one, or two by requires_grad."""
     asked = True in (declaration.requires_grad or ())
     by_sample: dict[str, dict[Any, list[CaseCell]]] = {}
@@ -106,7 +106,7 @@ class _Planner:
 
         Args:
             bases: the cases of the sample that differ in requires_grad only.
-            seen: the signatures of all samples; a variant that equals one of them is no item.
+            seen: the signatures of all samples; a variant that equals one of them is not an item.
         """
         known: dict[
             int, list[Variant]
@@ -149,7 +149,7 @@ class _Planner:
     def _items(
         self, base: CaseCell, variants: Sequence[Variant], both: bool
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        """One item a check, which runs it on the variants, and one for those that do not run.
+        """One item per check, which runs it on the variants, and one for those that do not run.
 
         Args:
             both: whether the sample has a case with gradients and one without.
@@ -205,5 +205,10 @@ def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
         return False
     if variant.kind == "gradients":
         return base.case.requires_grad
+    return prefers(check, base, both)
+
+
+def prefers(check: Check, base: CaseCell, both: bool) -> bool:
+    """Whether a check runs on what is derived from this case; `both` as in `_wants`."""
     with_gradients = check.gradients is True or check.variants_with_gradients
     return not both or base.case.requires_grad == with_gradients

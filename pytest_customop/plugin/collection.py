@@ -1,7 +1,7 @@
 """Make pytest items of marked functions and classes.
 
 A marked function becomes two groups of items under one name: its checks, made from a stand-in, and its
-body once a case, if it requests `customop_case`.
+body once per case, if it requests `customop_case`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | No
     if not all(CELL in getattr(item, "fixturenames", (CELL,)) for item in bodies):
         raise wrong_mark(
             "this body would never run; request the fixture "
-            "customop_case to run it once a case, or leave the body empty (... or a docstring)",
+            "customop_case to run it once per case, or leave the body empty (... or a docstring)",
             place_of(obj),
         )
     return checks + bodies

@@ -18,7 +18,7 @@ from ..declare.ops import Op, OpError, resolve
 from ..plan.known import known_of
 from ..run.devices import worker_devices
 from ..run.known import not_run, stale_for_any_variant, with_known
-from ..run.record import ResultRecord
+from ..run.record import BAD, ResultRecord
 from ..run.standalone import read_variants_and_predicate, run_declaration
 from ..settings import Settings, Variants
 from .case_handle import ConformanceError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _NAME = "customop_check"
 OPTIONS = ("checks", "variants", "tolerances", "reference", "known")
-_BAD = ("failed", "error", "xpassed")
 _IN_PROCESS = "customop_check runs in the process of its test"
 
 
@@ -101,7 +100,7 @@ class InlineCheck:
         with worker_devices(settings.devices or (), self._session.worker):
             results = run_declaration(declaration, settings, self._item.ihook)
         results, remarks = self._record(results, declaration)
-        bad = [at for at, one in enumerate(results) if one.outcome in _BAD]
+        bad = [at for at, one in enumerate(results) if one.outcome in BAD]
         if bad:
             raise ConformanceError([results[at] for at in bad], [remarks[at] for at in bad])
 
@@ -129,7 +128,7 @@ class InlineCheck:
         number = 0
         for one in results:
             record = record_of(self._item, one, number=number, by_hand=True)
-            number += one.outcome in _BAD
+            number += one.outcome in BAD
             entries = known_of(declaration.known, one.check, one.place)
             record = _expected(record, entries, strict)
             records.append(with_baseline(self._item, record))

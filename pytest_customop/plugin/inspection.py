@@ -21,7 +21,7 @@ def place_of(obj: Any) -> str:
 
 
 def has_body(marked: Any) -> bool:
-    """Whether a marked test has something to run once a case.
+    """Whether a marked test has something to run once per case.
 
     Of a class: whether one of its methods requests `customop_case`.
     """

@@ -151,6 +151,17 @@ ALL_OPTIONS = (
         field="variant_steps",
     ),
     Option(
+        "fuzz",
+        "check the ops on so many generated inputs a check, too",
+        metavar="N",
+        example="200",
+        more="Hypothesis draws the inputs from the samples, for the cheap checks; a failure is shrunk to a "
+        "small input, printed as a sample. Needs `pip install 'pytest-customop[fuzz]'` "
+        "([howto/fuzz.md](howto/fuzz.md)).",
+        header="",
+        parse=_in_settings("read_count"),
+    ),
+    Option(
         "backend",
         "the `torch.compile` backend of `compile.*`",
         metavar="NAME",
@@ -178,6 +189,18 @@ ALL_OPTIONS = (
         more="Their ids and values stay what they are, and the summary says which were left out.",
         header="",
         parse=_in_settings("read_count"),
+    ),
+    Option(
+        "compile-cells",
+        "which cases of a mark `compile.*` runs on: `all`, or so few (`pairwise`) that each sample, dtype, "
+        "layout and axis value is compiled with gradients and without",
+        metavar="WORD",
+        example="pairwise",
+        default="all",
+        more="All other checks run on every case, and variants stay. The summary says how many cases were "
+        "left out.",
+        header="",
+        parse=_in_settings("read_compile_cells"),
     ),
     Option(
         "shard",
@@ -314,7 +337,8 @@ ALL_OPTIONS = (
     ),
     Option(
         "scan-examples",
-        "a Python file with examples for a scan: `EXAMPLES`, a dict from the name of an op to its samples",
+        "a Python file with examples for a scan: `EXAMPLES`, a dict from the name of an op to its samples, "
+        "or marked tests",
         kind="path",
         metavar="PATH",
         example="examples.py",

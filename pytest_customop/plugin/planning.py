@@ -1,4 +1,4 @@
-"""The planned items of one test function: its checks, or its body once a case."""
+"""The planned items of one test function: its checks, or its body once per case."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan_for(
     available: Callable[[str], str | None],
     on_omitted: OnOmitted | None = None,
 ) -> list[PlannedItem]:
-    """The planned items of a function: of a stand-in the checks, else the body once a case.
+    """The planned items of a function: of a stand-in the checks, else the body once per case.
 
     Args:
         registry: the checks that the function's node sees.

@@ -120,10 +120,11 @@ def where_given(config: pytest.Config, name: str) -> str:
 
 def header(settings: Settings) -> str:
     """The line of the report header."""
-    shown = {}
+    shown, default = {}, Settings()
     for option in OPTIONS:
         value = getattr(settings, option.setting)
-        if option.header is not None and (option.header or value is not None):
+        is_given = value != getattr(default, option.setting)
+        if option.header is not None and (option.header or is_given):
             shown[option.name] = option.header if value is None else value_text(value)
     return "customop: " + " ".join(f"{name}={text}" for name, text in shown.items())
 

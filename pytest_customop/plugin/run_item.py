@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..plan.place import GENERATED
 from ..report.item_text import failure_text, skip_reason
 from ..run.known import not_run, stale_for_any_variant
 from ..run.record import ResultRecord
@@ -31,6 +33,10 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
         pytest.skip.Exception: if there are notes, or if nothing was checked.
     """
     assert planned.check is not None
+    if planned.fuzz is not None:
+        generated = item.stash[RECORDS] = _generated(item, planned, session)
+        end_item(generated)
+        return
     records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
     done = {one.place.variant for one in records}
     for case in planned.checked_cases:
@@ -62,6 +68,17 @@ def end_item(records: Sequence[ResultRecord]) -> None:
     reason = skip_reason(records)
     if reason is not None:
         pytest.skip(reason)
+
+
+def _generated(item: pytest.Item, planned: PlannedItem, session: Session) -> list[ResultRecord]:
+    """The records of an item that generates its inputs."""
+    from .generated import run_generated
+
+    entry = not_run(planned.known, GENERATED)
+    if entry is None or planned.case is None:
+        return run_generated(item, planned, session)
+    record = _not_run(item, planned, planned.case, entry)
+    return [replace(record, place=planned.place)]
 
 
 def _not_run(item: pytest.Item, planned: PlannedItem, case: Case, entry: Known) -> ResultRecord:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .child.items import is_isolated, needs_child
 from .child.protocol import is_child
 from .fixture_names import BY_HAND, CELL
 from .session import properties
@@ -48,6 +49,10 @@ def apply_options(config: pytest.Config) -> None:
 
         session.baseline = baseline.load(config, settings)
         config.pluginmanager.register(session.baseline, "customop-baseline")
+    if settings.fuzz:
+        from .generated import validate_hypothesis
+
+        validate_hypothesis(config)
     if session.settings.timeout:
         from .child.pytest_timeout import validate_timer
 
@@ -90,7 +95,7 @@ class Runtime:
             return
         item.stash[PLANNED] = planned
         properties.add_case(item, planned)
-        if planned.needs_child and planned.skip is None:
+        if planned.skip is None and needs_child(planned, self._session.settings):
             from .child.controller import isolate
 
             isolate(item.config, self._session)
@@ -109,6 +114,10 @@ class Runtime:
             others = _keep_shard(self._session, items)
             if others:
                 config.hook.pytest_deselected(items=others)
+            if config.getoption("maxfail"):
+                from .order import quick_first
+
+                quick_first(items)
             return
         if not _is_worker(config):
             raise pytest.UsageError(wrong[0])
@@ -130,10 +139,28 @@ class Runtime:
                 from ..run.prepare import prepare_checks
                 from .session.xdist import worker_count
 
+                here = [item for item in items if not is_isolated(item)]
                 prepare_checks(
-                    [(item.stash[PLANNED], _surroundings(item)) for item in items],
+                    [(item.stash[PLANNED], _surroundings(item)) for item in here],
                     worker_count(session.config),
                 )
+
+    def pytest_report_collectionfinish(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> str | None:
+        """Say what a first session waits for."""
+        if config.get_verbosity() < 0 or config.option.collectonly:
+            return None
+        compiling = sum(_compiles_first(item.stash.get(PLANNED, None)) for item in items)
+        if not compiling or self._session.settings.backend != "inductor":
+            return None
+        from ..compat.compiler import has_stored_code
+        from ..core.wording import counted
+
+        if has_stored_code():
+            return None
+        count = counted(compiling, "item")
+        return f"customop: {count} to compile; on a new machine the first may take a minute"
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         facts = self._session.coverage_facts

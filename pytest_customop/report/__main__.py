@@ -63,8 +63,9 @@ def _compare(given: Sequence[str]) -> int:
     if len(paths) != 2:
         _fail(f"give the old report and the new one, not {counted(len(paths), 'file')}")
     old, new = (read_report(Path(path)) for path in paths)
-    _print(comparison_lines(old, new, (paths[0], paths[1])))
-    return _BROKEN if is_broken(compare(old, new)) else 0
+    changes = compare(old, new)
+    _print(comparison_lines(old, new, (paths[0], paths[1]), changes))
+    return _BROKEN if is_broken(changes) else 0
 
 
 def _merge(given: Sequence[str]) -> int:

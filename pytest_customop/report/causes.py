@@ -1,10 +1,11 @@
 """Find the root cause of each finding, so that each defect is reported in full once.
 
 Findings of one case belong together if they have the same code, or if one may follow from the other. So do
-findings of a variant and of its sample. Values that depend on what the memory held before belong to a crash
-on a variant of the same aspect. Findings of several cases are one defect if they have the same
-code and differ in nothing but sizes, dtypes and values, or, on variants, if these change the same aspect
-of the samples.
+findings of a variant and of its sample. Where a kernel reads outside of its memory, crashes, reads past
+the end and values that differ from call to call are one defect on variants of the same aspect; so are, on
+variants of dtypes, such values of a kernel that reads memory as another dtype. Findings of several cases
+are one defect if they have the same code and differ in nothing but sizes, dtypes and values, or, on
+variants, if these change the same aspect of the samples.
 """
 
 from __future__ import annotations
@@ -26,11 +27,21 @@ _VARYING = (
 )
 
 
-# From so many ops on, a defect that they share is reported in full for the first of them.
-_MANY_OPS = 5
+# From so many ops on, a defect that they share is reported in full for the first of them. Where a process
+# ended or hung, each op has a stack of its own.
+_MANY_OPS = 3
+_ALWAYS_IN_FULL = ("crash", "hang")
 
-# What a kernel gives that reads outside of its memory, where it does not end the process.
-_OF_MEMORY = ("outputs-not-repeatable", "uninitialized-output")
+# What is found of a kernel that reads outside of its memory, the surest first.
+_OUTSIDE = ("crash", "out-of-bounds-read", "out-of-bounds-write")
+# What it gives where that does not end the process: equal calls differ.
+_OF_MEMORY = (
+    "grad-mode-mismatch",
+    "outputs-not-repeatable",
+    "precision-mismatch",
+    "result-depends-on-earlier-calls",
+    "uninitialized-output",
+)
 
 
 def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
@@ -48,8 +59,9 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
         record, finding = found[at], findings[at]
         known = (one for case in _cases(record) for one in by_case[case])
         root = next((one for one in known if _explains(findings[one], record, finding)), None)
-        if root is None and record.is_variant and finding.code in _OF_MEMORY:
-            root = first.get((record.op, "crash", "aspect", record.place.aspect))
+        if root is None and record.is_variant:
+            outside = (first[key] for key in _outside_keys(record, finding) if key in first)
+            root = next(outside, None)
         if root is None:
             by_case[_case(record)].append(at)
             earlier = (first[key] for key in _repeated(record, finding) if key in first)
@@ -71,7 +83,10 @@ def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) ->
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for at, one in enumerate(records):
         if one.outcome == "failed" and one.finding is not None and at not in roots:
-            message = _general(one.message.replace(one.op, "op"))
+            if one.finding.code in _ALWAYS_IN_FULL:
+                continue
+            name = re.compile("|".join((re.escape(one.op), re.escape(one.op.replace("::", "_")))))
+            message = _general(name.sub("op", one.message))
             groups[one.finding.code, one.place.aspect, message].append(at)
     moved: dict[int, int] = {}
     for first, *others in groups.values():
@@ -121,6 +136,21 @@ def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
     if record.is_variant:
         return [defect, (*defect, "aspect", record.place.aspect)]
     return [(*defect, "message", _general(record.message))]
+
+
+def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tuple[Any, ...]]:
+    """The keys of reads outside of memory that a finding on a variant may follow from.
+
+    Tensors of a narrower dtype, read as if they were of the sample's, are read past their end.
+    """
+    if finding.code in _OUTSIDE:
+        causes = _OUTSIDE[: _OUTSIDE.index(finding.code)]
+    else:
+        causes = _OUTSIDE if finding.code in _OF_MEMORY else ()
+    for code in causes:
+        yield record.op, code, "aspect", record.place.aspect
+    if causes and record.place.aspect == "dtype":
+        yield record.op, "precision-mismatch"
 
 
 def _own_keys(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, ...]]:

@@ -102,14 +102,17 @@ def is_broken(changes: Iterable[Change]) -> bool:
 
 
 def comparison_lines(
-    old: Mapping[str, Any], new: Mapping[str, Any], names: tuple[str, str]
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    names: tuple[str, str],
+    changes: Sequence[Change],
 ) -> list[str]:
     """The comparison as text.
 
     Args:
         names: of the two reports.
+        changes: from `compare`.
     """
-    changes = compare(old, new)
     by_kind: dict[str, list[Change]] = defaultdict(list)
     for one in changes:
         by_kind[one.kind].append(one)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.wording import counted
+from ..core.wording import counted, without_controls
 from .view import Group, View, check_of, message_of, state_of
 
 MAX_ANNOTATIONS = 10  # GitHub shows no more of a step
-_CONTROL = re.compile(
-    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _LONGEST = 4000  # characters of a message
 _SUMMARY = 1024 * 1024  # bytes that GitHub takes as a summary
 
@@ -54,7 +50,7 @@ def _annotation(group: Group, root: Path, workspace: Path) -> str:
 
 def _data(text: str) -> str:
     """The text of a workflow command, on one line."""
-    text = _CONTROL.sub(" ", text)
+    text = without_controls(text.replace("\t", " "), " ")
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -9,10 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from ..core.wording import counted
-from ..run.record import ResultRecord
+from ..run.record import BAD, ResultRecord
 from .causes import also_line, causes, one_line
-
-_BAD = ("failed", "error", "xpassed")
 
 
 def failure_text(records: Sequence[ResultRecord]) -> str | None:
@@ -41,7 +39,7 @@ def composed_text(
     Returns:
         The text; None if no record of the item failed.
     """
-    bad = [at for at in positions if records[at].outcome in _BAD]
+    bad = [at for at in positions if records[at].outcome in BAD]
     bad.sort(key=lambda at: _rank(records[at]))
     consequences: dict[int, list[int]] = defaultdict(list)
     for at, root in roots.items():

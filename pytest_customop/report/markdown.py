@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..core.wording import counted, first_line
+from ..core.wording import counted, first_line, without_controls
+from ..run.record import BAD
 from .coverage import NamespaceCoverage, all_lines
-from .view import BAD, STATES, Group, View, case_of, check_of, family_of, message_of
+from .view import STATES, Group, View, case_of, check_of, family_of, message_of
 
 COMMENT = 60_000  # bytes: GitHub takes a comment of up to 65,536 characters,
 SUMMARY = 900_000  # and a summary of a job's step of up to 1 MiB
@@ -32,9 +33,6 @@ _ICONS = {
     "skipped": "\N{EN DASH}",
 }
 _MARKUP = re.compile(r"""[&<>"'\\`*_{}\[\]|~#!@$^]|:(?=\S)|(?<=www)\.""")
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 def render(report: Mapping[str, Any], limit: int = COMMENT) -> str:
@@ -82,7 +80,7 @@ def _size(parts: Iterable[str]) -> int:
 
 def text(value: object) -> str:
     """Text on one line without any meaning in Markdown or HTML."""
-    line = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(value).split()))
+    line = without_controls(" ".join(str(value).split()))
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
@@ -97,7 +95,7 @@ def block(lines: str, language: str = "") -> str:
     cut = every[:_LINES]
     if len(every) > _LINES:
         cut.append(f"... {counted(len(every) - _LINES, 'more line')}")
-    content = "\n".join(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) for line in cut)
+    content = "\n".join(without_controls(line) for line in cut)
     longest = max(map(len, re.findall("`+", content)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{content}\n{fence}"

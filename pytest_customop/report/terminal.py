@@ -8,13 +8,11 @@ from collections.abc import Iterable, Sequence
 from ..core.tables import fitted
 from ..core.wording import counted, listed_briefly
 from ..plan.omissions import OmittedVariants
-from ..run.record import ResultRecord
+from ..run.record import BAD, ResultRecord
 from .known import known_lines
 from .notes import note_lines
 from .outcome_table import outcome_table
-from .variants import variant_lines
-
-_BAD = ("failed", "error", "xpassed")
+from .variants import generated_lines, variant_lines
 
 
 def summary_lines(
@@ -36,7 +34,7 @@ def summary_lines(
         return []
     of_samples = [one for one in records if not one.is_variant]
     lines = outcome_table(records, width)
-    lines += [] if brief else variant_lines(records, omitted)
+    lines += [] if brief else [*variant_lines(records, omitted), *generated_lines(records)]
     lines += _findings(records, width)
     if not brief:
         lines += [
@@ -53,7 +51,7 @@ def _findings(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row a defect: on samples by code, on variants by what they change too. Several ops are listed."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
     for one in records:
-        if one.outcome in _BAD:
+        if one.outcome in BAD:
             code, op = (one.finding.code, "") if one.finding else (one.outcome, one.op)
             groups[code, op, one.place.aspect or ""].append(one)
     if not groups:

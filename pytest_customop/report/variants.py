@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ..core.wording import counted
 from ..declare.variant import REJECTED
 from ..plan.omissions import OmittedVariants
 from ..plan.place import Place
@@ -13,10 +14,10 @@ from ..run.record import ResultRecord
 
 
 def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVariants]) -> list[str]:
-    """One line an op; none where no variant was planned."""
+    """One line per op; none where no variant was planned."""
     by_op: dict[str, list[ResultRecord]] = defaultdict(list)
     for record in records:
-        if record.is_variant:
+        if record.is_variant and not record.is_generated:
             by_op[record.op].append(record)
     left: Counter[str] = Counter()
     for one in omitted:
@@ -25,6 +26,20 @@ def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVari
     for op, of_op in sorted(by_op.items()):
         lines.append(f"  {op}: {_counts(of_op, left[op])}")
     return ["", "Variants of the samples:", *lines] if lines else []
+
+
+def generated_lines(records: Iterable[ResultRecord]) -> list[str]:
+    """One line per op whose checks have generated inputs."""
+    by_op: dict[str, list[ResultRecord]] = defaultdict(list)
+    for record in records:
+        if record.is_generated:
+            by_op[record.op].append(record)
+    lines = []
+    for op, of_op in sorted(by_op.items()):
+        checks = len({one.check for one in of_op})
+        count = sum(one.generated for one in of_op)
+        lines.append(f"  {op}: {count} that it accepts, by {counted(checks, 'check')}")
+    return ["", "Generated inputs:", *lines] if lines else []
 
 
 def _counts(records: Sequence[ResultRecord], left: int) -> str:

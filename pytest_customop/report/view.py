@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.wording import counted
 from ..plan.place import ALL_VARIANTS
+from ..run.record import BAD
 
 Result = Mapping[str, Any]
 
@@ -53,7 +54,6 @@ _SINGULAR = {
     "known": "known failure",
     "noted": "note",
 }
-BAD = ("failed", "error", "xpassed")
 NOT_RUN = "not run"  # the check of a result that has none
 
 
@@ -256,7 +256,7 @@ class View:
 
     @cached_property
     def notes(self) -> list[Group]:
-        """The notes: one for each finding of an op that is no failure for one reason."""
+        """The notes: one for each finding of an op that is not a failure for one reason."""
         return self._of(
             "noted", lambda one: (one.get("op"), one.get("finding"), one.get("why_noted"))
         )

@@ -35,6 +35,7 @@ from .finding_records import finding_record
 from .judgement import note_for
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
+from .threads import one_thread_for_variant
 from .variant_validity import VariantRejected, skip_if_rejected
 
 # What an author of native code writes who does not support gradients, and torch itself does not.
@@ -70,7 +71,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
         seed=case.seed,
     )
     with warnings.catch_warnings(), unobserved():
-        # A warning of torch's checkers or compilers is no defect of the op, under -W error neither.
+        # A warning of torch's checkers or compilers is not a defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
         result = in_shared_context(_in_preserved_state, check, case, on_phase, passed)
     is_shown = result.outcome in ("failed", "error", "noted")
@@ -81,7 +82,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
 def _in_preserved_state(
     check: Check, case: Case, on_phase: Callable[[str], None], passed: CheckResult
 ) -> CheckResult:
-    with preserved_state() as restore:
+    with one_thread_for_variant(case), preserved_state() as restore:
         return _judge(check, case, on_phase, restore, passed)
 
 

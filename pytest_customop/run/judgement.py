@@ -20,7 +20,7 @@ from ..findings import (
 
 
 class Note(NamedTuple):
-    """Why a finding is no failure.
+    """Why a finding is not a failure.
 
     Args:
         code: `beyond-sample`, `refused-on-purpose`, `within-rounding`, `not-asked` or
@@ -30,6 +30,12 @@ class Note(NamedTuple):
 
     code: str
     reason: str
+
+
+# Why nobody asked for what a check misses.
+_NO_RULE = "the op has no autocast rule, which would say that it runs under it"
+_RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
+_NOT_ASKED = {"fake-size-specialized": _RECOMPILED, "compile-recompiles": _RECOMPILED}
 
 
 def note_for(case: Case, finding: Finding) -> Note | None:
@@ -43,14 +49,37 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.note == WITHIN_ROUNDING:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
     if finding.note == NOT_ASKED:
-        return Note(NOT_ASKED, "the op has no autocast rule, which would say that it runs under it")
+        return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _NO_RULE))
     if finding.note == TORCH_LIMIT:
         return Note(TORCH_LIMIT, "torch does the same with ops of its own")
     if finding.code == "gradient-missing" and case.placement.guesses_gradients:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
+    if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
+        return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
-    if finding.note == REFUSED_ON_PURPOSE and is_changed:
-        return Note(REFUSED_ON_PURPOSE, "the fake kernel raises on purpose")
+    if finding.note == REFUSED_ON_PURPOSE:
+        of_backward = finding.code == "backward-raises"
+        if of_backward and not _asks_for_gradients(case):
+            reason = "it raises on purpose, and no tensor of the sample says requires_grad=True"
+            return Note(NOT_ASKED, reason)
+        if is_changed:
+            raises = "backward" if of_backward else "fake kernel"
+            return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
     beyond = shown_on.beyond or case.beyond
     return Note(BEYOND_SAMPLE, beyond) if beyond else None
+
+
+def _asks_for_gradients(case: Case) -> bool:
+    """Whether the mark, or a tensor of the sample, says that gradients are wanted."""
+    wanted = any(getattr(leaf, "requires_grad", None) is True for leaf in case.sample.leaves())
+    return case.placement.gradients_asked or wanted
+
+
+def _may_be_an_estimate(case: Case) -> bool:
+    """Whether nothing asks for gradients, and no other output has a derivative.
+
+    Of an op with several, the one that is a step function may be a mask that needs to be marked as
+    non-differentiable.
+    """
+    return not _asks_for_gradients(case) and len(case.eager.differentiable_outputs) == 1

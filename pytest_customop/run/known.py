@@ -40,7 +40,7 @@ def _failed(record: ResultRecord, entries: Sequence[Known]) -> ResultRecord:
 
 
 def _stale(record: ResultRecord, entry: Known) -> ResultRecord:
-    message = f"this known failure does not fail any more: delete {entry!r} from known="
+    message = f"this known failure no longer fails: delete {entry!r} from known="
     text = f"known-failure-passes: {record.op} {record.check}: {message}"
     return replace(record, outcome="xpassed", message=message, text=text)
 

@@ -53,7 +53,7 @@ def inputs_source(case: Case, name: str = "inputs") -> tuple[str, dict[str, byte
     buffer = io.BytesIO()
     torch.save([tensor.detach() for tensor in tensors], buffer)
     ending = f".{name}.pt"
-    load = f"saved = torch.load(Path(__file__).with_suffix({ending!r}))"
+    load = f"saved = torch.load(Path(__file__).with_suffix({ending!r}), weights_only=True)"
     loaded = _Made([load], [f"saved[{at}]" for at in range(len(tensors))])
     source = "from pathlib import Path\n\n\n" + _function(name, arguments, loaded)
     return source, {ending: buffer.getvalue()}

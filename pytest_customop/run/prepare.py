@@ -12,7 +12,7 @@ from ..plan.items import PlannedItem
 def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int = 1) -> None:
     """Call `Check.prepare` with the cases of marks that may share work.
 
-    Variants, and cases with known failures, which could end the process, are left out.
+    Variants, generated inputs, and cases with known failures, which could end the process, are left out.
 
     Args:
         planned: the items that run in this process, each with what items that share work have in
@@ -25,16 +25,22 @@ def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int
         check, case = one.check, one.case
         if check is None or case is None or check.prepare is None:
             continue
-        if one.skip is None and not one.variants and not one.known:
+        if one.skip is None and not one.variants and not one.known and one.fuzz is None:
             marks = found.setdefault((common, check), {})
             marks.setdefault(id(case.op), {})[case] = None
     for (_, check), marks in found.items():
         assert check.prepare is not None
+        # The same cases go together in whatever order items run: what they compile is found on disk then.
+        each = [sorted(cases, key=_place) for cases in marks.values()]
+        each.sort(key=lambda cases: [_place(case) for case in cases])
         if workers == 1:
-            check.prepare([list(cases) for cases in marks.values()])
+            check.prepare(each)
             continue
-        for cases in marks.values():
-            every = sorted(cases, key=lambda case: case.id)
+        for every in each:
             size = -(-len(every) // workers)
             for start in range(0, len(every), size):
                 check.prepare([every[start : start + size]])
+
+
+def _place(case: Case) -> tuple[str, str]:
+    return case.op.name, case.id

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ..plan.place import Place
+from ..plan.place import GENERATED, Place
 
 HARVEST = "harvest"  # the first part of the node ids of harvested calls
 
@@ -17,6 +17,9 @@ AUDIT = "scan.audit"  # the check of the records of a scan's audit, which calls 
 
 # `pending`: the item is set up and has not ended. No report holds this one.
 Outcome = Literal["passed", "failed", "error", "skipped", "noted", "xfailed", "xpassed", "pending"]
+
+# The outcomes that fail a session.
+BAD: tuple[Outcome, ...] = ("failed", "error", "xpassed")
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,10 @@ class ResultRecord:
         message: the finding, the error or the reason for a skip in one line.
         finding: of a failed check, or of a note.
         variant_description: what was changed in a variant of a sample.
-        skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure:
+        skip_code: the kind of a skip, `no-second-size`; of a note, why it is not a failure:
             `beyond-sample`, `refused-on-purpose`, `within-rounding`, `not-asked` or
             `torch-limit`.
-        why_noted: of a note, why it is no failure, in words.
+        why_noted: of a note, why it is not a failure, in words.
         known: why a failure is expected, from the mark's `known=` or from the baseline file.
         in_baseline: whether the baseline file expects it, and nothing else does.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
@@ -75,6 +78,7 @@ class ResultRecord:
         file, line: where the marked test begins, `file` relative to pytest's rootdir, `line` from 1.
         text: the whole text of a failure or a note, as the terminal prints it; no report holds it.
         duration: seconds.
+        generated: how many inputs an item has generated that the op accepts; no report holds it.
     """
 
     nodeid: str
@@ -103,6 +107,7 @@ class ResultRecord:
     line: int | None = None
     text: str = ""
     duration: float = 0.0
+    generated: int = 0
 
     @property
     def test(self) -> str:
@@ -118,6 +123,12 @@ class ResultRecord:
     def is_variant(self) -> bool:
         """Whether the case is a variant of a sample, not a sample itself."""
         return self.place.variant is not None
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the case is an input that the item has drawn."""
+        variant = self.place.variant
+        return variant is not None and variant.partition(".")[0] == GENERATED
 
     @property
     def is_harvested(self) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 from ..cases.case import Case
-from ..compat.ops import defining_module
 from ..core.files import write_whole
 from ..findings import Finding
 from .literals import inputs_source
@@ -83,7 +80,7 @@ def script(case: Case, lines: str, title: str, registers: str, other: Case | Non
         f"op = {_op_expression(case)}",
         inputs,
         (_constants(case, lines) + textwrap.dedent(lines)).strip(),
-        'print("This does not show the defect any more.")',
+        'print("The defect no longer reproduces.")',
     ]
     return Script("\n\n".join(parts) + "\n", data)
 
@@ -103,36 +100,3 @@ def _constants(case: Case, lines: str) -> str:
     values = {"backend": case.backend, "seed": case.seed}
     used = [f"{name} = {value!r}\n" for name, value in values.items() if name in lines]
     return "".join(used)
-
-
-def registers(op: str, module: ModuleType | None) -> str:
-    """The lines that register an op.
-
-    Args:
-        op: `ns::name`. The module that makes an op by `torch.library.custom_op` at its top level
-            registers it.
-        module: the module of the mark, for other ops; None if that is not known.
-    """
-    own = sys.modules.get(defining_module(op) or "")
-    for one in (own, module):
-        if one is not None and one.__name__ != "__main__" and getattr(one, "__file__", None):
-            return _import_of(one)
-    return "# Import here what registers the op."
-
-
-def _import_of(module: ModuleType) -> str:
-    path = Path(str(module.__file__)).resolve()
-    names = module.__name__.split(".")
-    root = path.parents[len(names) - (path.name != "__init__.py")]
-    if "site-packages" in path.parts:
-        return f"import {module.__name__}  # registers the op"
-    if path.name != "__init__.py" and [*path.parts[-len(names) : -1], path.stem] != names:
-        return (
-            "import importlib.util\n\n"
-            f"found = importlib.util.spec_from_file_location({names[-1]!r}, {str(path)!r})\n"
-            "found.loader.exec_module(importlib.util.module_from_spec(found))  # registers the op"
-        )
-    return (
-        f"import sys\n\nsys.path.insert(0, {str(root)!r})\n"
-        f"import {module.__name__}  # registers the op"
-    )

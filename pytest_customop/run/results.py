@@ -11,7 +11,8 @@ from typing import Any
 
 from ..plan.place import Place
 from .record import FindingRecord, Outcome, ResultRecord
-from .repro import Script, registers
+from .registering import registers
+from .repro import Script
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,12 @@ class CheckResult:
         check: `family.name`; empty where nothing ran.
         case: the case's id.
         outcome: `passed`, `failed`, `error` (the check itself broke), `skipped`, or `noted` (a finding
-            that is no failure).
+            that is not a failure).
         found: the finding of a failed check, or of a note.
         message: the finding in one line, or why the check was skipped.
         evidence: the lines that show the finding.
-        skip_code: the kind of a skip, `no-second-size`; of a note, why it is no failure.
-        why_noted: of a note, why it is no failure, in words.
+        skip_code: the kind of a skip, `no-second-size`; of a note, why it is not a failure.
+        why_noted: of a note, why it is not a failure, in words.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
         reported_above: whether an earlier result shows the same finding in full.

@@ -25,7 +25,7 @@ _WORDS = 6  # the most strings that are tried for one argument
 
 @dataclass(frozen=True, eq=False)
 class _Argument:
-    """An argument that is no tensor of the sample.
+    """An argument that is not a tensor of the sample.
 
     Args:
         type: of the schema, without `Optional`.

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ...compat.ops import functions_by_name, python_kernels, traced_functions
+from ...compat.ops import functions_of, traced_functions
 from ...core.functions import code_of, known_names
 from ...declare.ops import Op
 
@@ -32,16 +32,20 @@ def compared_constants(op: Op, argument: str) -> list[Any]:
         strings, numbers and dtypes, each once, in the order of the code; those of functions without
         source are missing. A bound, as in `n > 64`, counts with the number above it.
     """
+    return [*_compared_constants(op, argument)]
+
+
+@functools.lru_cache(maxsize=256)
+def _compared_constants(op: Op, argument: str) -> tuple[Any, ...]:
     names = [each.name for each in op.arguments]
     position = names.index(argument)
     found: dict[tuple[type, Any], Any] = {}
-    functions = [function for _, function in python_kernels(op.overload)]
-    functions += functions_by_name(op.overload)
+    functions = functions_of(op.overload)
     for function in [*functions, *filter(None, traced_functions(op.overload))]:
         parameter = _parameter_at(function, position) if function in functions else argument
         for value in _of_function(function, frozenset({argument, parameter}), _DEPTH):
             found.setdefault((type(value), value), value)
-    return [*found.values()]
+    return tuple(found.values())
 
 
 def _parameter_at(function: Any, position: int) -> str:

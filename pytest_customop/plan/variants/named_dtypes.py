@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...compat.ops import functions_by_name, python_kernels, traced_functions
+from ...compat.ops import functions_of, traced_functions
 from ...core.functions import code_of, known_names
 from ...core.tracebacks import is_of_author
 from ...core.wording import dtype_name
@@ -26,8 +26,7 @@ _REAL = {dtype_name(dtype): dtype for dtype in (torch.float16, torch.float32, to
 
 def named_dtypes(op: Op) -> list[torch.dtype]:
     """The dtypes, each once, in the order of the code: kernels, fake kernel, formula."""
-    functions = [function for _, function in python_kernels(op.overload)]
-    functions += functions_by_name(op.overload)
+    functions = functions_of(op.overload)
     found: dict[torch.dtype, None] = {}
     seen: set[int] = set()
     for function in [*functions, *filter(None, traced_functions(op.overload))]:

@@ -1,4 +1,4 @@
-"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction.
+"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size.
 
 For native code, where a buffer may end, also a large one.
 
@@ -26,6 +26,7 @@ _COUNTS = "a number in place of None, which may have to fit whole numbers of the
 _SMALL = 0.05  # a change of a number below it would be lost in tolerances
 _MOST = 2**16  # the largest whole number that is derived
 _BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: what is odd stays so
+_SIZES = 2  # the most sizes that are tried for a number
 _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
 
@@ -48,6 +49,22 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
             if other != value:
                 beyond = _beyond(view, name, value, other) if whole else None
                 yield _step(name, str(other), other, 5, beyond)
+
+
+def other_number(view: SampleView, name: str, value: float, other: float) -> Step:
+    """The step from a number to any other one of its type."""
+    whole = not isinstance(value, float)
+    beyond = (_beyond(view, name, int(value), other) if whole else None) or _negative(value, other)
+    return _step(name, str(other), other, 5, beyond)
+
+
+def other_in_list(view: SampleView, name: str, values: Sequence[int], at: int, other: int) -> Step:
+    """The step that changes one number of a list."""
+    changed = [*values[:at], other, *values[at + 1 :]]
+    beyond = _TIED if _is_tied(view, values[at], name) else _negative(values[at], other)
+    description = f"{name}={changed}"
+    change = {name: type(values)(changed)}  # type: ignore[call-arg]
+    return Step(f"{name}[{at}].{other}", description, change, 6, True, beyond=beyond)
 
 
 def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
@@ -77,6 +94,7 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("1", 1, 7),
         ("0", 0, 8),
         ("-1", -1, 11),
+        *((f"size_{size}", size, 4) for size in _last_sizes(view)),
     ]
     if view.may_read_outside and value > 0:
         others.append(("large", value + _BUFFER, 6))
@@ -86,6 +104,12 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
             seen.add(other)
             beyond = _beyond(view, name, value, other) or _negative(value, other)
             yield _step(name, step, other, rank + 3 * tied, beyond)
+
+
+def _last_sizes(view: SampleView) -> list[int]:
+    """The last sizes of the tensors above 1: where a number equals one, an op may do nothing at all."""
+    last = [each.shape[-1] for each in view.tensors if each.shape and each.shape[-1] > 1]
+    return [*dict.fromkeys(last)][:_SIZES]
 
 
 def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:

@@ -69,7 +69,7 @@ def ranked_variants(
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
     found = [
-        (step, kind) for kind in kinds for step in _steps(view, kind, declared_dtypes, samples)
+        (step, kind) for kind in kinds for step in steps_of(view, kind, declared_dtypes, samples)
     ]
     found.sort(key=lambda one: (one[0].rank, _order(seed, op.name, one[0].name)))
     for step, kind in found:
@@ -107,9 +107,15 @@ def _order(*parts: object) -> int:
     return seed_of(*parts)
 
 
-def _steps(
+def steps_of(
     view: SampleView, kind: str, declared_dtypes: bool, samples: Sequence[Sample]
 ) -> Iterable[Step]:
+    """Every step of a kind from a sample.
+
+    Args:
+        kind: one of `KINDS`.
+        declared_dtypes, samples: as in `ranked_variants`.
+    """
     if kind == "dtype":
         return dtype.steps(view, declared_dtypes)
     if kind == "complex":

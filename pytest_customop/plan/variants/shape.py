@@ -17,7 +17,7 @@ from .shown_sizes import Sizes, beyond_sample
 _ELEMENTS = 2**22  # a larger variant has at most four times the elements of the sample
 
 
-class _Place(NamedTuple):
+class DimPlace(NamedTuple):
     """One dim of one tensor argument."""
 
     tensor: TensorArgument
@@ -35,11 +35,10 @@ class _Place(NamedTuple):
 def steps(view: SampleView) -> Iterator[Step]:
     """Every change of sizes; those that would be too large are left out."""
     tensors = [each for each in view.tensors if each.resizable]
-    places = [_Place(each, dim) for each in tensors for dim in range(len(each.shape))]
-    free = [place for place in places if place.size in view.free_sizes]
+    free = free_places(view)
     if not free:
         return
-    groups = _by_size(free)
+    groups = by_size(free)
     first = view.tensors[0].path
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
@@ -53,14 +52,21 @@ def steps(view: SampleView) -> Iterator[Step]:
                 yield from _group(view, [place], _name(place, "", 1), alone=True)
 
 
-def _by_size(places: Sequence[_Place]) -> list[list[_Place]]:
+def free_places(view: SampleView) -> list[DimPlace]:
+    """The dims whose size can change."""
+    tensors = [each for each in view.tensors if each.resizable]
+    places = [DimPlace(each, dim) for each in tensors for dim in range(len(each.shape))]
+    return [place for place in places if place.size in view.free_sizes]
+
+
+def by_size(places: Sequence[DimPlace]) -> list[list[DimPlace]]:
     """The places of each size, in the order of the first of each."""
     order = [*dict.fromkeys(place.size for place in places)]
-    by_size = sorted(places, key=lambda place: order.index(place.size))
-    return [[*group] for _, group in groupby(by_size, key=lambda place: place.size)]
+    ordered = sorted(places, key=lambda place: order.index(place.size))
+    return [[*group] for _, group in groupby(ordered, key=lambda place: place.size)]
 
 
-def _name(place: _Place, first: str, count: int) -> str:
+def _name(place: DimPlace, first: str, count: int) -> str:
     """The name of a step at a place, with `{}` for the change: `{}0`, `w.{}1`, `w.tied_{}1`.
 
     Args:
@@ -73,7 +79,7 @@ def _name(place: _Place, first: str, count: int) -> str:
     return f"{path}.{'tied_' if count > 1 else ''}{{}}{dim}"
 
 
-def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[Step]:
+def _together(view: SampleView, groups: Sequence[Sequence[DimPlace]]) -> Iterator[Step]:
     """All sizes above 1 changed at once."""
     larger = [group for group in groups if group[0].size > 1]
     taken: set[int] = set()
@@ -82,9 +88,9 @@ def _together(view: SampleView, groups: Sequence[Sequence[_Place]]) -> Iterator[
         size = _odd(group[0].size, taken)
         taken.add(size)
         odd |= {place.key: size for place in group}
-    yield from _resized(view, odd, "odd", "every size odd", 1)
+    yield from resizing(view, odd, "odd", "every size odd", 1)
     doubled = {place.key: 2 * place.size for group in larger for place in group}
-    yield from _resized(view, doubled, "doubled", "every size doubled", 11)
+    yield from resizing(view, doubled, "doubled", "every size doubled", 11)
 
 
 def _odd(size: int, taken: set[int]) -> int:
@@ -96,7 +102,7 @@ def _odd(size: int, taken: set[int]) -> int:
 
 
 def _distinct(
-    view: SampleView, tensors: Sequence[TensorArgument], free: Sequence[_Place]
+    view: SampleView, tensors: Sequence[TensorArgument], free: Sequence[DimPlace]
 ) -> Iterator[Step]:
     """Sizes that differ within each tensor: by the dim's position, or so that a matrix product fits."""
     square = [each for each in tensors if len(set(each.shape)) < len(each.shape)]
@@ -112,13 +118,13 @@ def _distinct(
                 from_end = dims - dim
                 by_position[each.path, dim] = size + 2 * (from_end - 1)
                 by_product[each.path, dim] = size + 2 * (index + dim)
-    yield from _resized(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
+    yield from resizing(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
     if len(tensors) > 1:
         description = "the sizes distinct, as of factors of a product"
-        yield from _resized(view, by_product, "distinct_product", description, 4, alone=True)
+        yield from resizing(view, by_product, "distinct_product", description, 4, alone=True)
 
 
-def _group(view: SampleView, group: Sequence[_Place], name: str, alone: bool) -> Iterator[Step]:
+def _group(view: SampleView, group: Sequence[DimPlace], name: str, alone: bool) -> Iterator[Step]:
     """Changes of one group of equal sizes.
 
     Args:
@@ -141,7 +147,7 @@ def _group(view: SampleView, group: Sequence[_Place], name: str, alone: bool) ->
         changed = change(size)
         if changed != size:
             resized = {place.key: changed for place in group}
-            yield from _resized(
+            yield from resizing(
                 view, resized, name.format(step), f"{phrase} {whose}", rank, alone=alone
             )
 
@@ -170,7 +176,7 @@ def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, 
     return Step(name, description, changes, rank, reads_beyond=True, beyond="one dim more")
 
 
-def _resized(
+def resizing(
     view: SampleView, sizes: Sizes, name: str, description: str, rank: int, alone: bool = False
 ) -> Iterator[Step]:
     """The step that gives the places these sizes; none if nothing changes, or it would be too large."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ...cases.argument_names import names_dims
 from ...cases.resize import UNTIED
-from .sample_view import SampleView
+from .sample_view import SampleView, TensorArgument
 
 # (argument path, dim) -> the new size
 Sizes = Mapping[tuple[str, int], int]
+
+# How many numbers are packed into one element: of 8, 4, 2, 1 bits in a byte.
+_PACKED = (1, 2, 4, 8)
 
 
 def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
@@ -33,6 +37,8 @@ def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
     changes = {size: one for size, (one,) in became.items() if one != size}
     if changes.keys() & set(_numbers(view)):
         return "a size that an argument gives as a number differs from it"
+    if any(_is_counted(view, each, math.prod(new[each.path])) for each in view.tensors):
+        return "a number of elements that an argument gives as sizes differs from it"
     if _leaves_positions_outside(view, changes):
         return "a size smaller than whole numbers of the sample, which may be positions in it"
     if _repeats_positions(view, new):
@@ -51,6 +57,23 @@ def _numbers(view: SampleView) -> Iterator[int]:
         if not names_dims(name):
             listed = value if isinstance(value, (list, tuple)) else [value]
             yield from (one for one in listed if type(one) is int and one > 1)
+
+
+def _is_counted(view: SampleView, tensor: TensorArgument, elements: int) -> bool:
+    """Whether a list of sizes says how many elements a tensor has, and it gets another number of them.
+
+    Several numbers may be packed into one element, or one spread over several.
+    """
+    before = math.prod(tensor.shape)
+    if elements == before or before < 2:
+        return False
+    lists = (value for value in view.given.values() if isinstance(value, (list, tuple)))
+    counts = (math.prod(value) for value in lists if len(value) > 1 and _are_sizes(value))
+    return any({count / before, before / count} & {*_PACKED} for count in counts)
+
+
+def _are_sizes(values: Sequence[Any]) -> bool:
+    return all(type(one) is int and one > 0 for one in values)
 
 
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:

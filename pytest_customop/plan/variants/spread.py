@@ -17,14 +17,33 @@ from .sample_view import SampleView, TensorArgument
 
 _LOWEST, _HIGHEST = 1e-3, 1e3
 _MODERATE = 30.0  # the squares of some such numbers can be added up in float16, and e**30 is finite
+_WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, and not in float64
 _RATIO = 10.0  # what the largest magnitude is of the smallest at least
 _ANY = (-math.inf, math.inf)
 _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
-    """Every floating-point tensor with values of both signs from 1e-3 to 1e3."""
+    """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones."""
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
+    yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
+    yield from _uniform(view, "shifted", (_HIGHEST, _HIGHEST + 1), 6)
+
+
+def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
+    """Every floating-point tensor whose range has enough of some bounds, with values from these."""
+    changes = {}
+    for each in _free(view):
+        limits = each.value_limits or _ANY
+        low, high = max(limits[0], bounds[0]), min(limits[1], bounds[1])
+        enough = high - low >= (bounds[1] - bounds[0]) / 2
+        if enough and each.dtype.itemsize > 2 and math.prod(each.shape) <= _ELEMENTS:
+            drawn = torch.rand(each.shape, generator=_generator(each), dtype=torch.float64)
+            values = low + drawn * (high - low)
+            changes[each.path] = replace(each.spec, low=None, high=None, values=values)
+    if changes:
+        description = f"values from {bounds[0]:g} to {bounds[1]:g}"
+        yield Step(name, description, changes, rank, reads_beyond=True)
 
 
 def steps(view: SampleView) -> Iterator[Step]:

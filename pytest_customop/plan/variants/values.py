@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...cases.template import adds_up_to_size
+from ...cases.template import adds_up_to_size, is_constant_mask
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
@@ -29,8 +29,9 @@ def steps(view: SampleView) -> Iterator[Step]:
 def positions(view: SampleView) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
 
-    Positions repeat then; those of a permutation do not, as an op may rely on it. Or they count from 0. Of
-    offsets and lengths, the first part is empty, or the last.
+    A mask that is the same everywhere has every second element the other way. Positions repeat; those of a
+    permutation do not, as an op may rely on it. Or they count from 0. Of offsets and lengths, the first
+    part is empty, or the last.
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
     for each in view.tensors:
@@ -39,12 +40,13 @@ def positions(view: SampleView) -> Iterator[Step]:
         if counts_sizes(each):
             yield from _empty_parts(each, "one of several tensors of whole numbers" * several)
             continue
+        yield from _mixed(each)
         if not each.is_permutation:
-            yield from _whole(each, _beyond(each, several))
+            yield from _whole(each, why_beyond(each, several))
         yield from _counting(each, "one of several tensors of whole numbers" * several)
 
 
-def _beyond(each: TensorArgument, several: bool) -> str | None:
+def why_beyond(each: TensorArgument, several: bool) -> str | None:
     """Why other whole numbers leave what the sample shows; None if they do not."""
     if not each.holds_positions:
         return None
@@ -111,6 +113,17 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
         spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
         what = f"{each.path}: {description}"
         yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
+
+
+def _mixed(each: TensorArgument) -> Iterator[Step]:
+    """A mask that is the same everywhere, with every second element the other way."""
+    if each.spec.values is None or not is_constant_mask(each.listed):
+        return
+    values = each.listed.flatten().clone()
+    values[1::2] = ~values[1::2]
+    spec = replace(each.spec, values=values.reshape(each.shape))
+    what = f"{each.path}: every second element {not bool(values[0])}"
+    yield Step(f"{each.path}.mixed", what, {each.path: spec}, 1)
 
 
 def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:

@@ -22,6 +22,7 @@ from ..session.records import record_of
 from ..session.state import PLANNED, Session
 from . import protocol
 from .exit_causes import ProcessExit
+from .generated_input import case_of
 from .item_log import ItemLog
 from .items import is_isolated
 from .reusable import NotCollected, ReusableChild
@@ -69,6 +70,8 @@ class Isolation:
         # Cases whose plain call ends the process: every further check of them would end it too.
         self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
         self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
+        self._generated: bytes | None = None  # the input that the child tries
+        self._call: bytes | None = None  # the call that the child is in
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Prepare for the items of the child while other items run here."""
@@ -95,6 +98,7 @@ class Isolation:
         planned = item.stash[PLANNED]
         assert planned.case is not None
         log = ItemLog(item)
+        self._generated = None
         failure: ProcessExit | NotCollected | None = None
         if planned.variants:
             failure = self._run_variants(item, planned, nextitem, log)
@@ -106,14 +110,28 @@ class Isolation:
                 failure = self._again(item, nextitem, log, [], failure)
         if failure is not None and self._may_do_without and _has_no_child(failure):
             log.skip(_why_no_child(failure, planned))
+        elif isinstance(failure, ProcessExit) and planned.fuzz is not None:
+            log.fail_with(self._of_generated(planned, planned.case, failure))
         elif isinstance(failure, ProcessExit):
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_cases[planned.case] = failure
-            result = _result_of(planned.check, planned.case, failure)
+            result = _result_of(planned.check, planned.case, failure, self._call)
             log.fail_with(replace(result, place=planned.place))
         elif failure is not None:
             log.fail(str(failure))
         log.tear_down(nextitem)
+
+    def _of_generated(self, planned: PlannedItem, base: Case, failure: ProcessExit) -> CheckResult:
+        """The result of an item whose child has ended while it tried a generated input."""
+        case = case_of(planned, self._generated)
+        if case is None or failure.phase not in _IN_A_CALL:
+            return replace(_result_of(planned.check, base, failure), place=planned.place)
+        result = _result_of(planned.check, case, failure)
+        if failure.phase == protocol.DRAW:
+            return result
+        from ...fuzz.paste import with_sample  # torch
+
+        return with_sample(result, case, listed=True)
 
     def _run_variants(
         self,
@@ -148,7 +166,8 @@ class Isolation:
                 failure = again
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_variants[_call_of(left[0])] = failure
-            finished.append(record_of(item, _result_of(planned.check, left[0], failure)))
+            result = _result_of(planned.check, left[0], failure, self._call)
+            finished.append(record_of(item, result))
 
     def _again(
         self,
@@ -165,7 +184,7 @@ class Isolation:
             earlier: how the child before has ended.
         """
         count = len(finished)
-        failure = self._run_in_child(item, nextitem, log, finished)
+        failure = self._run_in_child(item, nextitem, log, finished, shows_calls=True)
         if failure is None or len(finished) > count:
             text = (
                 f"{item.nodeid}: a child process {earlier}, and a new one does not: an earlier call has "
@@ -180,14 +199,17 @@ class Isolation:
         nextitem: pytest.Item | None,
         log: ItemLog,
         finished: list[ResultRecord],
+        shows_calls: bool = False,
     ) -> ProcessExit | NotCollected | None:
         """Have an item run; returns why it did not come to its end, None if it did.
 
         Args:
             finished: the records of variants that do not run again; those that end are added.
+            shows_calls: as in `protocol.Run`.
         """
+        self._call = None
         try:
-            for message in self._child.run(item, nextitem, tuple(finished)):
+            for message in self._child.run(item, nextitem, tuple(finished), shows_calls):
                 if isinstance(message, protocol.VariantEnded):
                     finished.append(from_wire(message.record))
                 else:
@@ -204,6 +226,10 @@ class Isolation:
                 log.skip(f"the set-up of the test fails there: {error_of(report)}")
             else:
                 log.log(report)
+        elif isinstance(message, protocol.Generated):
+            self._generated = message.data
+        elif isinstance(message, protocol.Call):
+            self._call = message.data
         elif isinstance(message, protocol.Warned):
             self._warn(message)
         elif isinstance(message, protocol.Ended):
@@ -284,10 +310,12 @@ def _why_no_child(failure: ProcessExit | NotCollected, planned: PlannedItem) -> 
     return ": ".join([first, *(line.removeprefix("E").strip() for line in more[-1:])])
 
 
-def _result_of(check: Check | None, case: Case, ended: ProcessExit) -> CheckResult:
+def _result_of(
+    check: Check | None, case: Case, ended: ProcessExit, call: bytes | None = None
+) -> CheckResult:
     from .crash_results import result_of
 
-    return result_of(check, case, ended)
+    return result_of(check, case, ended, call)
 
 
 def _as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:

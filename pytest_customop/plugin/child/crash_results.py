@@ -15,6 +15,7 @@ from ...run.repro import CALL, reproduced_by
 from ...run.results import CheckResult
 from . import protocol
 from .exit_causes import ProcessExit, shortened
+from .last_call import with_call
 
 if TYPE_CHECKING:
     from ...cases.case import Case
@@ -30,8 +31,14 @@ _WHERE = {
 }
 
 
-def result_of(check: Check | None, case: Case, ended: ProcessExit) -> CheckResult:
-    """The result of the check that a child ran on a case when it ended; None: of the test's body."""
+def result_of(
+    check: Check | None, case: Case, ended: ProcessExit, call: bytes | None = None
+) -> CheckResult:
+    """The result of the check that a child ran on a case when it ended; None: of the test's body.
+
+    Args:
+        call: the call that the child was in, as `last_call` packs it; None if that is not known.
+    """
     phase = ended.phase
     name = check.name if check else BODY
     plain = CheckResult(
@@ -54,6 +61,12 @@ def result_of(check: Check | None, case: Case, ended: ProcessExit) -> CheckResul
     drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
     lines = check.repro if phase == protocol.CHECK and check else CALL
     note = note_for(drawn, found) if drawn else None
+    called = with_call(case, call) if drawn and phase == protocol.CHECK else None
+    if called is not None:
+        from ...fuzz.paste import with_sample
+
+        drawn, lines = called, CALL
+        plain = with_sample(plain, called, listed=False, name=found.code)
     return replace(
         plain,
         outcome="noted" if note else "failed",

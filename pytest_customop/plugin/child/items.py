@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ...settings import Settings
 from ..session.state import HARVESTED, PLANNED, SESSION
+
+if TYPE_CHECKING:
+    from ...plan.items import PlannedItem
 
 
 def is_isolated(item: pytest.Item) -> bool:
     """Whether a child process runs an item: a check or a body on a case.
 
     With `--customop-isolate=auto`, only variants that could crash the process, with the others that the
-    check runs on.
+    check runs on, and in a scan every item of an op that could.
     """
     planned = item.stash.get(PLANNED, None)
     if planned is None or planned.case is None or planned.skip is not None:
         return False
     if HARVESTED in item.stash:
         return False  # a child process has not seen the call
-    return planned.needs_child or item.config.stash[SESSION].settings.isolate == "on"
+    settings = item.config.stash[SESSION].settings
+    return settings.isolate == "on" or needs_child(planned, settings)
+
+
+def needs_child(planned: PlannedItem, settings: Settings) -> bool:
+    """Whether an item could end the process that runs it, so that a child process is to run it.
+
+    The samples of a mark are the author's own. Of those that a scan has found, no one says that the op is
+    safe with them.
+    """
+    if planned.needs_child or not settings.scan or settings.without_child is not None:
+        return planned.needs_child
+    from ...cases.crash_risk import crash_risk
+
+    case = planned.case
+    return case is not None and crash_risk(case.op, case.placement.device) is not None
 
 
 def is_on_cpu(item: pytest.Item) -> bool:

@@ -12,14 +12,13 @@ import gc
 import importlib
 import os
 import random
-import select
 import signal
 import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ...core.forked import fork
@@ -86,7 +85,7 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
     reported: set[int] = set()
     while True:
         every: list[Any] = [control, reader, *running]
-        ready, _, _ = select.select(every, [], [])
+        ready = wait(every)
         if reader in ready:
             os.read(reader, 4096)
             _report_ended(running, reported)

@@ -79,6 +79,7 @@ class Run:
 
     Args:
         finished: the records of the item's variants that do not run again, as `record.to_wire` makes them.
+        shows_calls: whether a `Call` comes before and after each call of the op.
     """
 
     path: str
@@ -87,6 +88,7 @@ class Run:
     next_path: str | None = None
     next_names: Names = ()
     finished: tuple[dict[str, Any], ...] = ()
+    shows_calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,20 @@ class Phase:
     """The phase that the child begins."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The generated input that is tried next, pickled; None where it cannot be."""
+
+    data: bytes | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of the call that comes next, pickled; None when it has returned."""
+
+    data: bytes | None
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,13 @@ class ReusableChild:
         item: pytest.Item,
         nextitem: pytest.Item | None,
         finished: Iterable[ResultRecord] = (),
+        shows_calls: bool = False,
     ) -> Iterator[Any]:
         """Have the child run an item; yields its messages, up to `Done` or `Ended`.
 
         Args:
             finished: of the item's variants that do not run again.
+            shows_calls: as in `protocol.Run`.
 
         Raises:
             ProcessExit: if the child ends before the item does. The next item gets another child.
@@ -80,10 +82,11 @@ class ReusableChild:
         if child.memory is None:
             child.memory = limits.memory(child.pid, self._settings.memory, self._workers)
         phase, start = protocol.SETUP, time.perf_counter()
-        of_variants = bool(item.stash[PLANNED].variants)
+        planned = item.stash[PLANNED]
+        of_variants = bool(planned.variants) or planned.fuzz is not None
         try:
             done = tuple(to_wire(one) for one in finished)
-            child.send(Run(path, names_of(item), item.nodeid, *following, done))
+            child.send(Run(path, names_of(item), item.nodeid, *following, done, shows_calls))
             while True:
                 in_call = of_variants and phase in (protocol.DRAW, protocol.EAGER)
                 limit = limits.seconds(self._settings.timeout, variant_call=in_call)

@@ -29,7 +29,9 @@ from ..session.state import FINISHED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
 from .fork_safety import count_threads, may_fork
+from .generated_input import packed
 from .items import any_compiles, is_isolated, names_of
+from .last_call import sender
 from .protocol import CHILD, Collect, Collected, Names, Run
 
 
@@ -236,9 +238,11 @@ class ChildServer:
         following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
         state = session.config.stash[SESSION]  # made when the item was collected, if not before
         state.on_phase, state.on_record = self._enter, self._send_variant
+        state.on_input = lambda one: self._send(protocol.Generated(packed(one)))
         self._enter(protocol.SETUP)
         try:
-            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            with self._calls_shown(asked):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         except (KeyboardInterrupt, pytest.exit.Exception) as end:
             pytest_private.tear_down(session, None)
             interrupt = isinstance(end, KeyboardInterrupt)
@@ -246,6 +250,13 @@ class ChildServer:
             self._send(protocol.Ended(interrupt, str(end), code))
         else:
             self._send(protocol.Done())
+
+    def _calls_shown(self, asked: Run) -> contextlib.AbstractContextManager[None]:
+        if not asked.shows_calls:
+            return contextlib.nullcontext()
+        from ...cases.arguments import calls_watched
+
+        return calls_watched(sender(lambda data: self._send(protocol.Call(data))))
 
     def _enter(self, phase: str) -> None:
         self._send(protocol.Phase(phase))

@@ -131,7 +131,7 @@ class SessionBaseline:
         interrupted = session.exitstatus not in _ENDED or bool(
             session.shouldstop or session.shouldfail
         )
-        left_out = settings.max_samples is not None or settings.variant_steps is not None
+        left_out = settings.leaves_out
         # A controller of xdist whose workers were killed.
         left_out |= self._config.pluginmanager.has_plugin("dsession") and not collected.merged
         everything = _collects_everything(self._config) and not (

@@ -59,12 +59,23 @@ def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
     planned = item.stash.get(PLANNED, None)
     if (settings.checks or HARVESTED in item.stash) and planned is not None and planned.check_name:
         words.append(f"--customop-checks={planned.check_name}")
-    if variant is not None:
+    if planned is not None and planned.fuzz is not None:
+        words.append(f"--customop-fuzz={settings.fuzz}")
+        words += _variants_of(
+            settings._replace(variants=settings.variants._replace(amount="quick"))
+        )
+    elif variant is not None:
         words.append(f"--customop-variant={variant}")
         words += ["--customop-variants=strict"] * settings.variants.strict
-    elif settings.variants != Settings().variants and planned is not None and planned.variants:
-        words.append(f"--customop-variants={settings.variants}")
+    elif planned is not None and planned.variants:
+        words += _variants_of(settings)
     return shlex.join(words)
+
+
+def _variants_of(settings: Settings) -> list[str]:
+    """Which variants the session asks for, where it says so."""
+    given = settings.variants != Settings().variants
+    return [f"--customop-variants={settings.variants}"] if given else []
 
 
 def _ran_in(item: pytest.Item) -> list[str]:

@@ -22,6 +22,7 @@ from .xdist import NUMBER
 
 if TYPE_CHECKING:
     from ...checks import Registry
+    from ...fuzz.inputs import Generated
     from ...plan.items import PlannedItem
     from ...report.coverage import NamespaceCoverage
     from ...run.record import ResultRecord
@@ -68,6 +69,7 @@ class Session:
         result_hook: called with every record that is kept.
         on_phase: called with the name of each phase of an item before the phase begins.
         on_record: called with the record of each variant of an item when the variant has ended.
+        on_input: called with each generated input before it is tried.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -88,6 +90,7 @@ class Session:
         self.result_hook = ResultHook(config)
         self.on_phase: Callable[[str], None] = _no_op
         self.on_record: Callable[[ResultRecord], None] = _no_op
+        self.on_input: Callable[[Generated], None] = _no_op
         self._begun: dict[str, list[ResultRecord]] = {}
         self._absent: dict[str, str | None] = {}
         self._registries: dict[frozenset[int], Registry] = {}
@@ -182,6 +185,8 @@ class Session:
         Those of the setup are kept aside until the item ends, in case its process ends first.
         """
         carried = attached(report)
+        if not carried and report.nodeid not in self._begun:
+            return  # not an item of this plugin
         if report.when == "setup" and carried:
             self._begun[report.nodeid] = carried
         elif report.when in ("call", "teardown"):

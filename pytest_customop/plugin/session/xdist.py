@@ -67,7 +67,7 @@ def worker_count(config: pytest.Config) -> int:
 def share_of_threads(config: pytest.Config) -> Iterator[None]:
     """Let torch use this worker's share of its threads; outside of a worker, all of them.
 
-    Otherwise each worker has a thread a core, and threads that wait for work take time from the others.
+    Otherwise each worker has a thread per core, and threads that wait for work take time from the others.
     OMP_NUM_THREADS wins.
     """
     count = worker_count(config)
@@ -76,9 +76,7 @@ def share_of_threads(config: pytest.Config) -> Iterator[None]:
         return
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, before // count))
-    try:
+    from ...core.torch_threads import torch_threads
+
+    with torch_threads(max(1, torch.get_num_threads() // count)):
         yield
-    finally:
-        torch.set_num_threads(before)

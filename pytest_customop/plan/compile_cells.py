@@ -1,0 +1,60 @@
+"""`--customop-compile-cells`: choose the cases of a mark on which the `compile` checks run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..cases.case import Case
+from ..declare.declaration import Declaration
+from ..settings import COMPILE_CELLS, Settings
+from .items import CaseCell
+from .omissions import OmittedCompilations, OnOmitted
+
+# What a case shares with others of its mark. Each is compiled with gradients and without.
+Trait = tuple[str, object, bool]
+
+
+def compiled_cases(
+    declaration: Declaration,
+    settings: Settings,
+    cases: Sequence[CaseCell],
+    on_omitted: OnOmitted | None,
+) -> Collection[Case]:
+    """The cases of one device that are compiled.
+
+    With `pairwise` they are as few as a greedy choice finds such that every sample, every dtype, every
+    layout and every value of the mark's own axes is compiled with gradients and without, where the matrix
+    has such a case. The choice depends on the cases alone, so that it is the same on every worker.
+
+    Args:
+        on_omitted: called with how many are left out, if there are any.
+    """
+    every = [one for one in cases if not one.unsupported]
+    if settings.compile_cells == COMPILE_CELLS[0]:
+        return [one.case for one in every]
+    traits = [_traits(one) for one in every]
+    missing = set[Trait]().union(*traits)
+    kept: list[int] = []
+    while missing:
+        best = max(range(len(every)), key=lambda at: len(traits[at] & missing))
+        kept.append(best)
+        missing -= traits[best]
+    if on_omitted is not None and len(kept) < len(every):
+        device = every[0].case.placement.device
+        on_omitted(
+            OmittedCompilations(
+                declaration.op.name, declaration.where, device, len(every), len(every) - len(kept)
+            )
+        )
+    return [every[at].case for at in sorted(kept)]
+
+
+def _traits(one: CaseCell) -> set[Trait]:
+    cell = one.cell
+    named = {
+        "sample": cell.sample_id,
+        "dtype": cell.dtype,
+        "layout": cell.layout,
+        **{f"axis {name}": repr(value) for name, value in cell.axes.items()},
+    }
+    return {(name, value, cell.requires_grad) for name, value in named.items()}

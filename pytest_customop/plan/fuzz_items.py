@@ -1,0 +1,104 @@
+"""The items of generated inputs: one a cell of the matrix and check, for all samples of the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..checks import Check
+from ..declare.declaration import Declaration
+from ..settings import Settings
+from .fuzz_plan import FuzzPlan
+from .items import CaseCell, Key, PlannedItem, join_key
+from .place import GENERATED
+from .variant_items import base_cases, prefers
+
+# The kinds that inputs for a comparison with a reference have beside those of its variants.
+_FOR_REFERENCE = frozenset(("magnitudes", "special"))
+
+
+@dataclass
+class _Group:
+    """The cases of a mark that differ in the sample only, with gradients and without."""
+
+    with_gradients: list[CaseCell] = field(default_factory=list)
+    without: list[CaseCell] = field(default_factory=list)
+
+
+def fuzz_items(
+    declaration: Declaration,
+    settings: Settings,
+    cases: Sequence[CaseCell],
+    checks: Sequence[Check],
+) -> Iterator[tuple[Key, PlannedItem]]:
+    """The items of generated inputs that the session asks for, with their keys.
+
+    Args:
+        cases: every case of the mark on one device.
+        checks: those that run for the mark.
+    """
+    if settings.fuzz is None or not declaration.variants:
+        return
+    named = {*(settings.checks or ()), *(declaration.checks or ())}
+    useful = [one for one in checks if _can_use(one, named)]
+    for group in _groups(declaration, cases):
+        both = bool(group.with_gradients and group.without)
+        for bases in (group.without, group.with_gradients):
+            for check in useful if bases else ():
+                if check.can_run(bases[0].case) and prefers(check, bases[0], both):
+                    kinds = _kinds(declaration, settings, check, bases[0])
+                    yield _item(declaration, settings, bases, check, kinds)
+
+
+def _can_use(check: Check, named: set[str]) -> bool:
+    """Whether a check is for generated inputs: a cheap one, or one that is asked for by its name."""
+    affordable = check.cheap or check.name in named
+    return affordable and "shape" in check.variants and not check.errors
+
+
+def _groups(declaration: Declaration, cases: Sequence[CaseCell]) -> list[_Group]:
+    found: dict[Any, _Group] = {}
+    for bases in base_cases(declaration, cases):
+        for one in bases:
+            key = (one.cell.dtype, one.cell.layout, repr([*one.cell.axes.items()]))
+            group = found.setdefault(key, _Group())
+            (group.with_gradients if one.case.requires_grad else group.without).append(one)
+    return [*found.values()]
+
+
+def _kinds(
+    declaration: Declaration, settings: Settings, check: Check, base: CaseCell
+) -> frozenset[str]:
+    """The kinds that the check can learn from, of those that the mark and the session allow."""
+    wanted = {*check.variants} | (_FOR_REFERENCE if check.reference else frozenset())
+    if not base.case.requires_grad:
+        wanted -= {"gradients"}
+    allowed = wanted & {*settings.variants.kinds}
+    of_mark = declaration.variants
+    return frozenset(allowed if callable(of_mark) else allowed & {*of_mark})
+
+
+def _item(
+    declaration: Declaration,
+    settings: Settings,
+    bases: Sequence[CaseCell],
+    check: Check,
+    kinds: frozenset[str],
+) -> tuple[Key, PlannedItem]:
+    base = bases[0]
+    key = (*base.key[:-1], GENERATED, check.name)
+    predicate = declaration.variants if callable(declaration.variants) else None
+    plan = FuzzPlan(
+        bases=bases,
+        kinds=kinds,
+        count=settings.fuzz or 0,
+        settings=settings,
+        declared_dtypes=(declaration.dtypes or settings.dtypes) is not None,
+        unsupported=predicate,
+        id=join_key(key),
+    )
+    without = settings.without_child
+    skip = f"{plan.risk}: {without}" if plan.risk and without is not None else None
+    item = PlannedItem(plan.id, base.case.op.name, base.case, check, skip=skip, fuzz=plan)
+    return key, item

@@ -1,0 +1,63 @@
+"""What an item of generated inputs is made of: the cases of the samples, and what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..cases.case import Case, seed_of
+from ..cases.crash_risk import crash_risk
+from ..declare.inputs import Sample
+from ..declare.variant import Predicate, Variant
+from ..settings import Settings
+from .items import CaseCell
+from .place import GENERATED
+
+
+@dataclass(frozen=True, eq=False)
+class FuzzPlan:
+    """The inputs that one item generates.
+
+    Args:
+        bases: the cases of the samples, in one cell of the matrix.
+        kinds: the kinds of steps that may be taken from a sample, of `KINDS`.
+        count: how many inputs that the op accepts.
+        settings: of the session.
+        declared_dtypes: whether it is said which dtypes the op supports.
+        unsupported: the function in the mark's `variants=`.
+        id: of the item; its seed is made of this and of the session's.
+    """
+
+    bases: Sequence[CaseCell]
+    kinds: frozenset[str]
+    count: int
+    settings: Settings
+    declared_dtypes: bool
+    unsupported: Predicate | None
+    id: str
+
+    @property
+    def seed(self) -> int:
+        """What the inputs are drawn by."""
+        return seed_of(self.settings.seed, GENERATED, self.id)
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The samples that the inputs are derived from."""
+        return [one.case.sample for one in self.bases]
+
+    @property
+    def risk(self) -> str | None:
+        """Why an input may not run in this process; None if it may."""
+        base = self.bases[0]
+        return crash_risk(base.case.op, base.cell.device)
+
+    def case(self, template: int, variant: Variant, salt: int) -> Case:
+        """The case of a generated input.
+
+        Args:
+            template: the position of the sample that it is derived from.
+            salt: what other values are drawn by; 0 for those of the sample's own variants.
+        """
+        case = self.bases[template].with_variant(variant, self.settings)
+        return replace(case, seed=seed_of(case.seed, salt)) if salt else case

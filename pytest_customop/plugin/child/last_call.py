@@ -1,0 +1,67 @@
+"""The call of an op in which a child process dies: sent before the call, and shown in the result."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...core.tracebacks import reraise_bug
+
+if TYPE_CHECKING:
+    from ...cases.arguments import Arguments
+    from ...cases.case import Case
+
+_MOST = 2**22  # bytes of whole numbers in one message
+
+
+def sender(send: Callable[[bytes | None], None]) -> Callable[[Arguments | None], None]:
+    """What sends each call of this thread and process: its arguments before it, and None after it.
+
+    A call that cannot be described, as under fake tensors, is not sent.
+    """
+    here = os.getpid(), threading.get_ident()
+    was_sent = False
+
+    def on_call(arguments: Arguments | None) -> None:
+        nonlocal was_sent
+        if (os.getpid(), threading.get_ident()) != here:
+            return
+        data = None if arguments is None else _packed(arguments)
+        if was_sent or data is not None:
+            send(data)
+        was_sent = data is not None
+
+    return on_call
+
+
+def _packed(arguments: Arguments) -> bytes | None:
+    from ...harvest.calls import SeenCall, seen_value
+
+    try:
+        values = (*arguments.args, *arguments.kwargs.values())
+        seen = [seen_value(one, True, _MOST) for one in values]
+        count = len(arguments.args)
+        named = dict(zip(arguments.kwargs, seen[count:], strict=True))
+        return pickle.dumps(SeenCall(arguments.op.name, tuple(seen[:count]), named))
+    except Exception as error:  # whatever the arguments are, the check goes on
+        reraise_bug(error)
+        return None
+
+
+def with_call(case: Case, sent: bytes | None) -> Case | None:
+    """A case with the arguments of a call that was sent; None if these are its own, or unknown."""
+    from ...declare.ops import OpError
+    from ...harvest.samples import NotReplayed, sample_of
+
+    own = _packed(case.inputs())
+    if sent is None or own is None:
+        return None
+    try:
+        sample, usual = (sample_of(case.op, pickle.loads(one)) for one in (sent, own))
+    except (NotReplayed, OpError):
+        return None
+    return None if repr(sample) == repr(usual) else replace(case, sample=sample)

@@ -1,0 +1,91 @@
+"""The lines of a script that register an op: imports of modules, or the library that holds it."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from ..compat.ops import defining_module, loaded_libraries, registering_files
+from ..declare.ops import OpError, resolve
+
+_UNKNOWN = "# Import here what registers the op."
+
+
+def registers(op: str, module: ModuleType | None) -> str:
+    """The lines that register an op.
+
+    They import the modules that hold its Python kernels and registrations. An op in C++ with none of these
+    is loaded from its library. Where neither is known, the module of the mark is imported.
+
+    Args:
+        op: `ns::name` or `ns::name.overload`.
+        module: the module of the mark; None if that is not known.
+    """
+    own = sys.modules.get(defining_module(op.partition(".")[0]) or "")
+    modules = [own] if own is not None else list(_registering_modules(op))
+    lines = [_import_of(one) for one in modules if _is_importable(one)]
+    library = None if lines else _library_of(op)
+    if library is not None:
+        return f"import torch\n\ntorch.ops.load_library({library!r})  # registers the op"
+    if not lines and module is not None and _is_importable(module):
+        lines = [_import_of(module)]
+    return "\n".join(dict.fromkeys(lines)) or _UNKNOWN
+
+
+def _registering_modules(op: str) -> Iterator[ModuleType]:
+    """The modules in which Python code has registered an op, its kernels or its formula."""
+    try:
+        files = registering_files(resolve(op).overload)
+    except OpError:  # it is gone, or its overload is not known
+        return
+    for one in [*sys.modules.values()]:
+        if getattr(one, "__file__", None) in files:
+            yield one
+
+
+def _library_of(op: str) -> str | None:
+    """The library that holds an op in C++; None if that is not known."""
+    namespace, _, rest = op.partition("::")
+    name = rest.partition(".")[0].encode()
+    # The strings of TORCH_LIBRARY(namespace, m) and of m.def("name(...)"), or of m.def("name", ...).
+    wanted = (namespace.encode() + b"\0",), (name + b"(", name + b".", name + b"\0")
+    for path in _libraries():
+        content = path.read_bytes() if path.is_file() else b""
+        if all(any(text in content for text in texts) for texts in wanted):
+            return str(path)
+    return None
+
+
+def _libraries() -> Iterator[Path]:
+    """Those that `torch.ops.load_library` has loaded, and the extension modules that are not installed."""
+    yield from (Path(one) for one in sorted(loaded_libraries()))
+    endings = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    files = [getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]]
+    for file in files:
+        if file.endswith(endings) and not {"site-packages", "lib-dynload"} & {*Path(file).parts}:
+            yield Path(file)
+
+
+def _is_importable(module: ModuleType) -> bool:
+    return module.__name__ != "__main__" and bool(getattr(module, "__file__", None))
+
+
+def _import_of(module: ModuleType) -> str:
+    path = Path(str(module.__file__)).resolve()
+    names = module.__name__.split(".")
+    root = path.parents[len(names) - (path.name != "__init__.py")]
+    if "site-packages" in path.parts:
+        return f"import {module.__name__}  # registers the op"
+    if path.name != "__init__.py" and [*path.parts[-len(names) : -1], path.stem] != names:
+        return (
+            "import importlib.util\n\n"
+            f"found = importlib.util.spec_from_file_location({names[-1]!r}, {str(path)!r})\n"
+            "found.loader.exec_module(importlib.util.module_from_spec(found))  # registers the op"
+        )
+    return (
+        f"import sys\n\nsys.path.insert(0, {str(root)!r})\n"
+        f"import {module.__name__}  # registers the op"
+    )
