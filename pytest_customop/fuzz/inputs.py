@@ -1,0 +1,239 @@
+"""Draw whole argument lists of an op: templates of other sizes, with a few steps of variants on top.
+
+What is derived from a template, and whether it leaves what the template shows, is what the variants of
+a sample are made by: `plan/variants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ..cases.argument_names import names_dims
+from ..declare.inputs import Sample
+from ..declare.variant import KINDS, SEPARATOR, Predicate, Step, Variant
+from ..plan.place import GENERATED
+from ..plan.variants.numeric import other_in_list, other_number
+from ..plan.variants.ranking import steps_of
+from ..plan.variants.sample_view import SampleView
+from ..plan.variants.shape import DimPlace, by_size, free_places, resizing
+from ..plan.variants.shown_sizes import beyond_sample
+from .elements import element_steps
+
+_STEPS = 3  # the most steps that are taken after sizes and numbers are drawn
+_MOSTLY = st.sampled_from((True, True, True, False))
+# Of some kinds one step at most: the next one would take its values, or its dtypes, for the author's.
+_ONCE = (("values", "magnitudes", "special"), ("positions",), ("dtype", "complex"))
+_SMALL = 16
+_POWERS = (16, 32, 64, 128, 256, 512, 1024)
+_AROUND = tuple(power + by for power in _POWERS for by in (0, -1, 1))
+_ELEMENTS = 2**13  # of all tensors of an input, unless the template has more
+SALTS = 2**16 - 1  # values are drawn in so many ways
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may be changed in a template.
+
+    Args:
+        kinds: the kinds of steps, of `KINDS`.
+        within: whether inputs beyond what the template shows are left out.
+        declared_dtypes: whether it is said which dtypes the op supports.
+        unsupported: why the op does not support a step, as the function in a mark's `variants=`; None:
+            whatever it accepts.
+    """
+
+    kinds: frozenset[str] = frozenset(KINDS)
+    within: bool = True
+    declared_dtypes: bool = True
+    unsupported: Predicate | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """One drawn input.
+
+    Args:
+        template: the position of the template that it is derived from.
+        variant: the template as it was changed.
+        salt: what other values are drawn by, at the same sizes.
+        changed: whether it is another input than the template.
+    """
+
+    template: int
+    variant: Variant
+    salt: int = 0
+    changed: bool = True
+
+
+@st.composite
+def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generated:
+    """Inputs like those of some templates; the smaller and the less changed come first.
+
+    Args:
+        templates: samples of one op.
+    """
+    at = draw(st.integers(0, len(templates) - 1))
+    within = rules.within or draw(_MOSTLY)
+    samples = [one.sample for one in templates]
+    changing = _Changing(draw, templates[at], replace(rules, within=within), samples)
+    if "shape" in rules.kinds:
+        changing.take("shape", changing.sizes())
+    if "arguments" in rules.kinds:
+        changing.take_numbers()
+        if draw(st.booleans()):
+            changing.take_any("arguments")
+    kinds = [kind for kind in KINDS if kind in rules.kinds and kind != "large"]
+    if "layout" in kinds and draw(st.sampled_from((False, False, True))):
+        changing.take_any("layout")
+    if "values" in kinds and draw(st.booleans()):
+        changing.take("values", element_steps(draw, changing.view, "values"))
+        kinds = [kind for kind in kinds if kind not in _ONCE[0]]
+    # A flag before each step, and not their number, lets Hypothesis leave one out.
+    for _ in range(_STEPS):
+        if not kinds or not draw(st.booleans()):
+            break
+        kind = draw(st.sampled_from(kinds))
+        changing.take_any(kind)
+        once = next((some for some in _ONCE if kind in some), ())
+        kinds = [one for one in kinds if one not in once]
+    salt = draw(st.integers(0, SALTS))
+    return Generated(at, changing.variant(), salt, bool(changing.taken or salt))
+
+
+class _Changing:
+    """A template while steps are taken from it: `view` is what it has become."""
+
+    def __init__(
+        self, draw: Draw, template: SampleView, rules: Rules, samples: Sequence[Sample]
+    ) -> None:
+        self._draw = draw
+        self._template = self.view = template
+        self._rules = rules
+        self._samples = samples
+        self.taken: list[tuple[str, Step]] = []
+
+    def variant(self) -> Variant:
+        """The input as a variant of the template."""
+        steps = [step for _, step in self.taken]
+        name = f"{self._template.sample.id}{SEPARATOR}{GENERATED}"
+        return Variant(
+            kind=GENERATED,
+            step=GENERATED,
+            description="; ".join(step.description for step in steps) or "other values",
+            sample=replace(self.view.sample, id=name),
+            reads_beyond=any(step.reads_beyond for step in steps),
+            beyond=next((step.beyond for step in steps if step.beyond), None),
+            aspect=",".join(dict.fromkeys(kind for kind, _ in self.taken)) or GENERATED,
+        )
+
+    def take(self, kind: str, step: Step | None) -> None:
+        """Take a step, unless it leads beyond what may be tried."""
+        if step is None or (self._rules.within and step.beyond):
+            return
+        sample = self.view.apply(step)
+        why = self._rules.unsupported
+        if why is not None and why(
+            Variant(kind, step.name, step.description, sample, beyond=step.beyond)
+        ):
+            return
+        self.taken.append((kind, step))
+        self.view = replace(self.view, sample=sample)
+
+    def take_any(self, kind: str) -> None:
+        """Take one of the steps of a kind."""
+        draw, view = self._draw, self.view
+        if kind in ("values", "positions", "special") and draw(st.booleans()):
+            self.take(kind, element_steps(draw, view, kind))
+            return
+        steps = list(steps_of(view, kind, self._rules.declared_dtypes, self._samples))
+        if self._rules.within:
+            steps = [step for step in steps if step.beyond is None]
+        if steps:
+            self.take(kind, draw(st.sampled_from(steps)))
+
+    def take_numbers(self) -> None:
+        """Take other numbers in place of some, alone or in lists."""
+        for argument in self._template.op.arguments:
+            name = argument.name
+            value = self.view.value_of(argument)
+            if _is_number(value) and not names_dims(name) and self._draw(st.booleans()):
+                self.take("arguments", _other(self._draw, self.view, name, value))
+
+    def sizes(self) -> Step | None:
+        """Other sizes: those that are equal in the template change together."""
+        view = self.view
+        groups = [group for group in by_size(free_places(view)) if group[0].size > 1]
+        most = max(_ELEMENTS, _elements(view, {}))
+        sizes: dict[tuple[str, int], int] = {}
+        for group in groups:
+            new = self._draw(_sizes_like(group[0].size))
+            changed = {**sizes, **_of_group(group, new)}
+            fits = _elements(view, changed) <= most
+            if fits and not (self._rules.within and beyond_sample(view, changed)):
+                sizes = changed
+        new_shapes = {
+            each.path: "x".join(
+                str(sizes.get((each.path, dim), size)) for dim, size in enumerate(each.shape)
+            )
+            for each in view.tensors
+        }
+        description = "sizes " + ", ".join(f"{path} {text}" for path, text in new_shapes.items())
+        return next(resizing(view, sizes, "sizes", description, 0), None)
+
+
+def _sizes_like(size: int) -> st.SearchStrategy[int]:
+    """Sizes in order: small ones, those around powers of two, multiples of the template's.
+
+    The template's own is there many times, so that half of the sizes stay. It is one draw and no second one
+    that says whether it counts: then Hypothesis finds the smallest size from any other.
+    """
+    others = {*range(_SMALL), *_AROUND, 2 * size, 3 * size} - {size}
+    return st.sampled_from(sorted([*others, *[size] * len(others)]))
+
+
+def _of_group(group: Sequence[DimPlace], size: int) -> dict[tuple[str, int], int]:
+    return {place.key: size for place in group}
+
+
+def _elements(view: SampleView, sizes: dict[tuple[str, int], int]) -> int:
+    """The elements of all tensors at these sizes."""
+    return sum(
+        prod(sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape))
+        for each in view.tensors
+    )
+
+
+# Numbers
+
+
+def _other(draw: Draw, view: SampleView, name: str, value: Any) -> Step | None:
+    """Any other number in place of one, or of one in a list."""
+    if isinstance(value, (list, tuple)):
+        at = draw(st.integers(0, len(value) - 1))
+        other = draw(_whole(value[at]))
+        return other_in_list(view, name, value, at, other) if other != value[at] else None
+    other = draw(_fraction(value) if isinstance(value, float) else _whole(value))
+    return other_number(view, name, value, other) if other != value else None
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(type(each) is int for each in value)
+    return type(value) in (int, float)
+
+
+def _whole(value: int) -> st.SearchStrategy[int]:
+    return st.integers(min(-2, 2 * value), max(8, 2 * value + 2))
+
+
+def _fraction(value: float) -> st.SearchStrategy[float]:
+    most = max(4.0, 4 * abs(value)) if abs(value) < 1e6 else 4.0
+    drawn = st.floats(-most, most, allow_subnormal=False)
+    return drawn.map(lambda number: float(f"{number:.3g}"))
