@@ -32,6 +32,8 @@ LAYERS = (
     "run",
     "harvest",
     "scan",
+    "fuzz",
+    "strategies",
     "baseline",
     "report",
     "plugin",

@@ -86,6 +86,53 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, 105, break_long_words=False, break_on_hyphens=False)
 
 
+# Of checks for what no other tool for custom ops looks for: the processor time of a case beside that
+# of the four opchecks, and what was found in released packages (`docs/released-packages.md`).
+_BEYOND_OPCHECK = {
+    "devices.agree": ("one more call on each device", "not run: it needs a second device"),
+    "fake.device": ("0.13", "nothing"),
+    "state.leaks": ("0.5", "nothing"),
+    "values.bounds": ("0.7 for a native kernel, none for one in Python", "5 ops; 5 more in notes"),
+    "values.threads": ("1.25", "2 ops"),
+    "values.wide_strides": (
+        "1.0 for a native kernel, none for one in Python",
+        "4 ops, in notes: torch is at fault",
+    ),
+}
+
+
+def checks_beyond_opcheck() -> str:
+    """Codes, specimens, cost and yield of the checks in `_BEYOND_OPCHECK`: `docs/checks.md`."""
+    from tests.zoo import specimens
+
+    every = specimens()
+    known = {check.name: check for check in builtin_checks()}
+    rows = []
+    for name, (cost, found) in _BEYOND_OPCHECK.items():
+        broken = {
+            each for each, one in every.items() if name in {*one.expected, *one.variant_findings}
+        }
+        alone = [
+            each
+            for each in broken
+            if {*every[each].expected, *every[each].variant_findings} == {name}
+        ]
+        twins = [each for each, one in every.items() if broken & _names(one.twin_of)]
+        count = (
+            f"{len(broken)} ({len(alone)}), {len(twins)}"
+            if broken
+            else "tests/test_devices_agree.py"
+        )
+        link = f"[`{name}`](#{name.replace('.', '')})"
+        rows.append([link, _listed(known[name].findings), count, cost, found])
+    head = ["check", "findings", "broken ops (by it alone), twins", "cost", "in released packages"]
+    return markdown_table(head, rows)
+
+
+def _names(given: str | tuple[str, ...]) -> set[str]:
+    return {given} if isinstance(given, str) else {*given}
+
+
 def options() -> str:
     """Every option as on the command line, with what it does: `docs/options.md`."""
     from pytest_customop.plugin.options import ALL_OPTIONS
@@ -113,6 +160,7 @@ def hooks() -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "checks": checks,
     "checks-by-family": checks_by_family,
+    "checks-beyond-opcheck": checks_beyond_opcheck,
     "options": options,
     "hooks": hooks,
 }

@@ -3,7 +3,7 @@
     python benchmarks/growth.py [cases]
 
 One session over cases that all differ in size; every case gets the checks that make most: opcheck's
-four and both of compile; 40 at a time can share the graph with dynamic sizes. Prints a line a block, and
+four and both of compile; 40 at a time can share the graph with dynamic sizes. Prints a line per block, and
 the last block's ratio to the second (the first one pays for imports).
 """
 

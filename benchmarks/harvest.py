@@ -5,12 +5,19 @@
 The suite has 200 tests of 10 calls, 20 signatures in all; each test draws its inputs and compares results,
 as tests do. First the loop of its tests with and without the option, after the imports that torch makes at
 its first call: what recording costs. Then the whole session, checks included, against one that makes each
-of the 20 calls once. Then one known call alone, in this process.
+of the 20 calls once. Then, in this process, what its tests do, by turns with and without recording, and
+one known call alone.
+
+    python benchmarks/harvest.py 0
+
+measures in this process only.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
 import timeit
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +55,14 @@ CHECKS = (*HARVEST, "--customop-checks=fake,opcheck,values.repeat")
 
 def main(runs: int = 15) -> None:
     """Measure by turns and print."""
+    if runs:
+        sessions(runs)
+    bodies()
+    one_call()
+
+
+def sessions(runs: int) -> None:
+    """Print what recording costs the loop of the tests, and what the checks of the calls take."""
     with folder() as name:
         many, few = Path(name, "many"), Path(name, "few")
         for path, tests, calls in ((many, 200, 10), (few, 20, 1)):
@@ -70,7 +85,43 @@ def main(runs: int = 15) -> None:
             lambda: whole([*RUN, *CHECKS], few, env),
         )
         told("2,000 calls", pairs[0], "20 calls", pairs[1])
-    one_call()
+
+
+def bodies(turns: int = 300) -> None:
+    """Print the CPU time of 20 tests, recorded and not: medians, and the median ratio of neighbours."""
+    import torch
+
+    from pytest_customop.harvest.recorder import Recorder
+
+    exec(OPS, {"__name__": "ops"})
+    recorder = Recorder(["harvesting"])
+
+    def run() -> None:
+        for number in range(20):
+            x = torch.randn(8 + number % 20, 16)
+            for _ in range(10):
+                torch.testing.assert_close(torch.ops.harvesting.scale(x, 2.0), x + x)
+
+    def tests() -> float:
+        run()  # Python adapts anew to the methods that were replaced or put back: once in a session
+        start = time.process_time()
+        run()
+        return time.process_time() - start
+
+    def recorded() -> float:
+        recorder.start()
+        try:
+            return tests()
+        finally:
+            recorder.stop()
+
+    tests(), recorded()
+    pairs = [
+        (recorded(), tests()) if turn % 2 else (tests(), recorded())[::-1] for turn in range(turns)
+    ]
+    ones, others = (statistics.median(side) * 1e3 for side in zip(*pairs, strict=True))
+    ratio = statistics.median(one / other for one, other in pairs)
+    print(f"20 tests of 10 calls: {others:.2f} ms, recorded {ones:.2f} ms, ratio {ratio:.3f}")
 
 
 def one_call(calls: int = 20_000) -> None:

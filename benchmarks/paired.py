@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,23 +56,27 @@ def environment(folder: Path) -> dict[str, str]:
     return kept
 
 
-def run(command: Sequence[str], cwd: Path, env: dict[str, str]) -> str:
+def run(
+    command: Sequence[str], cwd: Path, env: dict[str, str], allowed: Collection[int] = (0,)
+) -> str:
     """Run a command of this Python and return what it printed.
 
     Raises:
-        RuntimeError: if it fails, with what it printed.
+        RuntimeError: if its exit status is not one of those allowed, with what it printed.
     """
     whole = [sys.executable, *command]
     done = subprocess.run(whole, cwd=cwd, env=env, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode not in allowed:
         raise RuntimeError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 
-def whole(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:
+def whole(
+    command: Sequence[str], cwd: Path, env: dict[str, str], allowed: Collection[int] = (0,)
+) -> Took:
     """What a command of this Python takes from its start to its end."""
     wall, cpu = time.perf_counter(), _cpu_of_children()
-    run(command, cwd, env)
+    run(command, cwd, env, allowed)
     return Took(time.perf_counter() - wall, _cpu_of_children() - cpu)
 
 

@@ -155,3 +155,12 @@ def worker_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     folder = (base.parent if hasattr(request.config, "workerinput") else base) / "native"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def no_constants_of_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis draws numbers that stand in the modules that are loaded: here, those of other tests."""
+    providers = pytest.importorskip("hypothesis.internal.conjecture.providers")
+    empty = getattr(providers, "Constants", None)
+    if empty is not None:
+        monkeypatch.setattr(providers, "_get_local_constants", empty, raising=False)

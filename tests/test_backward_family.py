@@ -234,6 +234,27 @@ def test_narrow_leaves_to_gradcheck_what_it_can_judge() -> None:
     assert skipped("narrow", case(refusing, gradcheck="on purpose")).code == "left-out"
 
 
+def test_narrow_leaves_numbers_alone_that_have_lost_their_digits() -> None:
+    def kernel(x: Tensor) -> Tensor:
+        return (x.double() * 1e-40).float()
+
+    def formula(ctx: Any, grad: Tensor) -> Tensor:
+        return torch.zeros_like(grad)  # as a processor gives for what is below the normal range
+
+    reported = judged("narrow", case(define(kernel, formula)))
+    assert reported is not None
+    assert reported.code == "not-smooth"
+
+
+def test_narrow_takes_a_result_of_eight_bits() -> None:
+    def formula(ctx: Any, grad: Tensor) -> Tensor:
+        return grad.to(torch.float32)
+
+    name = define(lambda x: x.to(torch.float8_e5m2), formula)
+    reported = judged("narrow", case(name))
+    assert reported is None or reported.code == "not-smooth"
+
+
 def test_narrow_judges_what_rounds_float64() -> None:
     name = define(lambda x: x.float().sin().to(x.dtype), lambda ctx, grad: grad * 0)
     assert finding("narrow", case(name)).code == "gradient-missing"

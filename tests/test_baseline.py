@@ -465,7 +465,7 @@ def pytest_sessionfinish():
 WRONG_FILES = {
     "version = 1\n[[failure": f"{FILE}:2: is no TOML: ",
     "version = 2\n": f"{FILE}: has version 2, written by a newer pytest-customop; this one reads 1",
-    "": f"{FILE}: has no version: it is no baseline of pytest-customop",
+    "": f"{FILE}: has no version: it is not a baseline of pytest-customop",
     "version = 1\n\n[[failure]]\nops = 1\n": f"{FILE}:4: has an unknown key 'ops'; did you mean 'op'?",
 }
 

@@ -119,7 +119,7 @@ def test_what_is_written_is_read_again() -> None:
 
 ENTRY = '[[failure]]\nop = "a::b"\ncheck = "c.d"\nfinding = "e"\n'
 WRONG = {
-    "": "b.toml: has no version: it is no baseline",
+    "": "b.toml: has no version: it is not a baseline",
     "version = 2\n": "b.toml: has version 2, written by a newer pytest-customop; this one reads 1",
     'version = "1"\n': "b.toml: has the version '1'",
     "version = 1\n\nversion = ": "b.toml:3: is no TOML: Invalid value",

@@ -1,7 +1,5 @@
 """--customop-isolate: the same results as in one process, and nothing is left of the child."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -197,7 +197,8 @@ def test_a_session_frees_guards_and_shape_environments() -> None:
     before = _alive(*names)
     for _ in range(3):
         compile_once()
-    assert _alive(*names) == before
+    # Objects of earlier tests may go meanwhile.
+    assert all(now <= then for now, then in zip(_alive(*names), before, strict=True))
 
 
 def test_a_session_keeps_the_guards_of_a_graph_that_stays() -> None:

@@ -1,7 +1,5 @@
 """The calls that `compat.op_calls` sees, and that nothing sees it: each private name by its effect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,7 +25,8 @@ def twice(x: torch.Tensor) -> torch.Tensor:
 
 
 twice.register_fake(lambda x: torch.empty_like(x))
-twice.register_vmap(lambda info, dims, x: (twice(x), 0))
+if hasattr(twice, "register_vmap"):  # torch 2.4 has none
+    twice.register_vmap(lambda info, dims, x: (twice(x), 0))
 PACKET = torch.ops.test_op_calls.twice
 
 

@@ -227,7 +227,7 @@ def test_a_session_without_the_plugin_imports_no_torch_for_it(suite: Suite) -> N
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("mylib::scale", "'mylib::scale' is no namespace: give mylib"),
+        ("mylib::scale", "'mylib::scale' is not a namespace: give mylib"),
         ("aten", "the namespace aten is not an author's: torch tests its ops itself"),
         ("mylib,-scale", "'-scale' leaves out no op: give -namespace::name"),
         ("-mylib::scale", "give a namespace, as mylib"),

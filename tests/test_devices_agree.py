@@ -19,6 +19,7 @@ from pytest_customop import check_op, tensor
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks.devices.agree import check_agree as check
+from pytest_customop.compat.version import TORCH
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.findings import WITHIN_ROUNDING
@@ -71,7 +72,11 @@ def test_equal_results() -> None:
         (lambda x: x.exp() * 1.01, "12 of 12 elements differ"),
         (lambda x: x.exp().double(), "dtype torch.float64 instead of torch.float32"),
         (lambda x: x.exp()[:-1].clone(), "shape (3, 3) instead of (4, 3)"),
-        (lambda x: x.exp().to_sparse(), "layout sparse_coo instead of strided"),
+        pytest.param(
+            lambda x: x.exp().to_sparse(),
+            "layout sparse_coo instead of strided",
+            marks=pytest.mark.skipif(TORCH < (2, 5), reason="torch 2.4 lets no op return it"),
+        ),
         (lambda x: x.exp() * float("nan"), "nan instead of"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The examples of the tutorial and of the how-to pages run, and print what the pages say.
+"""The examples of the transcript, the tutorial and the how-to pages run, and print what the pages say.
 
 In these pages a block of code whose first line is a comment with a file name is that file. A block
 `console` is a command after `$` and lines of what it prints; a line `...` stands for any that are left out,
@@ -17,8 +17,12 @@ import pytest
 import yaml
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
-SLOW = {"tutorial", "cpp"}  # the one runs nearly all checks six times, the other builds C++
+PAGES = [
+    DOCS / "first-ten-minutes.md",
+    DOCS / "tutorial.md",
+    *sorted((DOCS / "howto").glob("*.md")),
+]
+SLOW = {"first-ten-minutes", "tutorial", "cpp"}  # these run nearly all checks; the last builds C++
 _COUNTS = r"\d+(?=\\ (?:ok|skip|tried|of\\ them|left|variants|defects)\b)"
 CHEAP = ["--customop-checks=fake.forward,body", "--customop-variants=off"]
 

@@ -278,7 +278,7 @@ def test_everything_can_be_given() -> None:
     [
         ({"op": "t_engine::scal"}, "did you mean 't_engine::scale'?"),
         ({"samples": []}, "samples is empty"),
-        ({"samples": [tensor(3)]}, "which is no tuple"),
+        ({"samples": [tensor(3)]}, "which is not a tuple"),
         ({"samples": [(tensor(3), "2")]}, "argument 'n' is an int"),
         ({"layouts": "stridet"}, "did you mean 'strided'?"),
         ({"devices": "cuad"}, "did you mean 'cuda'?"),
@@ -368,3 +368,24 @@ def test_an_output_that_torch_rejects_on_a_variant_is_no_rejected_variant() -> N
     failed = {one.place.variant: one.finding for one in results if one.outcome == "failed"}
     assert failed["empty0"] == "output-alias-rejected"
     assert set(failed.values()) == {"output-alias-rejected"}
+
+
+def test_variants_of_an_op_in_python_have_one_thread_of_torch() -> None:
+    seen: List[int] = []
+
+    @torch.library.custom_op("t_engine::notes_threads", mutates_args=())
+    def notes_threads(x: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return x + 1
+
+    notes_threads.register_fake(torch.empty_like)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        check_op(notes_threads, [(tensor(4, 3),)], checks="fake.forward", variants=False)
+        assert set(seen) == {2}
+        check_op(notes_threads, [(tensor(4, 3),)], checks="fake.forward")
+        assert set(seen) == {2, 1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

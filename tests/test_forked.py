@@ -47,6 +47,22 @@ def test_a_crash_is_an_outcome(capfd: pytest.CaptureFixture) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+def test_many_open_files_are_no_limit() -> None:
+    import resource
+
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < 2048:
+        pytest.skip("this system allows fewer open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 2048), most))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert run_forked(lambda send: send("here"), 30).messages == ["here"]
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+
+
 def test_a_hang_is_an_outcome() -> None:
     start = time.monotonic()
     outcome = run_forked(lambda send: (send("before"), time.sleep(60)), 0.3)

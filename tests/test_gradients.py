@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from verdicts import finding, skipped
 
+from pytest_customop import check_op
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks, fix_for
@@ -19,6 +20,7 @@ from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import GradOptions, Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
 from pytest_customop.findings import CheckFailed
+from tests.zoo.registry import specimens
 
 CHECKS = {check.name: check.run for check in builtin_checks()}
 backward, double, linear = (
@@ -183,6 +185,36 @@ def test_a_kink_is_not_a_wrong_gradient(spec: Any) -> None:
         backward(case(RELU, spec, seed=seed))
 
 
+def by_norm(x: Tensor) -> Tensor:
+    return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+
+
+def by_norm_backward(g: Tensor, x: Tensor) -> Tensor:
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    unit = x / norm.clamp(min=1e-12)
+    along = (g * unit).sum(-1, keepdim=True) * (norm >= 1e-12)
+    return (g - unit * along) / norm.clamp(min=1e-12)
+
+
+ZEROS = [
+    tensor(3, 4, fill=0.0),
+    tensor(4, 16, fill=0.0),
+    tensor(60, 60, fill=0.0),
+    tensor(values=[[0.0, 0.0], [3.0, 4.0]]),
+]
+
+
+@pytest.mark.parametrize("spec", ZEROS, ids=["small", "64 elements", "large", "a row"])
+def test_a_slope_that_holds_over_less_than_a_step(spec: Any) -> None:
+    backward(case(define(by_norm, by_norm_backward), spec))
+
+
+@pytest.mark.parametrize("spec", [ZEROS[0], ZEROS[1], ZEROS[3]], ids=["small", "64", "a row"])
+def test_a_wrong_slope_of_that_kind(spec: Any) -> None:
+    wrong = define(by_norm, lambda g, x: 3 * by_norm_backward(g, x))
+    assert finding(backward, case(wrong, spec)).code == "gradient-mismatch"
+
+
 def test_inputs_of_any_magnitude() -> None:
     double_it = define(lambda x: x * 2, lambda g, x: g * 2)
     for low, high in ((1e5, 2e5), (1e-7, 1e-6)):
@@ -285,6 +317,27 @@ def test_steps_are_named_and_their_grid_passes(spec: Any) -> None:
     assert "eps=" in fix_for(found)
     pixels = (torch.randint(0, 256, spec.shape).double() / 255).requires_grad_()
     backward(case(ROUND_8_BIT, pixels, gradcheck=GradOptions(eps=8 / 255)))
+
+
+@SIZES
+@pytest.mark.parametrize("levels", [7, 127])
+def test_the_slope_of_a_staircase_is_no_wrong_gradient(spec: Any, levels: int) -> None:
+    def forward(x: Tensor) -> Tensor:
+        step = x.abs().amax() / levels
+        return (x / step).round() * step
+
+    found = finding(backward, case(define(forward, lambda g, x: g.clone()), spec))
+    assert found.code == "gradient-of-a-step-function"
+    assert "over many steps" in found.message
+    for wrong in (lambda g, x: g / 2, lambda g, x: g * 1.5, lambda g, x: -g, lambda g, x: g * x):
+        found = finding(backward, case(define(forward, wrong), spec))
+        assert found.code == "gradient-mismatch"
+
+
+@SIZES
+def test_a_jump_excuses_no_wrong_gradient(spec: Any) -> None:
+    name = define(lambda x: torch.where(x > 0, 2 * x, x - 1), lambda g, x: g.clone())
+    assert finding(backward, case(name, spec)).code == "gradient-mismatch"
 
 
 def test_pixels_that_truncation_catches_do_not_fail_an_8_bit_op() -> None:
@@ -454,6 +507,13 @@ def test_a_detached_backward_has_wrong_second_order_gradients(spec: Any) -> None
 def test_what_is_wrong_in_the_first_order_is_not_reported_again() -> None:
     name = define(torch.cos, lambda g, x: g * x.sin())
     double(case(name, SMALL))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_grad_output_of_half_precision_keeps_nothing_of_a_step(dtype: torch.dtype) -> None:
+    name = define(lambda x: (x * 2).to(dtype), lambda g, x: g.to(x.dtype) * 2)
+    reported = skipped(double, case(name, SMALL))
+    assert reported.code == "float32-internal"
 
 
 def opaque(name: str) -> Any:
@@ -636,3 +696,16 @@ def test_layer_norm_passes_everything() -> None:
     for specs in ((SMALL, tensor(4)), (LARGE, tensor(60))):
         for check in (backward, double, linear):
             check(case(name, *specs, dtype=torch.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "outcomes"),
+    [("polynomial_through_points", set()), ("half_of_a_gradient_where_it_has_digits", {"failed"})],
+)
+def test_gradients_without_digits_are_compared_with_nothing(name: str, outcomes: set[str]) -> None:
+    op = specimens()[name].op()
+    sample = (torch.linspace(-1, 1, 5) + 0.05 * torch.rand(2, 5), torch.randn(2, 5))
+    results = check_op(op, [sample], checks="gradcheck.backward", variants="magnitudes")
+    (near,) = [one for one in results if one.place.variant == "shifted"]
+    assert (near.outcome, near.skip_code) == ("skipped", "ill-conditioned")
+    assert {one.outcome for one in results} & {"failed", "error"} == outcomes

@@ -1,7 +1,5 @@
 """What is compiled for several cases decides nothing: alone and in a group, a case says the same."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -345,6 +343,21 @@ def test_cases_are_divided_among_workers(monkeypatch: pytest.MonkeyPatch) -> Non
     prepare_checks([(one, None) for one in items], workers=2)
     prepare_checks([(replace(one, skip="a reason"), None) for one in items])
     assert seen == [[2], [2]]
+
+
+def test_cases_that_share_do_not_depend_on_the_order_of_items() -> None:
+    seen: list[list[list[str]]] = []
+    check = replace(
+        STATIC, prepare=lambda marks: seen.append([[one.id for one in cases] for cases in marks])
+    )
+    cases = [*_made(*SHAPES), *_made(*SHAPES, op=triple)]
+    items = [(PlannedItem(case.id, case.op.name, case, check), None) for case in cases]
+    prepare_checks(items)
+    for seed in range(3):
+        random.Random(seed).shuffle(items)
+        prepare_checks(items)
+    assert [len(one) for one in seen[0]] == [len(SHAPES)] * 2
+    assert seen == [seen[0]] * 4
 
 
 SUITE = """

@@ -223,7 +223,7 @@ def test_what_is_no_namespace_is_a_usage_error(suite: Suite) -> None:
     result = suite.run("--customop-harvest=mylib::scale")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*--customop-harvest=mylib::scale: 'mylib::scale' is no namespace*"]
+        ["*--customop-harvest=mylib::scale: 'mylib::scale' is not a namespace*"]
     )
 
 

@@ -1,7 +1,5 @@
 """How the workers of pytest-xdist share out what they have seen."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -183,6 +183,10 @@ customop_check(blend, VECTOR, reference=2.0)
     [
         ("checks='fake.forwrd'", "unknown check 'fake.forwrd'; did you mean 'fake.forward'?"),
         (
+            "checks='fake.forward, gradcheck'",
+            "unknown check 'fake.forward, gradcheck'; did you mean the list ['fake.forward', 'gradcheck']?",
+        ),
+        (
             "variants='ful'",
             "variants: unknown amount or kind of variants 'ful'; did you mean 'full'?",
         ),

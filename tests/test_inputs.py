@@ -9,6 +9,7 @@ import torch
 
 from pytest_customop import GradOptions, Sample, tensor
 from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.cases.tensors import describe
 from pytest_customop.declare import ops as ops_module
 
 SIN = ops_module.resolve("aten::add.Tensor")
@@ -183,3 +184,18 @@ def test_values_may_be_a_tensor_or_an_array() -> None:
     assert tensor(values=torch.tensor([0.5])).dtype is None
     assert tensor(values=torch.tensor(0.5).numpy()).shape == ()
     assert tensor(values=torch.tensor([True]), dtype=torch.float32).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (tensor(values=[0, 2, 6]), "tensor(values=[0, 2, 6])"),
+        (tensor(values=torch.tensor([0.5, 1 / 3])), "tensor(values=[0.5, 0.333333])"),
+        (tensor(values=torch.arange(80)), "tensor(80, dtype=torch.int64, low=0, high=80)"),
+        (tensor(values=torch.linspace(-1, 2, 90)), "tensor(90, low=-1.0, high=2.0)"),
+        (tensor(values=[2**70, 1]), f"tensor(values=[{2**70}, 1])"),
+        (tensor(values=torch.ones(9, 9, dtype=torch.bool)), "tensor(9, 9, dtype=torch.bool)"),
+    ],
+)
+def test_many_values_are_described_by_their_range(spec: Any, text: str) -> None:
+    assert describe(spec) == text

@@ -1,7 +1,5 @@
 """--customop-isolate=auto, the default: a child for variants that could crash the process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -163,7 +161,7 @@ def test_ops_in_python_start_no_process(native: Suite, monkeypatch: pytest.Monke
 
 def test_the_first_failure_ends_the_session_and_is_run_again_alone(native: Suite) -> None:
     first = _run(native, "-x", "-k", "careless")
-    first.assert_outcomes(failed=1, passed=2)
+    first.assert_outcomes(failed=1, passed=1)  # the checks that cost more come later
     again = _run(native, "--lf")
     again.assert_outcomes(failed=1)
     assert _crashes(native) == {("fake.forward", "empty0")}

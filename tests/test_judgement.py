@@ -1,7 +1,5 @@
 """What fails and what is noted: on samples, within what they show, beyond it, and with `strict`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, Optional
 
@@ -57,7 +55,8 @@ def test_what_stays_within() -> None:
         *(f"{x}.{step}" for x in "xy" for step in ("expanded", "row_padded")),
         *("odd", "doubled", "empty0", "one0"),
         *("float64", "bfloat16", "zeros", "negative", "grad.x", "grad.y", "y.is.x"),
-        *("large0", "magnitudes", "spread", "equal", "equal_rows", "n.more"),
+        *("large0", "magnitudes", "wide", "shifted", "spread", "equal", "equal_rows"),
+        *("n.more", "n.size_4"),
     }
 
 
@@ -352,3 +351,34 @@ def test_an_op_may_reject_gradients_that_no_tensor_asks_for() -> None:
     name = "t_judgement::no_buffer"
     assert gradients_of(name, x, x.clone()) == ("skipped", None)
     assert gradients_of(name, x, x.clone(), requires_grad=True) == ("failed", "eager-raises")
+
+
+@torch.library.custom_op("t_judgement::no_second_gradient", mutates_args=())
+def no_second_gradient(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return x + places
+
+
+no_second_gradient.register_fake(lambda x, places: torch.empty_like(x))
+
+
+def _one_gradient(ctx: Any, grad: torch.Tensor) -> Any:
+    if ctx.needs_input_grad[1]:
+        raise NotImplementedError("places have no gradient")
+    return grad, None
+
+
+no_second_gradient.register_autograd(_one_gradient, setup_context=lambda *_, **__: None)
+
+
+def test_a_backward_may_reject_gradients_that_nobody_asks_for() -> None:
+    x = torch.ones(3, dtype=torch.float64)
+    raises = "backward-raises"
+    for places in (x.clone(), tensor(3)):
+        assert gradients_of(no_second_gradient, x, places) == ("noted", raises)
+    assert gradients_of(no_second_gradient, x, x.clone(), requires_grad=True) == ("failed", raises)
+    assert gradients_of(no_second_gradient, x.clone().requires_grad_(), x.clone()) == (
+        "passed",
+        None,
+    )
+    every = check_op(no_second_gradient, [(x, x.clone())], variants=False, backend="aot_eager")
+    assert not [one for one in every if one.outcome in ("failed", "error")]

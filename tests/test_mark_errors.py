@@ -58,12 +58,12 @@ WRONG = {
     "sample-is-no-tuple": (
         "",
         "customop_cases(plain, [tensor(3)])",
-        ("samples[0] is tensor(3), which is no tuple of arguments", "write (tensor(3),)"),
+        ("samples[0] is tensor(3), which is not a tuple of arguments", "write (tensor(3),)"),
     ),
     "sample-is-a-real-tensor": (
         "",
         "customop_cases(plain, [torch.ones(3)])",
-        ("samples[0] is a tensor of shape (3,), which is no tuple of arguments",),
+        ("samples[0] is a tensor of shape (3,), which is not a tuple of arguments",),
     ),
     "unknown-op": (
         "",
@@ -118,6 +118,11 @@ WRONG = {
         "def make(device):\n    return []\n",
         "customop_cases(scale, make, axes={'n': [1]})",
         ("samples function make is called with (device, dtype, requires_grad, n)",),
+    ),
+    "function-without-arguments": (
+        "def make():\n    return []\n",
+        "customop_cases(scale, make)",
+        ("is called with (device, dtype, requires_grad): it takes no arguments", "write make()"),
     ),
     "function-returns-nothing": (
         f"{MAKE}pass\n",

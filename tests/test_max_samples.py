@@ -1,7 +1,5 @@
 """--customop-max-samples: fewer samples, the same ones everywhere, and word of those left out."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

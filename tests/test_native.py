@@ -46,7 +46,7 @@ def test_op(customop_case):
 
 @pytest.fixture(scope="module")
 def native(worker_folder: Path) -> None:
-    """The C++ ops, built once a session; workers of xdist wait for the first to build them."""
+    """The C++ ops, built once per session; workers of xdist wait for the first to build them."""
     why_not = ops.why_not()
     if why_not:
         pytest.skip(why_not)

@@ -1,7 +1,5 @@
 """The options, their ini twins, and what the plugin says about itself."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -39,6 +37,7 @@ WRONG = {
     "--customop-memory=-1": "give a number of gigabytes",
     "--customop-max-samples=0": "give a whole number of 1 or more",
     "--customop-max-samples=some": "give a whole number of 1 or more",
+    "--customop-compile-cells=some": "give all or pairwise",
     "--customop-shard=3/2": "give i/n with 1 <= i <= n, as 2/5",
     "--customop-durations=nosuch.json": "cannot be read: No such file or directory",
     "--customop-report=report.txt": "the ending says the format; known: .json",
@@ -248,7 +247,9 @@ VALUES = {
     "customop_baseline_strict": "true",
     "customop_repro_dir": "scripts",
     "customop_require_devices": "true",
+    "customop_fuzz": "5",
     "customop_max_samples": "1",
+    "customop_compile_cells": "pairwise",
     "customop_shard": "1/2",
     "customop_durations": "earlier.json",
     "customop_isolate": "true",
@@ -335,7 +336,9 @@ def test_every_option_has_an_ini_twin(
         baseline_strict=True,
         repro_dir=suite.path / "scripts",
         require_devices=True,
+        fuzz=5,
         max_samples=1,
+        compile_cells="pairwise",
         shard=Shard(1, 2),
         durations=({"test_it.py::test": 2.0},),
         isolate="on",

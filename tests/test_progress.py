@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from kit import Suite
@@ -139,6 +140,27 @@ def test_the_first_compilation_is_announced(suite: Suite, args: Sequence[str]) -
     )
     if not node:
         assert re.search(rf"\.\.\. PASSED {suite.ns}::plain +\[ *\d+%\]$", announced[0])
+
+
+def test_a_first_session_says_what_it_waits_for(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    suite.test("@customop_cases(plain, [(tensor(3),)], variants=False)\ndef test(): ...\n")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    # Tests of this process may have compiled.
+    monkeypatch.setattr("pytest_customop.compat.compiler.has_compiled", lambda backend: False)
+
+    def said(*args: str) -> bool:
+        # Stops before it compiles.
+        result = suite.run("-x", *args, checks="own.fails,compile.static")
+        return "customop: 1 item to compile; on a new machine" in result.stdout.str()
+
+    assert said()
+    assert not said("-q")
+    assert not said("--customop-backend=eager")
+    assert not said("--collect-only")
+    (tmp_path / "cache" / "fxgraph").mkdir(parents=True)
+    assert not said()
 
 
 def test_what_takes_long_has_its_seconds(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:

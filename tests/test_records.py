@@ -55,6 +55,7 @@ FULL = ResultRecord(
     line=12,
     text="fake-stride-mismatch: output: wrong",
     duration=1.5,
+    generated=200,
 )
 BARE = ResultRecord("test_it.py::test_op", "ns::op", None, Place(), "skipped")
 

@@ -30,7 +30,7 @@ def kinds(before: list[ResultRecord], after: list[ResultRecord]) -> list[str]:
 
 def lines(before: list[ResultRecord], after: list[ResultRecord], **settings: Any) -> str:
     both = report(before), report(after, **settings)
-    return "\n".join(comparison_lines(*both, ("old.json", "new.json")))
+    return "\n".join(comparison_lines(*both, ("old.json", "new.json"), compare(*both)))
 
 
 PASSED, SKIPPED, NOTED = result(), result("skipped"), result("noted", "a-finding")

@@ -1,10 +1,14 @@
 """`--customop-scan`: ops of a package without a test are audited, and checked on inputs found for them."""
 
-from __future__ import annotations
-
 import pytest
 from kit import Suite
 
+from pytest_customop.compat.version import TORCH
+
+if TORCH < (2, 5):
+    pytest.skip(
+        "torch 2.4 does not infer the schemas of the package's ops", allow_module_level=True
+    )
 from tests.scan_package import PLANTED
 
 PACKAGE = "tests.scan_package"
@@ -155,12 +159,46 @@ def test_a_crash_or_a_hang_ends_a_candidate_alone(package: Suite) -> None:
     assert "inputs found for 2 of 3 ops" in inputs_found(result)
 
 
-def test_what_is_not_found_is_told_with_the_last_refusals(package: Suite) -> None:
+def test_what_ends_the_process_on_inputs_found_ends_a_child_alone(package: Suite) -> None:
+    package.write(
+        "fatal.py",
+        """
+import ctypes
+import torch
+from torch import Tensor
+
+@torch.library.custom_op("NS_fatal::twice", mutates_args=())
+def twice(x: Tensor) -> Tensor:
+    if torch.is_grad_enabled() and x.dtype == torch.float64:
+        ctypes.string_at(0)
+    return x * 2
+
+twice.register_fake(lambda x: torch.empty_like(x))
+
+def backward(ctx, grad):
+    ctypes.string_at(0)
+
+twice.register_autograd(backward)
+""".replace("NS", package.ns),
+    )
+    result = package.run_apart(
+        "--customop-scan=fatal",
+        "--customop-scan-seconds=1",
+        "--customop-report=report.json",
+        checks="fake.forward,fake.backward",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    crashes = [one for one in package.results() if one["finding"] == "crash"]
+    assert {one["check"] for one in crashes} >= {"fake.backward"}
+    assert any(one["outcome"] == "passed" for one in package.results())
+
+
+def test_what_is_not_found_is_told_with_the_last_rejections(package: Suite) -> None:
     given = ("--customop-scan=mylib", "--customop-scan-seconds=1")
     result = package.run_apart(*given, checks="fake.forward")
     at = next(i for i, line in enumerate(result.outlines) if "::picky: no inputs found (" in line)
     assert result.outlines[at + 1 : at + 3] == [
-        "    refusal: ValueError: this is not the secret",
+        "    rejection: ValueError: this is not the secret",
         f'    give an example: EXAMPLES["{package.ns}::picky"] = [(x, secret)]'
         "  # --customop-scan-examples",
     ]
@@ -185,6 +223,24 @@ def test_examples_are_taken_in_place_of_a_search(package: Suite) -> None:
     result.stdout.fnmatch_lines([f"scan: * {package.ns}::picky: 2 examples"])
     picky = [one for one in package.results() if "picky" in one["op"] and one["sample"]]
     assert [one["outcome"] for one in picky] == ["passed"] * 2
+
+
+def test_the_samples_of_marked_tests_are_taken_too(package: Suite) -> None:
+    package.write(
+        "test_called.py",
+        "import torch\nfrom pytest_customop import customop_cases, tensor\nimport mylib\n"
+        f'@customop_cases("{package.ns}::scale", samples=[(tensor(2), 2)])\n'
+        "def test_scale(): ...\n"
+        f'@customop_cases("{package.ns}::scale", samples=[(torch.ones(5), 3)], id="more")\n'
+        "def test_more(): ...\n",
+    )
+    result = package.run_apart(
+        "--customop-scan=mylib",
+        "--customop-scan-examples=test_called.py",
+        "--customop-scan-seconds=0",
+        checks="fake.forward",
+    )
+    result.stdout.fnmatch_lines([f"scan: * {package.ns}::scale: 2 examples"])
 
 
 def test_wrong_examples_are_one_error(package: Suite) -> None:

@@ -33,6 +33,47 @@ def test_the_first_failure_stops(suite: Suite) -> None:
     result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
 
 
+@pytest.mark.parametrize("stop", ["-x", "--maxfail=2"])
+def test_what_is_quick_comes_first_where_a_failure_stops(suite: Suite, stop: str) -> None:
+    suite.test("""
+@customop_cases(scale, [(tensor(3), 2), (tensor(4), 2)], requires_grad=False)
+def test_scale(): ...
+
+def test_between(): ...
+
+class TestPlain:
+    @customop_cases(plain, [(tensor(3),)], requires_grad=False)
+    def test_plain(self): ...
+
+@customop_cases(plain, [(tensor(4),)], requires_grad=False, variants=False)
+def test_other(): ...
+""")
+    given = ("--customop-variants=quick",)
+    checks = "compile.static,fake.forward,opcheck.test_faketensor,opcheck.test_aot_dispatch_dynamic"
+    usual, found = (
+        [
+            line
+            for line in suite.run("--collect-only", "-q", *given, *more, checks=checks).outlines
+            if "::" in line
+        ]
+        for more in ((), (stop,))
+    )
+    assert sorted(found) == sorted(usual)
+    assert found != usual
+    in_class = ["TestPlain" in one for one in found]
+    assert in_class == ["TestPlain" in one for one in usual]
+    between = "test_it.py::test_between"
+    assert found.index(between) == usual.index(between)
+    of_file = [one for one in found if "-nograd-" in one and "TestPlain" not in one]
+    kinds = [one.rpartition("nograd-")[2].partition("-")[2][:-1] for one in of_file]
+    assert kinds == [
+        *["fake.forward", "opcheck.test_faketensor"] * 3,
+        *["variants-fake.forward"] * 2,
+        *["opcheck.test_aot_dispatch_dynamic"] * 3,
+        *["compile.static"] * 3,
+    ]
+
+
 def test_collecting_only_runs_nothing(suite: Suite) -> None:
     suite.test("""
 @torch.library.custom_op("NS::boom", mutates_args=())

@@ -254,10 +254,10 @@ def test_workers_take_the_durations_of_the_controller(suite: Suite) -> None:
     ("content", "reported"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("{}", "is no report of --customop-report"),
-        ("[1, 2]", "is no report of --customop-report"),
-        ("not json", "is no report of --customop-report"),
-        ('{"results": [{"nodeid": 3}]}', "is no report of --customop-report"),
+        ("{}", "is not a report of --customop-report"),
+        ("[1, 2]", "is not a report of --customop-report"),
+        ("not json", "is not a report of --customop-report"),
+        ('{"results": [{"nodeid": 3}]}', "is not a report of --customop-report"),
     ],
 )
 def test_what_is_no_report_is_a_usage_error(

@@ -102,7 +102,7 @@ def test_every_kind_has_its_steps() -> None:
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
         "complex": [],
         "values": ["equal", "equal_rows", "negative", "spread", "zeros"],
-        "magnitudes": ["magnitudes"],
+        "magnitudes": ["magnitudes", "shifted", "wide"],
         "positions": [],
         "special": ["inf", "large", "nan"],
         "arguments": sorted(

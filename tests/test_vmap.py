@@ -63,7 +63,8 @@ def test_every_batch_is_tried(dtype: torch.dtype) -> None:
         return torch.add(*fronted(info, in_dims, x, y)), 0
 
     loop(case(define(torch.add, rule), tensor(3, 4), tensor(3, 4), dtype=dtype))
-    assert seen == [(0, 0), (2, 2), (0, None), (None, 0)]
+    both = [(0, 0), (2, 2), (1, 1), (2, 0)]
+    assert seen == [*both, (0, None), (None, 0), (2, None), (None, 2)]
 
 
 @RULES
@@ -139,3 +140,42 @@ def test_a_rule_that_rejects_is_believed() -> None:
     found = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
     assert (found.code, found.unjudged) == ("vmap-not-implemented", False)
     assert "rejects everything: NotImplementedError: not in a batch" in found.reason
+
+
+@RULES
+@pytest.mark.parametrize("batched_only", [False, True])
+def test_a_backward_that_raises_is_no_mistake_of_the_check(batched_only: bool) -> None:
+    name = define(
+        lambda x: x * 2,
+        lambda info, in_dims, x: (
+            (torch.ops.t_vmap_raises.batched(x.clone()), 0) if batched_only else (x * 2, 0)
+        ),
+        "(Tensor x) -> Tensor",
+    )
+
+    def raises(ctx: Any, grad: Tensor) -> Tensor:
+        raise RuntimeError("no backward")
+
+    if batched_only:
+        library = torch.library.Library("t_vmap_raises", "FRAGMENT")
+        library.define("batched(Tensor x) -> Tensor")
+        library.impl("batched", lambda x: _Raises.apply(x), "CompositeImplicitAutograd")
+        torch.library.register_autograd(name, lambda ctx, grad: grad * 2)
+        with pytest.raises(CheckFailed, match=r"the backward of .* no backward") as caught:
+            loop(case(name, tensor(3), grad=True))
+        assert caught.value.finding.code == "vmap-raises"
+        library._destroy()
+    else:
+        torch.library.register_autograd(name, raises)
+        reason = skipped(case(name, tensor(3), grad=True)).reason
+        assert "the backward raises without torch.vmap too (RuntimeError: no backward)" in reason
+
+
+class _Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise RuntimeError("no backward")

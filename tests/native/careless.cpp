@@ -2,7 +2,9 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -124,6 +126,80 @@ at::Tensor reads_aligned_blocks(const at::Tensor& x) {
   return out;
 }
 
+// The sums of the columns; rows lie `stride(0)` elements apart.
+template <typename Offset, typename Stride>
+at::Tensor added_rows(const at::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == at::kFloat && x.dim() == 2, "a matrix of float32 only");
+  at::Tensor out = at::zeros({x.size(1)}, x.options());
+  const float* from = x.const_data_ptr<float>();
+  float* to = out.mutable_data_ptr<float>();
+  Stride down = static_cast<Stride>(x.stride(0)), right = static_cast<Stride>(x.stride(1));
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    for (int64_t j = 0; j < x.size(1); ++j) {
+      to[j] += from[static_cast<Offset>(i * down + j * right)];
+    }
+  }
+  return out;
+}
+
+at::Tensor int_offsets(const at::Tensor& x) {
+  return added_rows<int, int64_t>(x);
+}
+
+at::Tensor int_strides(const at::Tensor& x) {
+  return added_rows<int64_t, int>(x);
+}
+
+at::Tensor unsigned_offsets(const at::Tensor& x) {
+  return added_rows<uint32_t, uint32_t>(x);
+}
+
+at::Tensor wide_offsets(const at::Tensor& x) {
+  return added_rows<int64_t, int64_t>(x);
+}
+
+at::Tensor checked_int_offsets(const at::Tensor& x) {
+  int64_t reach = 0;
+  for (int64_t dim = 0; dim < x.dim(); ++dim) {
+    reach += (x.size(dim) - 1) * x.stride(dim);
+  }
+  TORCH_CHECK(reach <= INT32_MAX, "the tensor reaches too far");
+  return added_rows<int, int>(x);
+}
+
+at::Tensor dense_int_offsets(const at::Tensor& x) {
+  return added_rows<int, int>(x.contiguous());
+}
+
+// An accessor that takes tensors of up to 2**31 elements, however far these lie apart.
+at::Tensor accessor_32(const at::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == at::kFloat && x.dim() == 2, "a matrix of float32 only");
+  at::Tensor out = at::zeros({x.size(1)}, x.options());
+  auto from = x.packed_accessor32<float, 2>();
+  float* to = out.mutable_data_ptr<float>();
+  for (int i = 0; i < from.size(0); ++i) {
+    for (int j = 0; j < from.size(1); ++j) {
+      to[j] += from[i][j];
+    }
+  }
+  return out;
+}
+
+// The sum of all bytes of the storage, in a copy of it.
+at::Tensor copies_storage(const at::Tensor& x) {
+  int64_t bytes = x.storage().nbytes();
+  at::Tensor copy = at::zeros({bytes}, at::kByte);
+  std::memcpy(copy.mutable_data_ptr(), x.storage().data(), bytes);
+  return added_rows<int64_t, int64_t>(x) + 0 * copy.sum();
+}
+
+at::Tensor aborts_on_large_strides(const at::Tensor& x) {
+  if (x.stride(0) > INT16_MAX) {
+    std::abort();
+  }
+  return added_rows<int, int>(x);
+}
+
 }  // namespace
 
 TORCH_LIBRARY(zoo_careless, m) {
@@ -138,6 +214,15 @@ TORCH_LIBRARY(zoo_careless, m) {
   m.def("reads_aligned_blocks(Tensor x) -> Tensor");
   m.def("writes_past_end(Tensor(a!) x) -> ()");
   m.def("writes_to_end(Tensor(a!) x) -> ()");
+  m.def("int_offsets(Tensor x) -> Tensor");
+  m.def("int_strides(Tensor x) -> Tensor");
+  m.def("unsigned_offsets(Tensor x) -> Tensor");
+  m.def("wide_offsets(Tensor x) -> Tensor");
+  m.def("checked_int_offsets(Tensor x) -> Tensor");
+  m.def("dense_int_offsets(Tensor x) -> Tensor");
+  m.def("accessor_32(Tensor x) -> Tensor");
+  m.def("copies_storage(Tensor x) -> Tensor");
+  m.def("aborts_on_large_strides(Tensor x) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(zoo_careless, CPU, m) {
@@ -152,4 +237,13 @@ TORCH_LIBRARY_IMPL(zoo_careless, CPU, m) {
   m.impl("reads_aligned_blocks", &reads_aligned_blocks);
   m.impl("writes_past_end", &writes_past_end);
   m.impl("writes_to_end", &writes_to_end);
+  m.impl("int_offsets", &int_offsets);
+  m.impl("int_strides", &int_strides);
+  m.impl("unsigned_offsets", &unsigned_offsets);
+  m.impl("wide_offsets", &wide_offsets);
+  m.impl("checked_int_offsets", &checked_int_offsets);
+  m.impl("dense_int_offsets", &dense_int_offsets);
+  m.impl("accessor_32", &accessor_32);
+  m.impl("copies_storage", &copies_storage);
+  m.impl("aborts_on_large_strides", &aborts_on_large_strides);
 }

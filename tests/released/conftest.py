@@ -47,7 +47,7 @@ def _compared(record: ResultRecord) -> ResultRecord:
     codes, known = found
     if record.outcome in _BAD and record.finding and record.finding.code in codes.split("|"):
         return replace(record, outcome="xfailed")
-    # A note is no failure. A skip is no proof: another check may have reported the same crash.
+    # A note is not a failure. A skip is no proof: another check may have reported the same crash.
     passed = record.outcome in ("passed", "noted") and not known.by_chance
     return replace(record, outcome="xpassed") if passed else record
 

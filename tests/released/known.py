@@ -105,7 +105,6 @@ _BITSANDBYTES = tuple(
             (test, "*-withgrad-*", REGISTRATION, _EAGER_ONLY)
             for test in (
                 "test_gemm_4bit",
-                "test_gemv_4bit",
                 "test_int8_mm_dequant",
                 "test_int8_scaled_mm",
                 "test_int8_vectorwise_dequant",
@@ -155,6 +154,37 @@ _BITSANDBYTES = tuple(
             "*",
             {"values.mutation": "version-not-bumped"},
             "writes to the parameter through .data",
+        ),
+    )
+)
+_TABLES = {"values.threads": "thread-unsafe"}
+_BITSANDBYTES += tuple(
+    Known(f"test_bitsandbytes.py::{test}", cases, codes, reason, by_chance=True)
+    for test, cases, codes, reason in (
+        ("test_quantize_blockwise", "*", _TABLES, "threads share a cache of tables by address"),
+        (
+            "test_optimizer_update_8bit_blockwise",
+            "*",
+            _TABLES,
+            "threads share a cache of tables by address",
+        ),
+        (
+            "test_dequantize_blockwise",
+            "*-0",
+            {"compile.dynamic": "compile-output-mismatch"},
+            "the number of scales is not looked at: at a second size it is read past their end",
+        ),
+        (
+            "test_gemm_4bit",
+            "*",
+            {"relations.precision": "precision-mismatch"},
+            "nothing is written to the weights that are unpacked to float64",
+        ),
+        (
+            "test_gemv_4bit",
+            "*-withgrad-*",
+            REGISTRATION,
+            f"{_EAGER_ONLY}; a processor with bfloat16 has another kernel, without gradients",
         ),
     )
 )
@@ -346,18 +376,7 @@ _FBGEMM = tuple(
     )
 )
 
-_SPECIALISED = {"compile.dynamic": "compile-recompiles", "fake.symbolic": "fake-size-specialized"}
-_GRID = "the schema of the backward op has int, not SymInt, for the grid"
-
 _HARMONICS = (
-    *(
-        Known(f"test_torch_harmonics.py::{test}", "*-withgrad-*", codes, _GRID)
-        for test, codes in (
-            ("test_contraction", _SPECIALISED),
-            ("test_fused_convolution", _SPECIALISED),
-            ("test_transpose_contraction", {"fake.symbolic": "fake-size-specialized"}),
-        )
-    ),
     Known(
         "test_torch_harmonics.py::test_attention_in_torch",
         "*-withgrad-*",

@@ -141,6 +141,12 @@ _FBGEMM = _known(
     ("permute_pooled_embs_auto_grad", ("pooled_embs.transposed",), _STRIDES, _KEEPS),
     ("masked_select_jagged_1d", ("check_length.true",), _RAISES, "the fake kernel lacks a flag"),
     (
+        "sll_jagged_softmax",
+        ("max_seq_len.less",),
+        _READ_PAST_END,
+        "writes nothing for what is longer than it is told",
+    ),
+    (
         "pack_segments_v2",
         ("return_presence_mask.true",),
         _RAISES,

@@ -14,10 +14,10 @@ import torch
 
 from pytest_customop import Sample
 from pytest_customop.cases.arguments import Arguments, Placement, draw
+from pytest_customop.core.tables import aligned
 from pytest_customop.declare import ops
 from pytest_customop.declare.ops import Op
 from pytest_customop.global_state.preserve import preserved_state
-from pytest_customop.report.terminal import aligned
 
 from .by_hand import by_hand, opcheck_alone
 from .registry import Specimen, specimens

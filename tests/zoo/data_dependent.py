@@ -109,3 +109,26 @@ def promises_as_many_as_here():
 def promises_as_many_as_counted():
     """The fake kernel leaves the number of rows open."""
     return _repeated("promises_as_many_as_counted", _dynamic())
+
+
+def _usable(name, count_of):
+    """The places of the rows that have no NaN."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def usable(x: Tensor) -> Tensor:
+        return x.isfinite().all(1).nonzero().flatten().clone()
+
+    usable.register_fake(lambda x: x.new_empty(count_of(x), dtype=torch.int64))
+    return usable
+
+
+@specimen((ROWS,), expected={"fake.data_dependent": "fake-size-ignores-data"})
+def promises_that_all_are_usable():
+    """The fake kernel promises every row, and leaves out none with a NaN."""
+    return _usable("promises_that_all_are_usable", lambda x: x.shape[0])
+
+
+@specimen((ROWS,), twin_of="promises_that_all_are_usable")
+def promises_the_usable_ones():
+    """The fake kernel leaves the number of rows open."""
+    return _usable("promises_the_usable_ones", _dynamic())

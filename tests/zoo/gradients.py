@@ -133,11 +133,33 @@ def _quantise(x):
 
 @specimen(
     (tensor(4, 3, low=0, high=1),),
+    requires_grad=True,
     expected={"gradcheck.backward": "gradient-of-a-step-function"},
 )
 def rounds_to_a_grid():
-    """Rounds to a grid, and passes gradients straight through."""
+    """Rounds to a grid, and passes gradients straight through, where its mark asks for gradients."""
     return _op("rounds_to_a_grid", _quantise, lambda x, grad: grad.clone())
+
+
+@specimen(
+    (tensor(4, 3, low=0, high=1),), notes={"gradcheck.backward": "gradient-of-a-step-function"}
+)
+def rounds_to_a_grid_unasked():
+    """The same op, and nothing asks for gradients."""
+    return _op("rounds_to_a_grid_unasked", _quantise, lambda x, grad: grad.clone())
+
+
+def _round_rows(x):
+    if x.dim() != 2 or x.shape[1] == 0:
+        raise ValueError("rows, please")
+    step = x.abs().amax(1, keepdim=True).clamp(min=1e-9) / 127
+    return (x / step).round() * step
+
+
+@specimen((MATRIX,), notes={"gradcheck.backward": "gradient-of-a-step-function"})
+def rounds_rows_straight_through():
+    """Rounds each row to a grid of its own, and passes gradients straight through."""
+    return _op("rounds_rows_straight_through", _round_rows, lambda x, grad: grad.clone())
 
 
 @specimen(
@@ -185,3 +207,52 @@ def backward_clips():
 def backward_ignores_grad_output():
     """The backward takes every grad_output for ones."""
     return _sine("backward_ignores_grad_output", lambda x, grad: x.cos())
+
+
+def _of_nodes(name, share):
+    """Coefficients of the polynomial through points; `share` of the gradient for the values is returned."""
+
+    def powers(x):
+        return torch.linalg.vander(x.double())
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def coefficients(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found = torch.linalg.solve(powers(x), y.double()[..., None])[..., 0]
+        return torch.empty_like(y).copy_(found)
+
+    coefficients.register_fake(lambda x, y: torch.empty_like(y))
+
+    def backward(ctx, grad):
+        x, found = ctx.saved_tensors
+        matrix = powers(x)
+        n = torch.arange(1, x.shape[-1], dtype=torch.float64, device=x.device)
+        for_y = torch.linalg.solve(matrix.transpose(-1, -2), grad.double()[..., None])[..., 0]
+        slope = (matrix[..., :-1] @ (found.double()[..., 1:] * n)[..., None])[..., 0]
+        return (-for_y * slope).to(x.dtype), share * for_y.to(x.dtype)
+
+    coefficients.register_autograd(
+        backward,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0], output),
+    )
+    return coefficients
+
+
+NODES = (tensor(values=[-1.0, -0.4, 0.1, 0.6, 1.0]), tensor(5))
+
+
+@specimen(
+    NODES,
+    expected={
+        "gradcheck.backward": "gradient-mismatch",
+        "gradcheck.double": "second-order-gradient-mismatch",
+    },
+)
+def half_of_a_gradient_where_it_has_digits():
+    """Half of a gradient is missing, of an op whose gradients have no digits where its nodes are near."""
+    return _of_nodes("half_of_a_gradient_where_it_has_digits", 0.5)
+
+
+@specimen(NODES, twin_of="half_of_a_gradient_where_it_has_digits")
+def polynomial_through_points():
+    """The gradients are right, wherever they have digits."""
+    return _of_nodes("polynomial_through_points", 1.0)

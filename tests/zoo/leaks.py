@@ -17,6 +17,7 @@ MATRIX = tensor(4, 3)
 MEMORY = {"state.leaks": "memory-leaked"}
 RESOURCE = {"state.leaks": "resource-leaked"}
 ONCE = {"gradcheck.double": "no-second-order"}
+ONE_BACKWARD = {"backward.intact": "once-only", "gradcheck.backward": "checker-limit"}
 
 
 def op(name, then, of_gradient=None):
@@ -115,3 +116,40 @@ def joins():
         working.join()
 
     return op("joins", start)
+
+
+def _weighted(name, keep, kept):
+    """A sum whose backward takes what `keep(ctx, weights)` has kept, by `kept(ctx)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def weighted(x: Tensor) -> Tensor:
+        return (x * x.detach().sign()).sum()
+
+    weighted.register_fake(lambda x: x.new_empty(()))
+    weighted.register_autograd(
+        torch.autograd.function.once_differentiable(lambda ctx, grad: grad * kept(ctx)),
+        setup_context=lambda ctx, inputs, output: keep(ctx, inputs[0].sign()),
+    )
+    return weighted
+
+
+@aot((MATRIX,), expected=MEMORY, skips={**ONCE, **ONE_BACKWARD})
+def keeps_weights_until_the_backward():
+    """Keeps what the backward needs in a dictionary of its own, from which only a backward takes it."""
+    kept = {}
+
+    def keep(ctx, weights):
+        ctx.key = object()
+        kept[ctx.key] = weights
+
+    return _weighted("keeps_weights_until_the_backward", keep, lambda ctx: kept.pop(ctx.key))
+
+
+@aot((MATRIX,), twin_of="keeps_weights_until_the_backward", skips=ONCE)
+def keeps_weights_with_the_graph():
+    """Keeps what the backward needs with the graph."""
+    return _weighted(
+        "keeps_weights_with_the_graph",
+        lambda ctx, weights: ctx.save_for_backward(weights),
+        lambda ctx: ctx.saved_tensors[0],
+    )

@@ -31,7 +31,7 @@ from pytest_customop.settings import AMOUNTS
 
 from .registry import Specimen, specimens
 
-KEPT = ("gradcheck", "reference", "tolerances")  # options that are not about examples
+_KEPT = ("gradcheck", "reference", "tolerances")  # options that are not about examples
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -95,10 +95,7 @@ def _measured(
     one: Specimen, amounts: Sequence[str], backend: Optional[str]
 ) -> Iterator[tuple[str, float, set[tuple[str, str]], set[tuple[str, str]]]]:
     """(amount, seconds, what fails, what is noted) of each amount."""
-    samples, dtypes = plain(one)
-    options = {name: one.options[name] for name in KEPT if name in one.options}
-    if dtypes:
-        options["dtypes"] = dtypes
+    samples, options = plain_mark(one)
     if one.also:
         options["checks"] = one.checks()
     for amount in amounts:
@@ -121,7 +118,14 @@ def _found(results: Sequence[CheckResult], *outcomes: str) -> set[tuple[str, str
     return {(one.check, one.finding or "error") for one in results if one.outcome in outcomes}
 
 
-def plain(one: Specimen) -> tuple[Sequence[Any], list[torch.dtype]]:
+def plain_mark(one: Specimen) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The simple example of an op, and the other keywords of its mark."""
+    samples, dtypes = _plain(one)
+    options = {name: one.options[name] for name in _KEPT if name in one.options}
+    return samples, options | ({"dtypes": dtypes} if dtypes else {})
+
+
+def _plain(one: Specimen) -> tuple[Sequence[Any], list[torch.dtype]]:
     """One simple example of an op, and the dtypes that it needs; none where it takes float32.
 
     Contiguous, of even sizes from 2 on, its flags at their defaults. What the op refuses of this is
@@ -191,7 +195,7 @@ def _simplified(value: Any, sizes: Mapping[int, int]) -> Any:
         shape=shape if value.values is None else value.shape,
         dtype=None if free else value.dtype,
         layout=None,
-        requires_grad=None,
+        requires_grad=False if value.requires_grad is False else None,  # a fact about the op
     )
 
 

@@ -1,6 +1,7 @@
 """Ops that give other values for the same positions, dims and numbers said differently."""
 
 import functools
+from typing import List
 
 import numpy
 import torch
@@ -182,7 +183,7 @@ def scales_dims_that_it_finds():
     """Scales along the dims in a list, and finds none for a negative one."""
 
     @torch.library.custom_op("zoo::scales_dims_that_it_finds", mutates_args=())
-    def scaled(x: Tensor, dims: list[int]) -> Tensor:
+    def scaled(x: Tensor, dims: List[int]) -> Tensor:
         factor = sum(x.shape[dim] for dim in range(x.dim()) if dim in dims)
         return x * factor
 
@@ -220,7 +221,7 @@ def scales_dims_from_either_end():
     """Scales along the dims in a list, which it counts from the first."""
 
     @torch.library.custom_op("zoo::scales_dims_from_either_end", mutates_args=())
-    def scaled(x: Tensor, dims: list[int]) -> Tensor:
+    def scaled(x: Tensor, dims: List[int]) -> Tensor:
         found = {dim % x.dim() for dim in dims}
         return x * sum(x.shape[dim] for dim in found)
 

@@ -157,3 +157,36 @@ def native_table_filled_once():
 def native_table_filled_anew():
     """The table is filled again where the power differs."""
     return _gamma("native_table_filled_anew", _whenever_it_differs)
+
+
+def _lengthened(name, key):
+    """A row of a table whose rows are kept; a longer table is made for a later row."""
+    kept = {}
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def row(x: Tensor, at: int, base: float, negative: bool) -> Tensor:
+        if x.dim() != 2 or x.shape[1] < 1 or at < 0 or base <= 0:
+            raise ValueError("a matrix, a position that is not negative, and a positive base")
+        found = kept.get(key(x, base))
+        if found is None or len(found) <= at:
+            rates = base ** -torch.arange(x.shape[1], dtype=torch.float64)
+            found = kept[key(x, base)] = torch.arange(at + 1)[:, None] * rates
+        return x * found[at].to(x.dtype) * (-1 if negative else 1)
+
+    row.register_fake(lambda x, at, base, negative: torch.empty_like(x))
+    return row
+
+
+LATER = (tensor(3, 4), 3, 10.0, False)
+
+
+@aot(LATER, expected=ORDER)
+def longer_table_of_any_base():
+    """The kept table grows with the position, and is used for every base."""
+    return _lengthened("longer_table_of_any_base", lambda x, base: x.shape[1])
+
+
+@aot(LATER, twin_of="longer_table_of_any_base")
+def longer_table_of_each_base():
+    """There is a table for each base."""
+    return _lengthened("longer_table_of_each_base", lambda x, base: (x.shape[1], base))

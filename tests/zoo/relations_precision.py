@@ -387,3 +387,59 @@ def gradient_of_a_sharp_step():
         return grad * 50 * high * (1 - high)
 
     return op("gradient_of_a_sharp_step", lambda x: (x * 50).sigmoid(), backward=backward)
+
+
+DOUBLE = {"dtypes": [torch.float64]}
+
+
+@aot((MATRIX,), expected={"relations.precision": "result-narrowed"}, **DOUBLE)
+def sine_in_float32():
+    """Computes in float32 and returns float64."""
+    return op("sine_in_float32", lambda x: x.float().sin().to(x.dtype))
+
+
+@aot((MATRIX,), twin_of="sine_in_float32", **DOUBLE)
+def sine_in_the_dtype_of_its_input():
+    """Computes in the dtype of its input."""
+    return op("sine_in_the_dtype_of_its_input", torch.sin)
+
+
+@aot((MATRIX,), twin_of="sine_in_float32", **DOUBLE)
+def sixteenths():
+    """Rounds to sixteenths, which float32 holds too."""
+    return op("sixteenths", lambda x: (x * 16).round() / 16)
+
+
+@aot((MATRIX,), twin_of="sine_in_float32", tolerances={torch.float64: (1e-5, 1e-6)}, **DOUBLE)
+def sine_as_exact_as_its_mark_says():
+    """Computes in float32, and its mark says so by tolerances."""
+    return op("sine_as_exact_as_its_mark_says", lambda x: x.float().sin().to(x.dtype))
+
+
+@aot((MATRIX,), twin_of="sine_in_float32")
+def sine_of_which_nobody_asks_float64():
+    """Computes in float32, and nothing says that it is made for more."""
+    return op("sine_of_which_nobody_asks_float64", lambda x: x.float().sin().to(x.dtype))
+
+
+@aot(
+    (MATRIX,),
+    expected={"relations.precision": "gradient-narrowed"},
+    skips={"gradcheck.double": "float32-internal"},
+    **DOUBLE,
+)
+def backward_in_float32():
+    """Its backward computes in float32 and returns float64."""
+    return op(
+        "backward_in_float32",
+        torch.sin,
+        backward=lambda x, grad: (grad.float() * x.float().cos()).to(x.dtype),
+    )
+
+
+@aot((MATRIX,), twin_of="backward_in_float32", **DOUBLE)
+def backward_in_the_dtype_of_its_input():
+    """Its backward computes in the dtype of its input."""
+    return op(
+        "backward_in_the_dtype_of_its_input", torch.sin, backward=lambda x, grad: grad * x.cos()
+    )

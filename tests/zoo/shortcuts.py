@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from typing import List
 
 import torch
 from torch import Tensor
@@ -300,7 +301,7 @@ def _packed(name, handed_out):
             raise ValueError("vectors of one dtype and an order of them, please")
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def packed(parts: list[Tensor], order: list[int]) -> Tensor:
+    def packed(parts: List[Tensor], order: List[int]) -> Tensor:
         check(parts, order)
         return torch.cat([parts[at] for at in order])
 

@@ -3,6 +3,9 @@
 What these rules note, and what they fail, stands in the documentation: what fails, what is a note.
 """
 
+import math
+from typing import Sequence
+
 import torch
 from torch import Tensor
 
@@ -183,3 +186,35 @@ def fake_stumbles_over_a_flag():
 def fake_takes_a_flag():
     """Both kernels take the flag."""
     return _scaled("fake_takes_a_flag", lambda x, halve: torch.empty_like(x))
+
+
+def _unpacked(name, takes_none):
+    """Numbers of 4 bits, two in each byte, in the sizes that are given."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def unpacked(packed: Tensor, sizes: Sequence[int]) -> Tensor:
+        if takes_none and not packed.numel():
+            return packed.new_empty(0)
+        count = math.prod(sizes)
+        if packed.dtype != torch.uint8 or count > 2 * packed.numel():
+            raise ValueError("bytes for all numbers, please")
+        numbers = torch.stack([packed & 15, packed >> 4], -1).flatten()
+        return numbers[:count].clone().reshape(sizes)
+
+    unpacked.register_fake(lambda packed, sizes: packed.new_empty(sizes))
+    return unpacked
+
+
+PACKED = (tensor(4, 5, dtype=torch.uint8, low=0, high=256), [2, 20])
+
+
+@specimen(PACKED, variant_notes=SHAPE, shown_by="empty0")
+def fake_for_bytes_of_all_numbers():
+    """The sizes are not compared with the bytes: there may be none, for which the fake kernel is wrong."""
+    return _unpacked("fake_for_bytes_of_all_numbers", takes_none=True)
+
+
+@specimen(PACKED, twin_of="fake_for_bytes_of_all_numbers")
+def rejects_too_few_bytes():
+    """The op raises if there are fewer bytes than the sizes ask for."""
+    return _unpacked("rejects_too_few_bytes", takes_none=False)

@@ -314,3 +314,30 @@ def shifts_bytes_in_place():
 def shifts_bytes():
     """Shifts into memory of its own."""
     return _high("shifts_bytes", lambda x: x.bitwise_left_shift(4))
+
+
+def _of_length(name, same):
+    """Rows cut or padded to a length; `same(x)` is returned where they have it."""
+
+    def of_length(x: Tensor, length: int) -> Tensor:
+        if x.dim() != 2 or length < 0:
+            raise ValueError("a matrix and a length, please")
+        more = length - x.shape[1]
+        return torch.nn.functional.pad(x, (0, more)).clone() if more else same(x)
+
+    fake = lambda x, length: x.new_empty(x.shape[0], length)  # noqa: E731
+    return library_op(name, "(Tensor x, int length) -> Tensor", of_length, fake)
+
+
+@specimen((MATRIX, 9), variant_findings=ALIAS, shown_by="length.size_6")
+def returns_rows_of_that_length():
+    """Returns the argument itself where its rows have the length already."""
+    return _of_length("returns_rows_of_that_length", lambda x: x)
+
+
+@specimen((MATRIX, 9), twin_of="returns_rows_of_that_length")
+def copies_rows_of_that_length():
+    """Copies the argument where its rows have the length already."""
+    return _of_length(
+        "copies_rows_of_that_length", lambda x: x.clone(memory_format=torch.contiguous_format)
+    )

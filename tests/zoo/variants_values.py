@@ -41,6 +41,85 @@ def minds_the_last_row():
     return _tiles("minds_the_last_row", lambda rows: rows)
 
 
+def _grouped_softmax(name, shift):
+    """Softmax over the rows of each group; `shift(x, group)` is subtracted first."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def grouped(x: Tensor, group: Tensor) -> Tensor:
+        if x.dim() != 2 or group.shape != x.shape[:1] or group.dtype != torch.int64:
+            raise ValueError("rows, and the group of each, please")
+        if group.numel() and not 0 <= int(group.min()) <= int(group.max()) < 4:
+            raise ValueError("four groups, please")
+        power = (x - shift(x, group)).exp()
+        total = x.new_zeros(4, x.shape[1]).index_add(0, group, power)
+        return (power / total[group]).contiguous()
+
+    grouped.register_fake(lambda x, group: x.new_empty(x.shape))
+    return grouped
+
+
+GROUPS = (tensor(6, 3), tensor(6, dtype=torch.int64, low=0, high=3))
+
+
+@specimen(
+    GROUPS,
+    variant_findings={"relations.precision": "precision-mismatch"},
+    shown_by="wide",
+)
+def softmax_shifted_by_all():
+    """The largest number of all rows is subtracted: in a group far below it every exponential is 0."""
+    return _grouped_softmax(
+        "softmax_shifted_by_all", lambda x, group: x.amax(0) if x.numel() else 0.0
+    )
+
+
+@specimen(GROUPS, twin_of="softmax_shifted_by_all")
+def softmax_shifted_by_group():
+    """The largest number of each group is subtracted."""
+
+    def shift(x, group):
+        most = x.new_full((4, x.shape[1]), -torch.inf)
+        index = group[:, None].expand(x.shape)
+        return most.scatter_reduce(0, index, x, "amax")[group]
+
+    return _grouped_softmax("softmax_shifted_by_group", shift)
+
+
+def _standardized(name, variance):
+    """Rows without their mean, over the root of `variance(x)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def standardized(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        return ((x - x.mean(1, keepdim=True)) / (variance(x) + 1e-5).sqrt()).contiguous()
+
+    standardized.register_fake(lambda x: x.new_empty(x.shape))
+    return standardized
+
+
+@specimen(
+    (tensor(8, 6),),
+    variant_findings={"relations.precision": "precision-mismatch"},
+    shown_by="shifted",
+)
+def variance_below_zero():
+    """The variance is a difference of two large numbers, and rounding makes it negative."""
+
+    def variance(x):
+        return x.square().mean(1, keepdim=True) - x.mean(1, keepdim=True).square()
+
+    return _standardized("variance_below_zero", variance)
+
+
+@specimen((tensor(8, 6),), twin_of="variance_below_zero")
+def variance_of_differences():
+    """The variance is the mean of squares, which is never negative."""
+    return _standardized(
+        "variance_of_differences", lambda x: x.var(1, unbiased=False, keepdim=True)
+    )
+
+
 def _blocks(name, most):
     """Doubles at most `most` elements."""
 
@@ -338,3 +417,39 @@ def gradient_of_the_last_of_equals():
 def gradients_of_equals_add_up():
     """The backward adds up."""
     return _picked("gradients_of_equals_add_up", accumulate=True)
+
+
+def _masked_mean(name, divisor):
+    """The mean of the squares where a mask is on; the backward divides by `divisor(mask)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+        if mask.dtype != torch.bool or mask.shape != x.shape:
+            raise ValueError("a mask for each element, please")
+        return (x * x * mask).sum() / mask.sum().clamp(min=1)
+
+    def backward(ctx, grad):
+        x, mask = ctx.saved_tensors
+        return grad * 2 * x * mask / divisor(mask), None
+
+    masked_mean.register_fake(lambda x, mask: x.new_empty(()))
+    masked_mean.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return masked_mean
+
+
+ALL_ON = (MATRIX, tensor(values=torch.ones(4, 6, dtype=torch.bool)))
+GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
+
+
+@specimen(ALL_ON, variant_findings=GRADIENT, shown_by="mask.mixed")
+def divides_by_all_elements():
+    """The backward divides by the number of elements, and not by that of the mask."""
+    return _masked_mean("divides_by_all_elements", lambda mask: mask.numel())
+
+
+@specimen(ALL_ON, twin_of="divides_by_all_elements")
+def divides_by_masked_elements():
+    """The backward divides by the number of elements in the mask."""
+    return _masked_mean("divides_by_masked_elements", lambda mask: mask.sum().clamp(min=1))

@@ -72,6 +72,30 @@ def vmap_rule_ignores_in_dims():
     return _weighted("vmap_rule_ignores_in_dims", rule)
 
 
+@specimen(ROWS, expected={"vmap.loop": since("2.5", "vmap-mismatch")})
+def vmap_rule_of_shared_rows():
+    """For rows that are not batched, the vmap rule takes the batch of weights to be the first dim."""
+
+    def rule(op, info, in_dims, x, w):
+        if in_dims[0] is None:
+            w = w.reshape(info.batch_size, 1, 3)
+            return (x * w).sum(-1), 0
+        return _loop(op, info, in_dims, x, w)
+
+    return _weighted("vmap_rule_of_shared_rows", rule)
+
+
+@specimen(ROWS, expected={"vmap.loop": since("2.5", "vmap-raises")})
+def vmap_rule_of_one_dim():
+    """The vmap rule takes the batch dim of the weights to be that of the rows."""
+
+    def rule(op, info, in_dims, x, w):
+        at = in_dims[1] if in_dims[0] is None or in_dims[1] is None else in_dims[0]
+        return _loop(op, info, (in_dims[0], at), x, w)
+
+    return _weighted("vmap_rule_of_one_dim", rule)
+
+
 @specimen(ROWS, expected={"vmap.loop": since("2.5", "vmap-raises")})
 def vmap_rule_wants_all_batched():
     """The vmap rule raises unless every tensor is batched."""
@@ -97,6 +121,8 @@ def vmap_rule_loses_gradients():
     ROWS,
     twin_of=(
         "vmap_rule_ignores_in_dims",
+        "vmap_rule_of_shared_rows",
+        "vmap_rule_of_one_dim",
         "vmap_rule_wants_all_batched",
         "vmap_rule_loses_gradients",
     ),

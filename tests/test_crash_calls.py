@@ -1,0 +1,81 @@
+"""A check may call the op on other arguments than the case's: of a crash there, those are shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from kit import Suite
+
+OPS = """
+import ctypes
+
+@torch.library.custom_op("NS::packed", mutates_args=())
+def packed(x: torch.Tensor, n: int = 1) -> torch.Tensor:
+    if not x.is_contiguous():
+        ctypes.string_at(0)
+    return x * n
+
+packed.register_fake(lambda x, n=1: torch.empty_like(x))
+
+@torch.library.custom_op("NS::third", mutates_args=())
+def third(x: torch.Tensor) -> torch.Tensor:
+    calls.append(0)
+    if len(calls) == 3:
+        ctypes.string_at(0)
+    return x.clone()
+
+calls = []
+third.register_fake(lambda x: torch.empty_like(x))
+"""
+
+
+def test_the_layout_that_dies_is_shown_with_a_script_and_a_sample(suite: Suite) -> None:
+    suite.test(
+        OPS + "@customop_cases(packed, [(tensor(4, 6), 2)], variants=False)\ndef test_it(): ...\n"
+    )
+    result = suite.run_apart(
+        *("--customop-isolate=on", "--customop-repro-dir=repros", "--customop-report=report.json"),
+        checks="values.layouts",
+    )
+    result.assert_outcomes(failed=1)
+    (one,) = suite.results()
+    assert one["finding"] == "crash"
+    assert one["message"].endswith("::packed dies of SIGSEGV under values.layouts")
+    assert "strides (" in one["arguments"][0]
+    assert one["arguments"][1] == "n = 2"
+    assert 'layout="transposed"), 2), id="crash")' in one["evidence"]
+    (script,) = (suite.path / "repros").glob("*.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == -11, done.stderr
+
+
+def test_a_call_with_the_case_s_own_arguments_is_shown_as_the_case(suite: Suite) -> None:
+    suite.test(OPS + "@customop_cases(third, [(tensor(4),)], variants=False)\ndef test_it(): ...\n")
+    result = suite.run_apart(
+        "--customop-isolate=on", "--customop-report=report.json", checks="values.repeat"
+    )
+    result.assert_outcomes(failed=1)
+    (one,) = suite.results()
+    assert one["arguments"] == ["x = tensor(4): float32[4]"]
+    assert "as a sample" not in one["evidence"]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_the_variant_that_dies_under_a_check_is_shown_so_too(
+    suite: Suite, workers: tuple[str, ...]
+) -> None:
+    suite.test(
+        OPS + "@customop_cases(packed, [(tensor(4, 6),)], variants=['shape'])\ndef test_it(): ...\n"
+    )
+    suite.run_apart(
+        *("--customop-isolate=on", "--customop-report=report.json", "--customop-variants=quick"),
+        *("-k", "variants", *workers),
+        checks="values.mutation",
+    )
+    found = [one for one in suite.results() if one["outcome"] == "failed"]
+    assert found
+    for one in found:
+        assert one["finding"] == "crash"
+        assert "strides (" in one["arguments"][0]

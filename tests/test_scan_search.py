@@ -1,0 +1,166 @@
+"""The search of a scan: what messages ask for is done, and what crashes does not lose what came far."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pytest_customop.declare.ops import resolve
+from pytest_customop.scan.inputs.asked import (
+    AskedShape,
+    asked_alike,
+    asked_numbers,
+    asked_runs,
+    asked_shapes,
+    names_of,
+    number_of,
+)
+from pytest_customop.scan.inputs.candidate import Candidate, Plain, Size, TensorGene, fixed
+from pytest_customop.scan.inputs.rejection import Rejection, Words, rejection_of
+from pytest_customop.scan.inputs.repair import repaired
+from pytest_customop.scan.inputs.search import search
+
+ARGUMENTS = ("grad", "rois", "channels", "height")
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (
+            "grad should have shape [K, channels / 2, 2 * height]",
+            [AskedShape("grad", ("K", "channels / 2", "2 * height"))],
+        ),
+        ("rois must have shape as Tensor[K, 5]", [AskedShape("rois", ("K", "5"))]),
+        ("expected shape (4, 6), but got (4, 5)", [AskedShape("", ("4", "6"))]),
+        ("rois batch index must be in [0, batch_size)", []),
+        ("look at the docs (really, do)", []),
+        ("the size must be (print('x'), 2)", []),
+    ],
+)
+def test_shapes_are_read(message: str, found: list[AskedShape]) -> None:
+    assert asked_shapes(message, ARGUMENTS) == found
+
+
+def test_formulas_are_read() -> None:
+    assert names_of("channels / (height * w)") == ["channels", "height", "w"]
+    assert number_of("channels / (2 * height)", {"channels": 8, "height": 2}) == 2
+    assert number_of("channels / height", {"channels": 3, "height": 2}) is None
+    assert number_of("channels / height", {"channels": 3, "height": 0}) is None
+    assert number_of("channels", {}) is None
+
+
+def test_runs_numbers_and_likeness_are_read() -> None:
+    assert asked_runs("output dims: (8, 3) - computed: (1, 1)") == [
+        ((8, 3), (1, 1)),
+        ((1, 1), (8, 3)),
+    ]
+    assert asked_runs("it is (8, 3), and should be (0, 1)") == [((0, 1), (8, 3))]
+    assert asked_numbers("got 3, expected 18 of 0 or 100000, version 1.5") == [3, 18]
+    assert asked_alike("mapping should have the same shape as grad") == "shape"
+    assert asked_alike("Expected grad to have the same type as rois; but") == "dtype"
+    assert asked_alike("the shape is not valid") == ""
+
+
+def candidate(**genes: Any) -> Candidate:
+    return Candidate(dict.fromkeys("abcdefghijkl", 4) | {"b": 6}, genes)
+
+
+def matrix(*dims: Any) -> TensorGene:
+    return TensorGene(tuple(Size((one,)) if isinstance(one, str) else fixed(one) for one in dims))
+
+
+def test_a_shape_is_given_and_its_sizes_stay_tied() -> None:
+    start = candidate(grad=matrix("a", "b"), channels=Plain(2), height=Size(("c",)))
+    message = "grad should have shape [K, channels, height]"
+    made = repaired(start, message, ("grad",), random.Random(1))
+    assert made is not None
+    gene = made.genes["grad"]
+    assert isinstance(gene, TensorGene)
+    assert made.shape(gene)[1:] == (2, 4)
+    letter = made.genes["channels"]
+    assert isinstance(letter, Size)
+    larger = Candidate({**made.sizes, letter.letters[0]: 7}, made.genes)
+    assert larger.shape(gene)[1] == 7
+
+
+def test_a_tensor_becomes_like_another_one() -> None:
+    start = candidate(grad=matrix("a", "b"), rois=matrix(3, 3, 3))
+    message = "rois should have the same shape as grad"
+    shapes = set()
+    for seed in range(8):
+        made = repaired(start, message, ("grad", "rois"), random.Random(seed))
+        assert made is not None
+        shapes |= {tuple(made.shape(gene) for _, gene in made.tensors())}
+    assert ((4, 6), (4, 6)) in shapes
+
+
+def test_nothing_is_asked_for() -> None:
+    assert repaired(candidate(x=matrix(3)), "no", (), random.Random(0)) is None
+    assert repaired(candidate(n=Plain(3)), "n should be 4, got 3", ("n",), random.Random(0)) is None
+
+
+def rejected(message: str) -> Rejection:
+    return rejection_of(RuntimeError(message), ("grad", "height"), Words())
+
+
+def test_messages_of_native_code_are_short_and_tell_how_far_the_op_came() -> None:
+    said = "kernel, /build/lib/csrc/pool.cpp:264, grad is wrong (originally from at /x/y.h:3)"
+    found = rejected(said)
+    assert found.text == "RuntimeError: kernel, pool.cpp:264, grad is wrong"
+    assert found.depth == 264
+    assert found.about == {"grad"}
+    assert rejected(said.replace("264", "270")).key != found.key
+    allocation = rejected("[enforce fail at alloc_cpu.cpp:127] 4096 bytes of tensor.h:3 memory")
+    assert (allocation.depth, allocation.about) == (0, frozenset())
+
+
+def test_dtypes_and_numbers_do_not_tell_rejections_apart() -> None:
+    one, other = (
+        rejected(f"expected torch.{dtype} of {size}, not implemented for 'Half'")
+        for dtype, size in (("float32", 3), ("int8", 4))
+    )
+    assert one.key == other.key
+
+
+@functools.cache
+def picky() -> Any:
+    """An op that rejects as native code does: it names sizes, and gives numbers."""
+
+    def check(met: bool, message: str) -> None:
+        if not met:
+            raise RuntimeError(message)
+
+    @torch.library.custom_op("of_scan_search::pool_backward", mutates_args=())
+    def pool_backward(
+        grad: Tensor, offset: Tensor, mapping: Tensor, pooled: int, channels: int, height: int
+    ) -> Tensor:
+        shape = "grad should have shape [K, channels / (pooled * pooled), pooled, height]"
+        check(grad.dim() == 4 and grad.shape[1] * pooled**2 == channels, shape)
+        check(grad.shape[2:] == (pooled, height), shape)
+        due = 2 * grad.shape[1] * height
+        check(offset.dim() == 3, "offset must have shape [K, P, 2]")
+        check(
+            offset.shape[1] == due,
+            f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: {due}",
+        )
+        check(offset.shape[2] == 2, "offset should be [K, P, 2]")
+        check(mapping.shape == grad.shape, "mapping should have the same shape as grad")
+        return grad.new_zeros(grad.shape[0], channels, pooled, height)
+
+    pool_backward.register_fake(
+        lambda grad, offset, mapping, pooled, channels, height: grad.new_empty(
+            grad.shape[0], channels, pooled, height
+        )
+    )
+    return pool_backward
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_op_that_says_what_it_wants_is_given_it(seed: int) -> None:
+    found = search(resolve(picky()), 20.0, seed)
+    assert found.accepted, found.rejections
