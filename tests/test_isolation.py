@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import logging
 import random
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -115,6 +116,16 @@ _MANY = 2 * MOST_ADDED
 number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 
+@pytest.fixture
+def _nothing_collected() -> Iterator[None]:
+    """What older tests left, such as a suspended generator, may set variables when it is collected."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_nothing_collected")
 def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() -> None:
     def add() -> int:
         found = number.get()
