@@ -90,7 +90,7 @@ class Case:
         base_case: the case of the sample that this case is a variant of; None for a sample's own case.
         variant: the step from that case to this one, as in the id; None for a sample's own case.
         variant_description: what was changed in that case; empty for a sample's own case.
-        aspect: what differs from that case (see `Variant`); empty for a sample's own case.
+        kind, aspect: what differs from that case (see `Variant`); empty for a sample's own case.
         beyond: why a variant leaves what its sample shows; None for one that stays within.
         strict: whether a note counts as a failure.
     """
@@ -110,6 +110,7 @@ class Case:
     base_case: Case | None = None
     variant: str | None = None
     variant_description: str = ""
+    kind: str = ""
     aspect: str = ""
     beyond: str | None = None
     strict: bool = False
@@ -118,6 +119,15 @@ class Case:
     def requires_grad(self) -> bool:
         """Whether this is a case with gradients."""
         return self.placement.requires_grad
+
+    @property
+    def may_take_other_branches(self) -> bool:
+        """Whether a check that calls the op in many ways makes all of its calls on this case.
+
+        It does so on samples, and on variants by other arguments, with which other code may run. Each of
+        the other variants is one more way to call what the sample calls.
+        """
+        return self.base_case is None or self.kind == "arguments"
 
     @property
     def asks_gradients(self) -> bool:

@@ -187,6 +187,7 @@ class CaseCell:
             base_case=self.case,
             variant=variant.step,
             variant_description=variant.description,
+            kind=variant.kind,
             aspect=variant.aspect,
             beyond=variant.beyond,
         )

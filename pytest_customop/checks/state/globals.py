@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from ...cases.case import Case
@@ -20,14 +21,13 @@ def check_globals(case: Case) -> None:
     It does so with the settings as they are and with others, to find a setting that gets the same
     value at each call. On a variant they stay as they are: it is there for the branches of a call.
     """
-    with preserved():
-        for part in parts_of(case):
-            for perturbed in (False,) if case.variant is not None else (False, True):
-                _check_settings(case, part, perturbed)
+    for part in parts_of(case):
+        for perturbed in (False,) if case.variant is not None else (False, True):
+            _check_settings(case, part, perturbed)
 
 
 def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
-    with preserved():
+    with preserved() if perturbed else contextlib.nullcontext():
         call = part.prepare()
         if call is None:
             return

@@ -71,6 +71,8 @@ def _storage_script(trial: Trial) -> str:
 def _trials(case: Case) -> Iterator[Trial]:
     """The sample, the sample in other layouts, and in other dtypes."""
     yield Trial("", case.inputs())
+    if not case.may_take_other_branches:
+        return
     for moved in placements(case.inputs, alone=False):
         yield trial_of(case, moved)
     yield from _in_other_dtypes(case)
