@@ -1,8 +1,8 @@
 """Every broken op of the zoo is reported with the right code, and no correct op is reported.
 
-By default a specimen runs every check but those that compile, and these where it is about compiling:
-where one of them reports something on the specimen or on the broken op of which it is the twin. The
-rest of the checks that compile run on the rest of the specimens in a test that is marked `slow`.
+By default a specimen runs every check but those that take long, and these where it is about them: where
+one of them reports something on the specimen or on the broken op of which it is the twin. Elsewhere they
+run in a test that is marked `slow`.
 """
 
 from collections import defaultdict
@@ -24,9 +24,14 @@ NOT_HERE = {"export.roundtrip", "vmap.loop"} if TORCH < (2, 5) else set()
 CHECKS = {check.name for check in builtin_checks() if not check.several_devices} - NOT_HERE
 BROKEN = {name: one for name, one in ZOO.items() if one.expected}
 
-# Nine tenths of the time of all checks. What else compiles (compile.autocast, export.roundtrip) does so
-# on few specimens.
-COMPILING = {"compile.static", "compile.dynamic", "opcheck.test_aot_dispatch_dynamic"}
+# Checks that take nearly all of the time, in groups that run together. What else compiles
+# (compile.autocast, export.roundtrip) does so on few specimens.
+COSTLY = (
+    {"compile.static", "compile.dynamic", "opcheck.test_aot_dispatch_dynamic"},
+    {"relations.call_order"},
+    {"state.leaks"},
+    {"values.threads"},
+)
 
 # Checks for which there is no op that they alone catch, and why.
 NEVER_ALONE = {
@@ -77,32 +82,27 @@ for check, name in {planted!r}.items():
 """
 
 
-def _about_compiling(specimen: Specimen) -> bool:
-    """Whether a check that compiles says something about the op, or about one that it does right."""
-    return any(
-        check in COMPILING
+def _not_about(specimen: Specimen) -> set[str]:
+    """The costly checks that say nothing about the op, nor about one that it does right."""
+    told = {
+        check
         for one in (specimen, *(ZOO[name] for name in specimen.twin_of))
-        for check, _ in one.findings() | one.limits()
-    )
-
-
-REST = {name: one for name, one in ZOO.items() if not _about_compiling(one)}
+        for check, _ in one.findings() | one.noted() | one.limits()
+    }
+    return {check for group in COSTLY if not group & told for check in group}
 
 
 @pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
 def test_specimen(specimen: Specimen, tmp_path: Path) -> None:
-    every = set(specimen.checks())
-    _assert_as_expected(
-        specimen, every - COMPILING if specimen.name in REST else every, tmp_path / "script.py"
-    )
+    checks = set(specimen.checks()) - _not_about(specimen)
+    _assert_as_expected(specimen, checks, tmp_path / "script.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("specimen", REST.values(), ids=list(REST))
-def test_compiling_a_specimen_that_is_not_about_compiling(
-    specimen: Specimen, tmp_path: Path
-) -> None:
-    _assert_as_expected(specimen, COMPILING, tmp_path / "script.py")
+@pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
+def test_costly_checks_of_what_a_specimen_is_not_about(specimen: Specimen, tmp_path: Path) -> None:
+    checks = _not_about(specimen) & set(specimen.checks())
+    _assert_as_expected(specimen, checks, tmp_path / "script.py")
 
 
 def _assert_as_expected(specimen: Specimen, checks: Set[str], script: Path) -> None:

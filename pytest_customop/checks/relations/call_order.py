@@ -89,18 +89,17 @@ def check_call_order(case: Case) -> None:
                 _confirm(case, call, [one for one in calls if one is not call])
 
 
-def _orders(calls: Sequence[_Call]) -> Iterator[Sequence[_Call]]:
-    """Orders of the calls: each call comes after others, and alone.
+def _orders(calls: Sequence[_Call]) -> list[Sequence[_Call]]:
+    """Orders of the calls: each call comes after others, and first.
 
     Of a cache whose key lacks an argument, no order of all calls shows the right values if several calls
     of the sample's value come before the one with another.
     """
     of_dtype = [call for call in calls if call.is_other_dtype]
-    yield calls
-    yield calls[::-1]
-    if of_dtype:
-        yield [*of_dtype, calls[0]]
-    yield from ([call] for call in calls[1:-1] if not call.only_before)
+    orders = [calls, calls[::-1], *([[*of_dtype, calls[0]]] if of_dtype else [])]
+    first = {call.name for call, *_ in orders}
+    alone = [[call] for call in calls if call.name not in first and not call.only_before]
+    return [*orders, *alone]
 
 
 def _skip_if_large(case: Case) -> None:
