@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...core.heap import heap_gauge, native_threads, open_files
 
@@ -20,6 +20,7 @@ MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
 _WINDOWS = 3
 _TRIES = 3  # readings of what grows, but not alike
 _TRY_SECONDS = 4.0  # of the processor; after these there is no further one
+_NOISE = 10  # a leak is as many times what grows without the op
 _TYPES = 5  # types of objects that are listed
 
 
@@ -65,6 +66,16 @@ def leaking(
         if not gauges or time.process_time() > end:
             break
     return found
+
+
+def above_noise(gauges: list[Gauge], idle: Callable[[], object], calls: int) -> list[Gauge]:
+    """The gauges, each with a least amount well above what grows without calls of the op.
+
+    Args:
+        idle: what is called beside the op, such as what makes its arguments.
+    """
+    noise = {gauge.name: max(grown) / calls for gauge, grown in leaking(gauges, idle, calls)}
+    return [replace(one, least=max(one.least, _NOISE * noise.get(one.name, 0))) for one in gauges]
 
 
 def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[list[int]]:

@@ -11,7 +11,16 @@ from ...cases.case import Case
 from ...core.tracebacks import reraise_bug
 from ...findings import CheckFailed, Explanation, doc_links, fail
 from ..check import Check
-from .gauges import MEMORY, RESOURCE, Gauge, all_gauges, leaking, quiet, types_of_objects
+from .gauges import (
+    MEMORY,
+    RESOURCE,
+    Gauge,
+    above_noise,
+    all_gauges,
+    leaking,
+    quiet,
+    types_of_objects,
+)
 
 _CALLS = 10  # in a window
 _WARM = 5  # calls before the first window
@@ -74,10 +83,8 @@ def _growth(case: Case, call: Callable[[], None]) -> _Growth | None:
     if case.variant is not None and not _may_leak(call):
         return None
     calls, more = (_CALLS, _MORE) if _warm_up(call) < _SLOW else (_FEW, _FEW_MORE)
-    gauges = all_gauges()
-    noisy = [gauge for gauge, _ in leaking(gauges, case.inputs, calls)]
-    steady = [gauge for gauge in gauges if gauge not in noisy]
-    suspects = [gauge for gauge, _ in leaking(steady, call, calls)]
+    gauges = above_noise(all_gauges(), case.inputs, calls)
+    suspects = [gauge for gauge, _ in leaking(gauges, call, calls)]
     if not suspects:
         return None
     types: list[str] = []
