@@ -14,9 +14,12 @@ from pytest_customop.declare.ops import resolve
 from pytest_customop.scan.inputs.asked import (
     AskedShape,
     asked_alike,
+    asked_dtypes,
     asked_numbers,
+    asked_rank,
     asked_runs,
     asked_shapes,
+    asked_size,
     names_of,
     number_of,
 )
@@ -66,6 +69,30 @@ def test_runs_numbers_and_likeness_are_read() -> None:
     assert asked_alike("the shape is not valid") == ""
 
 
+@pytest.mark.parametrize(
+    ("message", "rank"),
+    [
+        ("no kernel: x: shape [3, 4, 7] fails: exactly 4D", 4),
+        ("x must be a 2-dimensional tensor, but got 3D", 2),
+        ("only 1D tensors are supported", 1),
+        ("x must have 5 dims", 5),
+        ("x must have 2 columns", None),
+        ("the size of dim 3 is not valid", None),
+    ],
+)
+def test_ranks_are_read(message: str, rank: int | None) -> None:
+    assert asked_rank(message) == rank
+
+
+def test_dtypes_and_sizes_are_read() -> None:
+    eight_bits = "x: dtype torch.float32 not in {torch.int8, torch.uint8}"
+    assert asked_dtypes(eight_bits) == [torch.int8, torch.uint8]
+    assert asked_dtypes("expected scalar type Half but found Float") == [torch.float16]
+    assert asked_dtypes("x is torch.int8") == []
+    assert asked_size("index 1 is out of bounds for dimension 5 with size 1") == (5, 1, 2)
+    assert asked_size("index out of range") is None
+
+
 def candidate(**genes: Any) -> Candidate:
     return Candidate(dict.fromkeys("abcdefghijkl", 4) | {"b": 6}, genes)
 
@@ -97,6 +124,24 @@ def test_a_tensor_becomes_like_another_one() -> None:
         assert made is not None
         shapes |= {tuple(made.shape(gene) for _, gene in made.tensors())}
     assert ((4, 6), (4, 6)) in shapes
+
+
+def test_a_tensor_gets_the_rank_the_dtype_and_the_size_that_is_asked_for() -> None:
+    start = candidate(grad=matrix("a", "b"), rois=matrix(3, 3, 3))
+
+    def made(message: str) -> list[Any]:
+        found = [repaired(start, message, ("grad",), random.Random(seed)) for seed in range(8)]
+        assert all(one is not None and one.genes["rois"] == start.genes["rois"] for one in found)
+        return [one.genes["grad"] for one in found if one is not None]
+
+    a, b = Size(("a",)), Size(("b",))
+    asked = made("grad: shape [4, 6] fails: exactly 4D")
+    assert (fixed(1), fixed(1), a, b) in [one.dims for one in asked]
+    assert (b,) in [one.dims for one in made("grad: exactly 1D")]
+    asked = made("grad: dtype torch.float32 not in {torch.int8}")
+    assert torch.int8 in [one.dtype for one in asked]
+    asked = made("grad: index 6 is out of bounds for dimension 1 with size 6")
+    assert (a, fixed(7)) in [one.dims for one in asked]
 
 
 def test_nothing_is_asked_for() -> None:
@@ -158,6 +203,34 @@ def picky() -> Any:
         )
     )
     return pool_backward
+
+
+@functools.cache
+def constrained() -> Any:
+    """An op that rejects by a table of constraints, one at a time, from one line."""
+
+    def check(name: str, x: Tensor, rank: int, dtypes: tuple[torch.dtype, ...]) -> None:
+        if x.dtype not in dtypes:
+            raise ValueError(f"no kernel: {name}: dtype {x.dtype} not in {set(dtypes)}")
+        if x.dim() != rank:
+            raise ValueError(f"no kernel: {name}: shape {list(x.shape)} fails: exactly {rank}D")
+
+    halves = (torch.float16, torch.bfloat16)
+
+    @torch.library.custom_op("of_scan_search::rotate", mutates_args=())
+    def rotate(x: Tensor, table: Tensor, scale: Tensor) -> Tensor:
+        for name, tensor, rank in (("x", x, 4), ("table", table, 5), ("scale", scale, 1)):
+            check(name, tensor, rank, halves)
+        return x * table[..., 0, 1] * scale
+
+    rotate.register_fake(lambda x, table, scale: x * table[..., 0, 1] * scale)
+    return rotate
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_constraints_that_are_told_one_at_a_time_are_met(seed: int) -> None:
+    found = search(resolve(constrained()), 20.0, seed)
+    assert found.accepted, found.rejections
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -10,10 +10,20 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+import torch
+
+from .rejection import dtypes_named
+
 _SAYS_SHAPE = re.compile(r"\b(shape|size|sizes|dims|Tensor|be|expected|with|of)\b\W*$", re.I)
 _BRACKETS = re.compile(r"[\[(]((?:[^\[\]()]|\([^\[\]()]*\))*)[\])]")
 _GIVEN = re.compile(r"\b(but|got|found|given|received|not)\b[^.;\n]*", re.I)
 _SAME = re.compile(r"\b(same|equal|match\w*)\b.*?\b(shape|size|dims?|d?type)", re.I)
+_RANK = re.compile(
+    r"\b(exactly|must|should|expect\w*|requires?|needs?|only)\b[^.;\n\d]{0,40}?([0-6])\s*-?\s*(d\b|dim)",
+    re.I,
+)
+_DTYPES = re.compile(r"\b(?:not (?:in|one of)|must be|should be|expect\w*)\b([^;\n]*)", re.I)
+_OUT_OF_BOUNDS = re.compile(r"index (\d+) is out of bounds for dimension (\d) with size (\d+)")
 _NUMBERS = re.compile(r"[\[(]\s*(\d+(?:\s*,\s*\d+)*),?\s*[\])]")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _MOST = 512  # that a size may be
@@ -56,6 +66,24 @@ def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
             named = [word for word in re.findall(r"\w+", before) if word in arguments]
             found.append(AskedShape(named[-1] if named else "", dims))
     return found
+
+
+def asked_rank(message: str) -> int | None:
+    """The number of dims that a message asks for: `exactly 4D`, `must be a 2-dimensional tensor`."""
+    found = _RANK.search(_GIVEN.sub("", message))
+    return int(found[2]) if found else None
+
+
+def asked_dtypes(message: str) -> list[torch.dtype]:
+    """The dtypes, one of which a message asks for: `not in {torch.int8, torch.uint8}`."""
+    found = _DTYPES.search(message)
+    return dtypes_named(re.sub(r"\b(but|got|found|given)\b.*", "", found[1])) if found else []
+
+
+def asked_size(message: str) -> tuple[int, int, int] | None:
+    """A dim, its size, and the least one that a message asks for there: that which an index needs."""
+    found = _OUT_OF_BOUNDS.search(message)
+    return (int(found[2]), int(found[3]), int(found[1]) + 1) if found else None
 
 
 def asked_alike(message: str) -> str:

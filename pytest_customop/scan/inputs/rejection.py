@@ -41,6 +41,7 @@ _DTYPE = re.compile(rf"(?<!\w)(torch\.)?({'|'.join(_NAMES_OF_DTYPES)})(?!\w)")
 _TOKEN = re.compile(r"[\w\-.]{1,30}")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_LIST = re.compile(r"\[[-\d, ]*\]")
 _RANK = re.compile(
     r"(?<!\d)([0-4])\s*-?\s*(?:d\b|dim)|(?:dims?|rank|dim\(\)|ndim|dimension)\D{0,12}([0-4])\b",
     re.IGNORECASE,
@@ -64,6 +65,12 @@ _BEFORE = 4  # lines above a `raise` that are read with it
 _MOST = 4096
 _MOST_HELD = 64  # elements of a container that is read
 _RANK_WORDS = {"vector": 1, "matrix": 2, "one": 1, "two": 2, "three": 3, "four": 4}
+
+
+def dtypes_named(text: str) -> list[torch.dtype]:
+    """The dtypes that a text names, each once."""
+    words = (match[2] for match in _DTYPE.finditer(text))
+    return [*dict.fromkeys(_NAMES_OF_DTYPES[word] for word in words)]
 
 
 @dataclass
@@ -160,7 +167,8 @@ class Rejection:
     """One rejection.
 
     Args:
-        key: equal for rejections that say the same: the type, the place, and the text without numbers.
+        key: equal for rejections that say the same: the type, the place, and the text without numbers
+        and dtypes.
         depth: the line of the author's outermost function in which it was raised; how far the op came.
         about: the arguments that it names.
         text: the beginning of it, in one line.
@@ -201,7 +209,7 @@ def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> 
         letters = {one.lower() for one in words_said if len(one) == 1}
         said = words_said & set(arguments) or {n for n in arguments if n[0].lower() in letters}
     text = " ".join(_FOLDER.sub("", head).split())
-    key = re.sub(r"-?\d+(\.\d+)?", "#", _DTYPE.sub("@", head))[:160]
+    key = re.sub(r"-?\d+(\.\d+)?", "#", _DTYPE.sub("@", _LIST.sub("[]", head)))[:160]
     return Rejection(
         key=(type(error).__name__, place, key),
         depth=depth,

@@ -10,9 +10,12 @@ from dataclasses import replace
 from .asked import (
     AskedShape,
     asked_alike,
+    asked_dtypes,
     asked_numbers,
+    asked_rank,
     asked_runs,
     asked_shapes,
+    asked_size,
     names_of,
     number_of,
 )
@@ -38,6 +41,18 @@ def repaired(
     for shape in asked_shapes(message, candidate.genes):
         name = shape.argument if shape.argument in tensors else rng.choice(meant)
         made.append(_shaped(candidate, name, shape))
+    rank = asked_rank(message)
+    if rank is not None:
+        made.append(_of_rank(candidate, rng.choice(meant), rank))
+    made += [
+        _with_gene(candidate, name, gene.of_dtype(dtype))
+        for dtype in asked_dtypes(message)
+        for name, gene in candidate.genes.items()
+        if name in about and isinstance(gene, TensorGene) and gene.dtype != dtype
+    ]
+    size = asked_size(message)
+    if size is not None:
+        made += _with_size(candidate, meant, *size)
     for old, new in asked_runs(message):
         made += _with_run(candidate, meant, old, new)
     made += _made_alike(
@@ -79,6 +94,27 @@ def _shaped(candidate: Candidate, name: str, shape: AskedShape) -> Candidate:
         else:
             dims.append(gene.dims[at] if at < len(gene.dims) else fixed(1))
     return _with_gene(candidate, name, replace(gene, dims=tuple(dims)))
+
+
+def _of_rank(candidate: Candidate, name: str, rank: int) -> Candidate:
+    """The tensor of this name with so many dims: its last ones, after others of size 1."""
+    gene = candidate.genes[name]
+    assert isinstance(gene, TensorGene)
+    ones = (fixed(1),) * (rank - len(gene.dims))
+    dims = (*ones, *gene.dims[max(len(gene.dims) - rank, 0) :])
+    return _with_gene(candidate, name, replace(gene, dims=dims))
+
+
+def _with_size(
+    candidate: Candidate, meant: Collection[str], dim: int, old: int, new: int
+) -> Iterator[Candidate]:
+    """Each candidate with another size in a dim of one of the tensors that has the old one there."""
+    for name in meant:
+        gene = candidate.genes[name]
+        assert isinstance(gene, TensorGene)
+        if dim < len(gene.dims) and gene.dims[dim].number(candidate.sizes) == old:
+            dims = (*gene.dims[:dim], fixed(new), *gene.dims[dim + 1 :])
+            yield _with_gene(candidate, name, replace(gene, dims=dims))
 
 
 def _with_letter(candidate: Candidate, word: str) -> Candidate:
