@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from ....cases.case import Case
 from ....core.forked import Send
+from ....core.torch_threads import torch_threads
 from ....core.tracebacks import error_line, is_of_author, reraise_bug, traceback_text
 from ..memory.calls import Leaves, copied, first_difference
 from .calls import Outcome, ThreadCall, in_python, owner, wrong
@@ -72,6 +71,8 @@ class _Hung(Exception):
         self.stacks = stacks
 
 
+# A fork has no other threads of torch, and sums are in one order.
+@torch_threads(1)
 def try_threads(case: Case, seconds: float, send: Send) -> None:
     """Make the calls.
 
@@ -80,8 +81,7 @@ def try_threads(case: Case, seconds: float, send: Send) -> None:
         seconds: that a call takes.
         send: gets `ALONE` when the calls alone were made, then a `Wrong` or a `NotJudged` if there is one.
     """
-    threads, interval = torch.get_num_threads(), sys.getswitchinterval()
-    torch.set_num_threads(1)  # a fork has no other threads of torch, and sums are in one order
+    interval = sys.getswitchinterval()
     try:
         calls = [ThreadCall(case, number) for number in range(2 if seconds > _SLOW else 4)]
         alone = _alone(calls, seconds)
@@ -102,7 +102,6 @@ def try_threads(case: Case, seconds: float, send: Send) -> None:
         send(Wrong(DEADLOCK, message, hung.stacks))
     finally:
         sys.setswitchinterval(interval)
-        torch.set_num_threads(threads)
 
 
 def seconds_alone(case: Case) -> float:
