@@ -320,6 +320,13 @@ def test_steps_are_named_and_their_grid_passes(spec: Any) -> None:
 
 
 @SIZES
+def test_a_step_may_be_farther_than_the_numbers_are_large(spec: Any) -> None:
+    small = dataclasses.replace(spec, low=-0.1, high=0.1)
+    name = define(lambda x: x.sign() * (x.abs() > 0.7), lambda g, x: g.clone())
+    assert finding(backward, case(name, small)).code == "gradient-of-a-step-function"
+
+
+@SIZES
 @pytest.mark.parametrize("levels", [7, 127])
 def test_the_slope_of_a_staircase_is_no_wrong_gradient(spec: Any, levels: int) -> None:
     def forward(x: Tensor) -> Tensor:

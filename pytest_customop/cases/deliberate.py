@@ -1,16 +1,23 @@
-"""Whether a fake kernel, or a backward, raises because its author wants it to."""
+"""Whether what an op does is on purpose: a fake kernel or a backward that raises, an estimated gradient."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
+import re
 from types import CodeType, FrameType
 from typing import Any
 
 from ..compat.fakes import fake_cause
-from ..compat.ops import fake_kernel_of
+from ..compat.ops import fake_kernel_of, python_kernels, traced_functions
 from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose, traceback_text
+from ..declare.ops import Op
 from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
+
+_ESTIMATE = re.compile(
+    r"straight[- ]?through|\bSTE\b|surrogate gradient|pseudo-?gradient|gradient estimat", re.I
+)
 
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
@@ -43,6 +50,19 @@ def backward_raises(text: str, error: BaseException, *, repro: str | None = None
     """
     note = REFUSED_ON_PURPOSE if raised_on_purpose(error) else None
     return fail("backward-raises", text, traceback_text(error), repro=repro, note=note)
+
+
+def is_estimate_by_source(op: Op) -> bool:
+    """Whether an op's Python source, comments and docstrings included, calls its gradient an estimate."""
+    functions = [one for _, one in python_kernels(op.overload)] + traced_functions(op.overload)
+    return any(_ESTIMATE.search(_source(one)) for one in functions if one is not None)
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):  # it is in no file, or not made by `def`
+        return str(getattr(function, "__doc__", None) or "")
 
 
 def _code_of(kernel: Any) -> CodeType | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cases.case import Case
+from ..cases.deliberate import is_estimate_by_source
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -54,8 +55,11 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(TORCH_LIMIT, "torch does the same with ops of its own")
     if finding.code == "gradient-missing" and case.placement.guesses_gradients:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
-    if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
-        return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
+    if finding.code == "gradient-of-a-step-function":
+        if is_estimate_by_source(case.op):
+            return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
+        if _may_be_an_estimate(case):
+            return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE:

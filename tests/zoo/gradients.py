@@ -142,6 +142,24 @@ def rounds_to_a_grid():
 
 
 @specimen(
+    (MATRIX,),
+    requires_grad=True,
+    notes={"gradcheck.backward": "gradient-of-a-step-function"},
+)
+def signs_straight_through():
+    """The mark asks for gradients, and the kernel's docstring says that they are an estimate."""
+
+    @torch.library.custom_op("zoo::signs_straight_through", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """The signs of what is larger than a threshold, with a straight-through gradient."""
+        return x.sign() * (x.abs() > 0.7)
+
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad.clone())
+    return op
+
+
+@specimen(
     (tensor(4, 3, low=0, high=1),), notes={"gradcheck.backward": "gradient-of-a-step-function"}
 )
 def rounds_to_a_grid_unasked():

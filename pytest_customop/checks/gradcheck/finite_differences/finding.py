@@ -87,7 +87,7 @@ def _place(pair: Pair) -> str:
 def _moves(function: VectorFunction, pair: Pair, options: GradOptions) -> bool:
     """Whether a larger step of the input changes the output at all."""
     point = function.point[pair.source]
-    size = float(point.abs().max()) or 1.0
+    size = max(float(point.abs().max()), 1.0)  # a threshold may be larger than the numbers
     for reach in (1e-3, 1e-2, 1e-1, 1.0):
         for sign in (1, -1):
             try:
