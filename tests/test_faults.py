@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from kit import DOING, HEAD, Suite, summary_of
@@ -300,3 +301,26 @@ def test_an_item_that_dies_of_what_earlier_ones_did_runs_again_in_a_new_child(su
     result = suite.run("--customop-isolate")
     result.assert_outcomes(passed=2, warnings=1)
     result.stdout.fnmatch_lines(["*a child process dies of SIGSEGV, and a new one does not: *"])
+
+
+HOARDING = """
+import os, resource
+
+most = len(os.listdir("/dev/fd")) + 150
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+def hoard(x):
+    for _ in range(9):
+        os.open(os.devnull, os.O_RDONLY)
+
+@customop_cases(op("hoards", hoard), [(tensor(3),)])
+def test_hoards(): ...
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no list of open files")
+def test_an_op_that_opens_all_files_is_reported(suite: Suite) -> None:
+    suite.test(HOARDING, ops=DOING)
+    result = suite.run_apart("--customop-report=report.json", checks="values,state")
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+    assert any(one["outcome"] in ("failed", "error") for one in suite.results())

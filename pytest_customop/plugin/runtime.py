@@ -15,6 +15,7 @@ from .child.protocol import is_child
 from .fixture_names import BY_HAND, CELL
 from .session import properties
 from .session.carried import attach, mark_first_compilation
+from .session.spare_files import SpareFiles
 from .session.state import PLANNED, RECORDS, SESSION, Session
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def session_of(config: pytest.Config) -> Session:
     if session is None:
         session = config.stash[SESSION] = Session(config)
         config.pluginmanager.register(Runtime(session), "customop-runtime")
+        config.pluginmanager.register(SpareFiles(), "customop-spare-files")
         if config.pluginmanager.has_plugin("terminal"):
             from .progress import show_progress
 
