@@ -21,9 +21,10 @@ def check_globals(case: Case) -> None:
     It does so with the settings as they are and with others, to find a setting that gets the same
     value at each call. On a variant they stay as they are: it is there for the branches of a call.
     """
-    for part in parts_of(case):
-        for perturbed in (False,) if case.variant is not None else (False, True):
-            _check_settings(case, part, perturbed)
+    with preserved():
+        for part in parts_of(case):
+            for perturbed in (False,) if case.variant is not None else (False, True):
+                _check_settings(case, part, perturbed)
 
 
 def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
