@@ -80,11 +80,18 @@ def _pipes_of_the_copy():
     return copy.files if copy is not None else ()
 
 
+def _spare_files():
+    """What a session keeps open until its end, so that it can report."""
+    spare = sys.modules.get("pytest_customop.plugin.session.spare_files")
+    return spare.OPEN if spare is not None else ()
+
+
 def open_files():
     """The files that this process has open, without the numbers of pipes and unnamed files."""
     found = []
+    of_the_plugin = {*_pipes_of_the_copy(), *_spare_files()}
     for name in os.listdir("/proc/self/fd"):
-        if int(name) in _pipes_of_the_copy():
+        if int(name) in of_the_plugin:
             continue
         try:
             target = os.readlink(f"/proc/self/fd/{name}")

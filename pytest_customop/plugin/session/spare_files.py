@@ -7,6 +7,7 @@ import os
 import pytest
 
 _COUNT = 32  # for reports, and for modules that are imported in the end
+OPEN: set[int] = set()  # the descriptors that sessions of this process keep
 
 
 class SpareFiles:
@@ -14,6 +15,7 @@ class SpareFiles:
 
     def __init__(self) -> None:
         self._files = [os.open(os.devnull, os.O_RDONLY) for _ in range(_COUNT)]
+        OPEN.update(self._files)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -23,5 +25,6 @@ class SpareFiles:
         self._close()
 
     def _close(self) -> None:
+        OPEN.difference_update(self._files)
         while self._files:
             os.close(self._files.pop())
