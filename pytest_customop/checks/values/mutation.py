@@ -79,11 +79,12 @@ def _forbidden(case: Case, trial: Trial, found: Write) -> CheckFailed:
 def _trials(case: Case) -> Iterator[Trial]:
     """The sample; with guard zones and padding; with other values; with each bool flipped."""
     yield Trial("", case.inputs())
-    for layout in (OFFSET, *LAYOUTS[:-1]) if case.may_take_other_branches else (OFFSET,):
+    every = case.may_take_other_branches
+    for layout in (OFFSET, *(LAYOUTS[:-1] if every else ())):
         moved = _moved(case, layout)
         if moved:
             yield moved
-    if not case.may_take_other_branches:
+    if not every:
         return
     drawn = case.inputs()
     if changeable(drawn):

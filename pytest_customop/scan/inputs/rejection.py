@@ -168,7 +168,7 @@ class Rejection:
 
     Args:
         key: equal for rejections that say the same: the type, the place, and the text without numbers
-        and dtypes.
+            and dtypes.
         depth: the line of the author's outermost function in which it was raised; how far the op came.
         about: the arguments that it names.
         text: the beginning of it, in one line.

@@ -113,8 +113,7 @@ def _with_size(
         gene = candidate.genes[name]
         assert isinstance(gene, TensorGene)
         if dim < len(gene.dims) and gene.dims[dim].number(candidate.sizes) == old:
-            dims = (*gene.dims[:dim], fixed(new), *gene.dims[dim + 1 :])
-            yield _with_gene(candidate, name, replace(gene, dims=dims))
+            yield _with_dims(candidate, name, dim, new)
 
 
 def _with_letter(candidate: Candidate, word: str) -> Candidate:
@@ -163,8 +162,7 @@ def _with_run(
         shape = candidate.shape(gene)
         for at in range(len(shape) - len(old) + 1):
             if shape[at : at + len(old)] == old:
-                dims = (*gene.dims[:at], *map(fixed, new), *gene.dims[at + len(old) :])
-                yield _with_gene(candidate, name, replace(gene, dims=dims))
+                yield _with_dims(candidate, name, at, *new)
 
 
 def _with_number(
@@ -179,14 +177,21 @@ def _with_number(
                 for new in numbers if old in numbers else ():
                     if new == old:
                         continue
-                    dims = (*gene.dims[:at], fixed(new), *gene.dims[at + 1 :])
-                    yield _with_gene(candidate, name, replace(gene, dims=dims))
+                    yield _with_dims(candidate, name, at, new)
                     if size == Size(size.letters[:1]) and size.letters:
                         yield replace(candidate, sizes={**candidate.sizes, size.letters[0]: new})
         elif isinstance(gene, Plain) and type(gene.value) is int and gene.value in numbers:
             for new in numbers:
                 if new != gene.value:
                     yield _with_gene(candidate, name, Plain(new))
+
+
+def _with_dims(candidate: Candidate, name: str, at: int, *sizes: int) -> Candidate:
+    """The tensor of this name with these sizes in place of as many from one of its dims on."""
+    gene = candidate.genes[name]
+    assert isinstance(gene, TensorGene)
+    dims = (*gene.dims[:at], *map(fixed, sizes), *gene.dims[at + len(sizes) :])
+    return _with_gene(candidate, name, replace(gene, dims=dims))
 
 
 def _with_gene(candidate: Candidate, name: str, gene: Gene) -> Candidate:
