@@ -29,7 +29,7 @@ class Gauge:
     """Something that calls may leave.
 
     Args:
-        name: of one unit, for a message: `bytes of the C heap`.
+        name, singular: of what is counted, for a message: `bytes of the C heap`, and of one of it.
         code: of the finding.
         read: gives the amount that there is now.
         least: the amount a call that is taken for a leak.
@@ -37,10 +37,16 @@ class Gauge:
     """
 
     name: str
+    singular: str
     code: str
     read: Callable[[], int | None]
     least: float
     slack: int = 0
+
+    def amount(self, growth: list[int], calls: int) -> str:
+        """What a call leaves, as a message says it."""
+        number = round(min(growth) / calls)
+        return f"{number} {self.singular if number == 1 else self.name}"
 
     def leaks(self, growth: list[int], calls: int) -> bool:
         """Whether the amount grew alike in all windows of so many calls."""
@@ -97,12 +103,14 @@ def all_gauges() -> list[Gauge]:
     """Those that this system has."""
     heap = heap_gauge()
     found = [
-        Gauge("Python objects", MEMORY, sys.getallocatedblocks, 1, slack=2),
-        Gauge("open files", RESOURCE, open_files, 0.5),
-        Gauge("threads", RESOURCE, native_threads, 0.5),
+        Gauge("Python objects", "Python object", MEMORY, sys.getallocatedblocks, 1, slack=2),
+        Gauge("open files", "open file", RESOURCE, open_files, 0.5),
+        Gauge("threads", "thread", RESOURCE, native_threads, 0.5),
     ]
     if heap is not None:
-        found.insert(0, Gauge("bytes of the C heap", MEMORY, heap, 16, slack=4096))
+        found.insert(
+            0, Gauge("bytes of the C heap", "byte of the C heap", MEMORY, heap, 16, slack=4096)
+        )
     return found
 
 

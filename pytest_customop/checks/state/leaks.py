@@ -104,7 +104,7 @@ def _growth(case: Case, call: Callable[[], None]) -> _Growth | None:
 
 def _finding(case: Case, way: _Way, growth: _Growth) -> CheckFailed:
     calls = growth.calls
-    amounts = [f"{min(grown) / calls:.0f} {gauge.name}" for gauge, grown in growth.gauges]
+    amounts = [gauge.amount(grown, calls) for gauge, grown in growth.gauges]
     evidence = [
         f"{gauge.name}, more after each {calls} calls: {', '.join(map(str, grown))}"
         for gauge, grown in growth.gauges
