@@ -3,6 +3,7 @@
 import gc
 import itertools
 import logging
+import math
 import sys
 from typing import Any, Callable, Dict, List
 
@@ -90,7 +91,13 @@ def _history(x: Tensor) -> None:
     del _last[:-500]
 
 
-@pytest.mark.parametrize("then", [_cycle, _warns, _cache, _history, lambda x: x.sum()])
+def _new_names(x: Tensor) -> None:
+    """Look attributes up by names that are made anew: CPython keeps the last ones."""
+    for number in range(20):
+        getattr(math, f"no_attribute_{number}", None)
+
+
+@pytest.mark.parametrize("then", [_cycle, _warns, _cache, _history, _new_names, lambda x: x.sum()])
 def test_what_stops_growing_is_no_leak(
     then: Callable, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture
 ) -> None:
@@ -112,3 +119,10 @@ def test_the_heap_is_measured_in_bytes() -> None:
     assert 100_000 <= used() - before < 110_000
     del kept
     assert abs(used() - before) < 10_000
+
+
+def test_names_in_the_interpreter_s_cache_are_not_counted() -> None:
+    before = heap.python_objects()
+    for _ in range(50):
+        _new_names(torch.empty(0))
+    assert heap.python_objects() - before < 10

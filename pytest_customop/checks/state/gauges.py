@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ...core.heap import heap_gauge, native_threads, open_files
+from ...core.heap import heap_gauge, native_threads, open_files, python_objects
 
 MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
 
@@ -103,7 +103,7 @@ def all_gauges() -> list[Gauge]:
     """Those that this system has."""
     heap = heap_gauge()
     found = [
-        Gauge("Python objects", "Python object", MEMORY, sys.getallocatedblocks, 1, slack=2),
+        Gauge("Python objects", "Python object", MEMORY, python_objects, 1, slack=2),
         Gauge("open files", "open file", RESOURCE, open_files, 0.5),
         Gauge("threads", "thread", RESOURCE, native_threads, 0.5),
     ]

@@ -163,8 +163,12 @@ if mallinfo2 is not None:
     mallinfo2.restype = MallInfo2
 
 
+clear_caches = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+
+
 def held():
     gc.collect()
+    clear_caches()
     info = mallinfo2() if mallinfo2 is not None else MallInfo2()
     return {
         "bytes of the C heap": (info.field4 + info.field7) // 16,
