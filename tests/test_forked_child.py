@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
+from multiprocessing.connection import Pipe
 
 import pytest
 from kit import Suite
@@ -81,3 +84,26 @@ def test_a_thread_that_has_started_since_keeps_a_process_from_being_forked() -> 
     finally:
         end.set()
         thread.join()
+
+
+def test_the_server_ends_though_a_copy_of_the_session_holds_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen] = []
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, *args: object, **keywords: object) -> None:
+            super().__init__(*args, **keywords)
+            started.append(self)
+
+    monkeypatch.setattr(starting.subprocess, "Popen", Recorded)
+    server = starting.ForkServer(compiler=False)
+    own_end, child_end = Pipe()
+    with own_end, child_end, open(os.devnull, "w") as nowhere:
+        streams = starting.Streams(child_end.fileno(), nowhere.fileno(), nowhere.fileno())
+        child = server.fork(os.getcwd(), streams)
+        copy = os.dup(server._control.fileno())
+        server.end()
+        os.close(copy)
+        child.close()
+    assert [one.returncode for one in started] == [0]

@@ -23,7 +23,7 @@ from typing import Any
 
 from ...core.forked import fork
 from .descriptors import receive_descriptors
-from .protocol import Fork, Preload
+from .protocol import End, Fork, Preload
 
 # What the first item of a child would import, and what is imported before it.
 MODULES = (
@@ -44,7 +44,7 @@ _ASK_NO_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
 def main(descriptor: int) -> None:
     """Import what `Preload` asks for, and fork a child for each `Fork`.
 
-    It ends when the session closes the connection.
+    It ends when the session says so, or closes the connection.
     """
     os.set_inheritable(descriptor, False)
     control: Connection[Any, Any] = Connection(descriptor)
@@ -97,7 +97,9 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
         if control not in ready:
             continue
         try:
-            asked: Fork = control.recv()
+            asked: Fork | End = control.recv()
+            if isinstance(asked, End):
+                raise EOFError
             status, *descriptors = receive_descriptors(control, 4)
         except (EOFError, OSError):
             for pid in running.values():

@@ -93,7 +93,10 @@ class Run:
 
 @dataclass(frozen=True)
 class End:
-    """Ask the child to tear down what is set up, and to end."""
+    """Ask the child to tear down what is set up, and to end; or the process that forks children to end.
+
+    Closing the connection may not tell them: a copy of the session may hold it open too.
+    """
 
 
 @dataclass(frozen=True)

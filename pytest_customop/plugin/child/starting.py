@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from .descriptors import send_descriptors
-from .protocol import Fork, Preload
+from .protocol import End, Fork, Preload
 
 _GRACE = 5.0  # seconds in which it should be gone
 
@@ -112,6 +112,8 @@ class ForkServer:
     def end(self) -> None:
         """Have it end."""
         if self._control is not None and self._process is not None:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                self._control.send(End())
             self._control.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE if self._has_forked else 0)
