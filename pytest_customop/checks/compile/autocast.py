@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Arguments
+from ...cases.autocast import autocast_device, autocast_text
 from ...cases.case import Case, Run, gradients, random_like
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run, skip_if_unfakeable
@@ -19,7 +20,6 @@ from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...compat.compiler import counting_backend
 from ...compat.ops import has_autocast_rule
 from ...core.tracebacks import error_line, reraise_bug
-from ...core.wording import dtype_name
 from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
@@ -34,10 +34,10 @@ def check_autocast(case: Case) -> None:
 
     It matters if it changes the results of eager mode, or if the op has a rule for it.
     """
-    device = _autocast_device(case)
+    device = autocast_device(case)
     run = _run(case, device)
     if run.error is not None:
-        reason = f"eager mode raises under {_context_text(device)}: {error_line(run.error)}"
+        reason = f"eager mode raises under {autocast_text(device)}: {error_line(run.error)}"
         raise skip("nothing-to-check", reason)
     has_rule = has_autocast_rule(case.op.overload, device)
     if not has_rule and _same_as_without(case, run):
@@ -45,29 +45,6 @@ def check_autocast(case: Case) -> None:
     _compare_fake(case, run, device, None if has_rule else NOT_ASKED)
     with compiler_session():
         _compare_compiled(case, device)
-
-
-def _autocast_device(case: Case) -> str:
-    device = torch.device(case.placement.device).type
-    if device == "meta" or not _has_autocast(device):
-        raise skip("nothing-to-check", f"there is no autocast on {device}", unjudged=False)
-    return device
-
-
-def _has_autocast(device: str) -> bool:
-    """Whether there is autocast on a type of devices; a backend outside of torch may lack what it needs."""
-    if not torch.amp.is_autocast_available(device):
-        return False
-    try:
-        torch.autocast(device)
-    except (AssertionError, RuntimeError):
-        return False
-    return True
-
-
-def _context_text(device: str) -> str:
-    dtype = dtype_name(torch.get_autocast_dtype(device))
-    return f"torch.autocast({device!r}, {dtype})"
 
 
 def _run(case: Case, device: str) -> Run:
@@ -132,7 +109,7 @@ def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     raise fail(
         "autocast-fake-mismatch",
-        f"under {_context_text(device)}, {case.op.name} {found[1]}",
+        f"under {autocast_text(device)}, {case.op.name} {found[1]}",
         table(outputs),
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _FAKE.replace("DEVICE", repr(device)),
         note=note,
@@ -163,7 +140,7 @@ def _compare_compiled(case: Case, device: str) -> None:
         raise failure
     raise fail(
         "compile-autocast-mismatch",
-        f"under {_context_text(device)}: {failure.finding.message}",
+        f"under {autocast_text(device)}: {failure.finding.message}",
         failure.finding.evidence,
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _COMPILED.replace("DEVICE", repr(device)),
     )
