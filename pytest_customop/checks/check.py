@@ -60,6 +60,8 @@ class Check:
         variants_with_gradients: whether it runs on the variants of the case with gradients, where there
             is one; other checks that need none run on those of the case without.
         cheap: whether it is cheap enough to run on variants where the session does not ask for all.
+        cheap_variants: of a check that is not, the kinds of which there are few enough that it runs on them
+            all the same.
         prepare: called before the items run, with the cases on which the check is going to run in this
             process: those of each mark, for marks of one file that use the same fixtures. What is
             prepared must not decide a failure.
@@ -90,6 +92,7 @@ class Check:
     variants: Collection[str] = ("shape", "arguments")
     variants_with_gradients: bool = False
     cheap: bool = False
+    cheap_variants: Collection[str] = ()
     prepare: Callable[[Sequence[Sequence[Case]]], None] | None = None
     repro: str = ""
     findings: Mapping[str, Explanation] = field(default_factory=dict)

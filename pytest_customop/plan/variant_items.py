@@ -7,7 +7,7 @@ without them only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,7 @@ def variant_items(
         checks: those that run for the mark.
         on_omitted: called with the number of variants that are left out.
     """
-    useful = [check for check in checks if _runs_on_variants(check, settings)]
+    useful = {check: kinds for check in checks if (kinds := _kinds(check, settings))}
     if _amount(settings) == "off" or not declaration.variants or not useful:
         return
     samples = [one.case.sample for one in cases]
@@ -51,9 +51,12 @@ def variant_items(
         on_omitted(planner.omitted())
 
 
-def _runs_on_variants(check: Check, settings: Settings) -> bool:
-    affordable = check.cheap or _amount(settings) == "full"
-    return affordable and bool(check.variants) and not check.errors
+def _kinds(check: Check, settings: Settings) -> Collection[str]:
+    """The kinds of variants on which a check runs in the session."""
+    if check.errors:
+        return ()
+    runs_on_all = check.cheap or _amount(settings) == "full"
+    return check.variants if runs_on_all else check.cheap_variants
 
 
 def _amount(settings: Settings) -> str | int:
@@ -83,7 +86,7 @@ class _Planner:
         self,
         declaration: Declaration,
         settings: Settings,
-        checks: Sequence[Check],
+        checks: Mapping[Check, Collection[str]],
         samples: Sequence[Sample],
     ) -> None:
         self._declaration = declaration
@@ -158,7 +161,8 @@ class _Planner:
         by_check: dict[Check, list[PlannedVariant]] = {check: [] for check in checks}
         not_run: list[PlannedVariant] = []
         for variant in variants:
-            wanted = [one for one in checks if _wants(one, base, variant, both)]
+            of_kind = [one for one in checks if variant.kind in self._checks[one]]
+            wanted = [one for one in of_kind if _wants(one, base, variant, both)]
             if not wanted or self._is_skipped_by_mark(base, variant):
                 continue
             planned = self._planned(base, variant)
@@ -195,14 +199,12 @@ class _Planner:
 
 
 def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
-    """Whether a check runs on a variant of this case.
+    """Whether a check runs on a variant of this case, if it does on one of its kind.
 
     Args:
         both: whether the sample has a case with gradients and one without. A check that does not need
             gradients runs on the one without then.
     """
-    if variant.kind not in check.variants:
-        return False
     if variant.kind == "gradients":
         return base.case.requires_grad
     return prefers(check, base, both)

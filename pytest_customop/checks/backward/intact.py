@@ -214,6 +214,7 @@ CHECK = Check(
     summary="the backward writes only to what it owns, and gives the same gradients when it runs again",
     run=check_intact,
     variants=("shape", "large", "arguments"),
+    cheap_variants=("arguments",),
     gradients=True,
     needs_autograd=True,
     repro=_SCRIPT,

@@ -270,6 +270,7 @@ CHECK = Check(
     summary="gradients are the same for grad_outputs that are expanded, transposed, strided, padded, ...",
     run=check_layouts,
     variants=("shape", "large", "arguments"),
+    cheap_variants=("arguments",),
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

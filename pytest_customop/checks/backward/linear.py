@@ -170,6 +170,7 @@ CHECK = Check(
     summary="the backward is linear in grad_output: negative, large, tiny, zero and summed ones",
     run=check_linear,
     variants=("shape", "large", "arguments"),
+    cheap_variants=("arguments",),
     gradients=True,
     needs_autograd=True,
     repro=_SCRIPT,

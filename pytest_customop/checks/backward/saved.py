@@ -218,6 +218,7 @@ CHECK = Check(
     summary="gradients do not change silently when a tensor is written to, or the op called, in between",
     run=check_saved,
     variants=("shape", "large", "arguments"),
+    cheap_variants=("arguments",),
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,

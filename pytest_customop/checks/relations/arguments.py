@@ -231,6 +231,7 @@ CHECK = Check(
     run=check_arguments,
     needs=_may_be_said_differently,
     variants=("arguments",),
+    cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
         "Other values or gradients for a dim, or a list of dims, counted from the other end; and for a "

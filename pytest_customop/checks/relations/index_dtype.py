@@ -243,6 +243,7 @@ CHECK = Check(
     run=check_index_dtype,
     needs=_takes_positions,
     variants=("arguments",),
+    cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "

@@ -143,6 +143,7 @@ CHECK = Check(
     run=check_seed,
     needs=_is_random,
     variants=("arguments",),
+    cheap=True,
     findings=FINDINGS,
     catches=(
         "Of an op tagged `nondeterministic_seeded`: other values for the same seed of torch, numpy and "

@@ -368,6 +368,7 @@ CHECK = Check(
     run=check_loop,
     needs=_has_rule,
     variants=("arguments",),
+    cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
         "Other outputs, and with gradients other gradients, under `torch.vmap` than in a loop: with "

@@ -54,7 +54,7 @@ def is_on_cpu(item: pytest.Item) -> bool:
 def any_compiles(items: Iterable[pytest.Item]) -> bool:
     """Whether some of the items that a child process runs may compile."""
     checks = (item.stash[PLANNED].check for item in items)
-    return any(check is not None and not check.cheap for check in checks)
+    return any(check is not None and not (check.cheap or check.cheap_variants) for check in checks)
 
 
 def names_of(item: pytest.Item) -> tuple[str, ...]:
