@@ -12,6 +12,7 @@ KINDS = (
     "layout",
     "shape",
     "large",
+    "long",
     "dtype",
     "complex",
     "values",

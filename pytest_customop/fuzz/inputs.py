@@ -89,7 +89,7 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
         changing.take_numbers()
         if draw(st.booleans()):
             changing.take_any("arguments")
-    kinds = [kind for kind in KINDS if kind in rules.kinds and kind != "large"]
+    kinds = [kind for kind in KINDS if kind in rules.kinds and kind not in ("large", "long")]
     if "layout" in kinds and draw(st.sampled_from((False, False, True))):
         changing.take_any("layout")
     if "values" in kinds and draw(st.booleans()):

@@ -10,7 +10,7 @@ from ..cases.case import Case
 from ..declare.inputs import TensorSpec
 from ..findings import CheckSkipped, skip
 
-LARGE = "large"  # the kind of variants that are tried first
+LARGE = ("large", "long")  # the kinds of variants that are tried first
 _PART = 8  # the smaller one has this part of the grown size
 _SECONDS = 4.0  # for a call, if its time grows with the square of the size
 _ELEMENTS = 2**27  # of all outputs, if they grow so
@@ -21,7 +21,7 @@ _HOPELESS = 10.0  # a first try that takes so many times what is affordable is n
 
 def is_large(case: Case) -> bool:
     """Whether the case is a variant with many more elements than its sample."""
-    return case.base_case is not None and case.aspect == LARGE
+    return case.base_case is not None and case.aspect in LARGE
 
 
 def processor_seconds() -> float:

@@ -77,6 +77,30 @@ def reads_float32_and_rejects_the_rest():
     return op("reads_float32_and_rejects_the_rest", kernel)
 
 
+def _energy(name, dtype_of_sum):
+    def kernel(x):
+        total = x.new_zeros(x.shape[:-1], dtype=dtype_of_sum(x))
+        for column in x.detach().unbind(-1):
+            total = total + (column * column).to(total.dtype)
+        return total.to(x.dtype)
+
+    return op(name, kernel, fake=lambda x: x.new_empty(x.shape[:-1]))
+
+
+@aot((MATRIX,), variant_findings=PRECISION, shown_by="long")
+def adds_up_in_half_precision():
+    """Adds squares up in the dtype of the input: at 256 ones the sum stands still in bfloat16."""
+    return _energy("adds_up_in_half_precision", lambda x: x.dtype)
+
+
+@aot((MATRIX,), twin_of="adds_up_in_half_precision")
+def adds_up_in_single_precision():
+    """Adds squares up in float32, or wider, and rounds once."""
+    return _energy(
+        "adds_up_in_single_precision", lambda x: torch.promote_types(x.dtype, torch.float32)
+    )
+
+
 def _halves(name, dtype_of):
     """Doubles; numbers of two bytes are read as `dtype_of(x)`."""
 

@@ -1,4 +1,4 @@
-"""Variants large enough to leave a single block, tile or grid: 70,000 elements and more of one tensor."""
+"""Variants large enough to leave a single block, tile or grid, and with sums of many elements."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .shown_sizes import beyond_sample
 
 _ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
 _MOST = 2**19  # of all tensors together
+_LONG = 2**11 + 1  # elements whose sum stands still in half precision, and which leave a block
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -22,21 +23,48 @@ def steps(view: SampleView) -> Iterator[Step]:
     if not tensors or not any(each.floating for each in view.tensors):
         return
     first = tensors[0]
-    free = [dim for dim, size in enumerate(first.shape) if size > 1 and size in view.free_sizes]
+    free = _free_dims(view, first)
     rest = sorted((dim for dim in free[1:]), key=lambda dim: -first.shape[dim])
     grown: set[int] = set()
     for dim, rank in zip([*free[:1], *rest], (4, 10), strict=False):
         size = first.shape[dim]
         if size not in grown:
             grown.add(size)
-            yield from _grown(view, tensors, dim, rank)
+            larger = min(_needed(each.shape, size) for each in tensors if size in each.shape)
+            yield from _grown(
+                view, tensors, (first, dim), larger, Step(f"large{dim}", "", {}, rank)
+            )
 
 
-def _grown(view: SampleView, tensors: list[TensorArgument], dim: int, rank: int) -> Iterator[Step]:
-    """One dim of the first tensor, and all sizes equal to it, grown."""
-    first = tensors[0]
+def long_steps(view: SampleView) -> Iterator[Step]:
+    """The last dim of the first floating-point tensor, and all sizes equal to it, some thousand."""
+    tensors = [each for each in view.tensors if each.resizable]
+    first = next((each for each in tensors if each.floating), None)
+    free = _free_dims(view, first) if first is not None else []
+    if first is not None and free:
+        yield from _grown(view, tensors, (first, free[-1]), _LONG, Step("long", "", {}, 5))
+
+
+def _free_dims(view: SampleView, tensor: TensorArgument) -> list[int]:
+    return [dim for dim, size in enumerate(tensor.shape) if size > 1 and size in view.free_sizes]
+
+
+def _grown(
+    view: SampleView,
+    tensors: list[TensorArgument],
+    place: tuple[TensorArgument, int],
+    larger: int,
+    step: Step,
+) -> Iterator[Step]:
+    """One dim of a tensor, and all sizes equal to it, grown; nothing if the tensors get too large.
+
+    Args:
+        place: the tensor and the dim.
+        larger: the size to which it grows.
+        step: with the name and the rank.
+    """
+    first, dim = place
     size = first.shape[dim]
-    larger = min(_needed(each.shape, size) for each in tensors if size in each.shape)
     shapes = {each.path: _replaced(each.shape, {size: larger}) for each in tensors}
     if larger > size and sum(map(prod, shapes.values())) <= _MOST:
         changes = {
@@ -44,15 +72,18 @@ def _grown(view: SampleView, tensors: list[TensorArgument], dim: int, rank: int)
             for each in tensors
             if shapes[each.path] != each.shape
         }
-        description = f"dim {dim} of {first.path}, and all sizes equal to it, grown to {larger}"
         sizes = {
             (each.path, at): larger
             for each in tensors
             for at, one in enumerate(each.shape)
             if one == size
         }
-        beyond = beyond_sample(view, sizes)
-        yield Step(f"large{dim}", description, changes, rank, reads_beyond=True, beyond=beyond)
+        yield step._replace(
+            description=f"dim {dim} of {first.path}, and all sizes equal to it, grown to {larger}",
+            changes=changes,
+            reads_beyond=True,
+            beyond=beyond_sample(view, sizes),
+        )
 
 
 def _needed(shape: tuple[int, ...], size: int) -> int:

@@ -35,6 +35,7 @@ _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "layout": (layout.steps,),
     "shape": (shape.steps,),
     "large": (large.steps,),
+    "long": (large.long_steps,),
     "values": (values.steps, spread.steps),
     "magnitudes": (spread.magnitudes,),
     "positions": (values.positions, sentinels.steps),

@@ -19,10 +19,12 @@ WIDER = {
     torch.float32: torch.float64,
     torch.complex64: torch.complex128,
 }
+# What a case with a long dim is compared in: short sums stand still in no dtype.
+HALF = torch.bfloat16
 
 
 class Dtypes(NamedTuple):
-    """The dtype of a case, and the one it is compared with."""
+    """The dtype of a case and the one it is compared with; the narrower one comes first."""
 
     narrow: torch.dtype
     wide: torch.dtype
@@ -58,7 +60,7 @@ def roundings(dtypes: Dtypes, count: int) -> list[Move]:
 
 
 def dtypes_of(case: Case) -> Dtypes:
-    """The one dtype of the floating-point inputs, and the wider one.
+    """The one dtype of the floating-point inputs, and a wider one; of long ones, half precision and it.
 
     Raises:
         CheckSkipped: if there is none.
@@ -70,12 +72,22 @@ def dtypes_of(case: Case) -> Dtypes:
             "the floating-point tensors differ in dtype" if found else "no floating-point tensor"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
-    narrow = found.pop()
-    if narrow not in WIDER:
-        raise skip("nothing-to-check", f"{narrow} is compared with no other dtype", unjudged=False)
+    own = found.pop()
     if not all(is_plain(tensor) for tensor in tensors):
         raise skip("nothing-to-check", "an argument is not a dense tensor", unjudged=False)
-    return Dtypes(narrow, WIDER[narrow])
+    if case.kind == "long":
+        return _half_of(case, own)
+    if own not in WIDER:
+        raise skip("nothing-to-check", f"{own} is compared with no other dtype", unjudged=False)
+    return Dtypes(own, WIDER[own])
+
+
+def _half_of(case: Case, own: torch.dtype) -> Dtypes:
+    asked = case.placement.listed_dtypes
+    if own not in (torch.float32, torch.float64) or (asked is not None and HALF not in asked):
+        reason = f"a long dim in {own}: nothing asks for half precision"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    return Dtypes(HALF, own)
 
 
 class Point:
@@ -107,11 +119,11 @@ class Point:
         ]
 
         def cast(name: str, tensor: Tensor) -> Tensor:
-            if tensor.dtype != self._dtypes.narrow:
+            if tensor.dtype not in self._dtypes:
                 return tensor
-            value = tensor.detach()
+            value = tensor.detach().to(self._dtypes.narrow)
             if self._away is not None:
-                value = _inwards(value.to(self._dtypes.wide), streams[0]).to(tensor.dtype)
+                value = _inwards(value.to(self._dtypes.wide), streams[0]).to(self._dtypes.narrow)
             if move is not None:
                 value = _moved(value.to(self._dtypes.wide), move, streams[1])
             return value.to(dtype).requires_grad_(tensor.requires_grad)

@@ -56,6 +56,7 @@ def may_be_random(case: Case, call: Callable[[], Any]) -> bool:
 
 def _names(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
     """The names in the code of a function, and in that of the functions which it refers to."""
+    function = getattr(function, "__wrapped__", function)  # of functools.cache
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType) or depth == 0 or id(code) in seen:
         return
