@@ -62,6 +62,14 @@ def test_equal_sizes_grow_together() -> None:
     assert 2**16 < x.numel() < 2**17
 
 
+def test_a_last_dim_that_is_long() -> None:
+    found = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long"]
+    assert [tuple(each.shape) for each in drawn(both, found)] == [(4, 2049), (2049,)]
+    assert found.likely
+    assert not near(both, tensor(4, 3000), tensor(3000), kinds=["long"])  # it is
+    assert not near(both, tensor(400, 6), tensor(6), kinds=["long"])  # too many elements
+
+
 def test_sizes_that_positions_count_do_not_grow() -> None:
     found = near(offsets, tensor(6, 9), tensor(values=[0, 2, 6]))
     assert {one for one in found if one.startswith("large")} == {"large1"}
