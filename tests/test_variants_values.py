@@ -11,6 +11,7 @@ from pytest_customop.cases.arguments import Placement, draw
 from pytest_customop.declare.ops import resolve
 from pytest_customop.declare.variant import Variant
 from pytest_customop.plan.variants.ranking import ranked_variants
+from pytest_customop.run import growth
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
 
@@ -155,6 +156,24 @@ def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) ->
     large = [one for one in results if one.place.variant == "large0"]
     assert [(one.outcome, one.skip_code) for one in large] == [("skipped", "costly")]
     assert reason in large[0].message
+
+
+def test_a_large_variant_whose_backward_raises_is_not_called_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gradient(grad: torch.Tensor, flag: bool) -> torch.Tensor:
+        return grad * 2 if grad.numel() < 100 else grad.new_ones(5)
+
+    monkeypatch.setattr(growth, "_AFFORDABLE", 1e-9)
+    monkeypatch.setattr(growth, "_HOPELESS", 1e12)
+    results = check_op(
+        _scaled("short", gradient),
+        [(tensor(8),)],
+        checks="gradcheck.backward",
+        variants="quick,large",
+    )
+    large = [one for one in results if one.place.variant == "large0"]
+    assert [one.finding for one in large] == ["backward-raises"]
 
 
 # What autograd rejects

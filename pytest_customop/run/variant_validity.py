@@ -90,7 +90,7 @@ def _classify(case: Case) -> _Answer:
             error = case.eager.error
             if error is None:
                 answer = _classify_backward(case)
-                if large:
+                if large and answer is None:
                     skip_if_slow(processor_seconds() - start, lambda: _call_again(case))
                 return answer
     except CheckSkipped as skipped:
