@@ -6,7 +6,13 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from kit import Suite
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from pytest_customop.cases.arguments import Arguments
+from pytest_customop.declare.ops import resolve
+from pytest_customop.plugin.child import last_call
 
 OPS = """
 import ctypes
@@ -80,3 +86,14 @@ def test_the_variant_that_dies_under_a_check_is_shown_so_too(
     for one in found:
         assert one["finding"] == "crash"
         assert "strides (" in one["arguments"][0]
+
+
+def test_a_call_with_fake_tensors_is_not_sent() -> None:
+    sent: list[bytes | None] = []
+    x = torch.tensor([1, 2, 3])
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(x)
+        last_call.sender(sent.append)(Arguments(resolve("aten::neg"), (fake,), {}))
+    assert not sent
+    last_call.sender(sent.append)(Arguments(resolve("aten::neg"), (x,), {}))
+    assert len(sent) == 1

@@ -39,9 +39,12 @@ def sender(send: Callable[[bytes | None], None]) -> Callable[[Arguments | None],
 
 
 def _packed(arguments: Arguments) -> bytes | None:
+    from ...cases.tensors import is_ordinary
     from ...harvest.calls import SeenCall, seen_value
 
     try:
+        if not all(is_ordinary(tensor) for _, tensor in arguments.tensors()):
+            return None  # fake tensors have no values, and cannot be sent
         values = (*arguments.args, *arguments.kwargs.values())
         seen = [seen_value(one, True, _MOST) for one in values]
         count = len(arguments.args)
