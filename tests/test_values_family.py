@@ -176,6 +176,17 @@ def test_a_tensor_on_the_meta_device_is_not_judged() -> None:
             assert verdict(check, one) == "nothing-to-check"
 
 
+def test_a_result_that_torch_cannot_read_is_not_judged() -> None:
+    name = f"t_values_family::unread_{next(_numbers)}"
+
+    @torch.library.custom_op(name, mutates_args=())
+    def unread(x: Tensor) -> Tensor:
+        return torch.empty(4, dtype=torch.quint8)  # quantized, without a scale
+
+    for check in ("repeat", "uninitialized"):
+        assert verdict(check, case(unread, tensor(3))) == "nothing-to-check"
+
+
 # ------------------------------------------------------------------------------------ repeat
 
 

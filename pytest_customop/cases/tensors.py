@@ -67,13 +67,14 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     return value
 
 
+def is_ordinary(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is of no subclass: neither fake nor of a library's own type."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter)
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether the tensor is an ordinary dense one, with strides and a storage."""
-    return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.layout == torch.strided
-        and not tensor.is_quantized
-    )
+    return is_ordinary(tensor) and tensor.layout == torch.strided and not tensor.is_quantized
 
 
 def kind_of(tensor: torch.Tensor) -> str:
@@ -113,6 +114,20 @@ def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
     raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     storage = tensor.untyped_storage()
     return raw.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
+def malformation(tensor: torch.Tensor) -> str | None:
+    """Why torch cannot read a tensor that an op has returned; None if it can."""
+    if tensor.is_nested:
+        return None
+    if any(size < 0 for size in tensor.shape):
+        return f"its shape is {tuple(tensor.shape)}"
+    if tensor.is_quantized:
+        try:
+            tensor.qscheme()
+        except RuntimeError:
+            return "it is quantized without a scale"
+    return None
 
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:

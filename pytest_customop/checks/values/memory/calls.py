@@ -10,7 +10,7 @@ import torch
 from ....cases.arguments import Arguments
 from ....cases.case import Case, Run, gradients
 from ....cases.rounding import within_another_order
-from ....cases.tensors import difference, is_plain, output_leaves
+from ....cases.tensors import difference, is_ordinary, is_plain, malformation, output_leaves
 from ....core import rng
 from ....core.tracebacks import reraise_bug
 from ....findings import CheckSkipped, skip
@@ -52,10 +52,15 @@ class Caller:
 
 
 def skip_if_no_results(case: Case) -> None:
-    """Skip an op that returns nothing and writes to nothing."""
-    if not results(case.eager):
+    """Skip an op that returns nothing and writes to nothing, and one whose results torch cannot read."""
+    found = results(case.eager)
+    if not found:
         reason = "the op returns nothing and writes to nothing"
         raise skip("nothing-to-check", reason, unjudged=False)
+    for name, leaf in found:
+        why = malformation(leaf) if isinstance(leaf, torch.Tensor) else None
+        if why is not None:
+            raise skip("nothing-to-check", f"torch cannot read {name}: {why}")
 
 
 def skip_if_random(case: Case) -> None:
@@ -191,8 +196,7 @@ def quickly_equal(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 def comparable(tensor: torch.Tensor) -> bool:
     """Whether the values of a tensor can be compared."""
-    ordinary = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return ordinary and not (tensor.is_nested or tensor.is_mkldnn or tensor.is_meta)
+    return is_ordinary(tensor) and not (tensor.is_nested or tensor.is_mkldnn or tensor.is_meta)
 
 
 def expression(case: Case, path: str) -> str:
