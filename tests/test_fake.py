@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import subprocess
 import sys
 from typing import Any, Callable, Optional
@@ -13,6 +14,7 @@ from verdicts import family, finding, skipped
 
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
+from pytest_customop.checks.fake import metadata
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 from pytest_customop.declare.layouts import LAYOUTS
@@ -739,6 +741,7 @@ DATABASE = """
 import json
 import torch
 from torch.testing._internal.custom_op_db import custom_op_db
+from pytest_customop.checks.fake import metadata
 from pytest_customop.declare import ops
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
@@ -793,3 +796,18 @@ def test_torchs_own_custom_ops_pass() -> None:
         "numpy_mul_scalar fake.backward": ["nothing-to-check"],
     }
     assert len(found) > 25
+
+
+def test_spans_that_overlap_are_found_pair_by_pair() -> None:
+    draw = random.Random(0)
+    for _ in range(50):
+        starts = [draw.randrange(40) for _ in range(12)]
+        spans = [(draw.randrange(20), one, one + draw.randrange(1, 9)) for one in starts]
+        expected = {
+            (at, other)
+            for at, one in enumerate(spans)
+            for other, its in enumerate(spans[at + 1 :], at + 1)
+            if one[0] == its[0] or max(one[1], its[1]) < min(one[2], its[2])
+        }
+        found = {(min(pair), max(pair)) for pair in metadata._overlapping(spans)}
+        assert found == expected

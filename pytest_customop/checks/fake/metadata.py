@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -278,9 +279,14 @@ def _sharing(run: Run) -> dict[str, str]:
     spans = [
         (name, _span(tensor)) for name, tensor in [*arguments, *run.outputs] if _has_memory(tensor)
     ]
+    names = [name for name, _ in spans]
+    sharers: list[set[int]] = [set() for _ in spans]
+    for one, other in _overlapping([span for _, span in spans]):
+        sharers[one].add(other)
+        sharers[other].add(one)
     return {
-        name: _share_text([other for other, its in spans if other != name and _overlap(span, its)])
-        for name, span in spans
+        name: _share_text([names[at] for at in sorted(others) if names[at] != name])
+        for name, others in zip(names, sharers, strict=True)
     }
 
 
@@ -301,5 +307,16 @@ def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     return identity, start, start + storage.nbytes()
 
 
-def _overlap(one: tuple[int | None, int, int], other: tuple[int | None, int, int]) -> bool:
-    return one[0] == other[0] or max(one[1], other[1]) < min(one[2], other[2])
+def _overlapping(spans: Sequence[tuple[int | None, int, int]]) -> Iterator[tuple[int, int]]:
+    """The positions of each two spans of one storage or memory; an op may have thousands of outputs."""
+    of_storage: dict[int | None, list[int]] = {}
+    for at, (identity, _, _) in enumerate(spans):
+        of_storage.setdefault(identity, []).append(at)
+    for group in of_storage.values():
+        yield from itertools.combinations(group, 2)
+    order = sorted(range(len(spans)), key=lambda at: spans[at][1])
+    for rank, one in enumerate(order):
+        for other in itertools.islice(order, rank + 1, None):
+            if spans[other][1] >= spans[one][2]:
+                break
+            yield one, other
