@@ -1,7 +1,7 @@
 """The variants of large sizes, of values of several magnitudes, and what is too costly to try."""
 
 import math
-from typing import Any
+from typing import Any, List
 
 import pytest
 import torch
@@ -174,6 +174,18 @@ def test_a_large_variant_whose_backward_raises_is_not_called_again(
     )
     large = [one for one in results if one.place.variant == "large0"]
     assert [one.finding for one in large] == ["backward-raises"]
+
+
+def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
+    @torch.library.custom_op("t_values::columns", mutates_args=())
+    def columns(x: torch.Tensor) -> List[torch.Tensor]:
+        return [column.clone() for column in x.unbind(-1)]
+
+    columns.register_fake(lambda x: [torch.empty_like(one) for one in x.unbind(-1)])
+    results = check_op(columns, [(tensor(4, 6),)], checks="fake.forward", variants="quick,long")
+    (long,) = [one for one in results if one.place.variant == "long"]
+    assert (long.outcome, long.skip_code) == ("skipped", "costly")
+    assert "tensors" in long.message
 
 
 # What autograd rejects
