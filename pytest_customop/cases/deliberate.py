@@ -20,6 +20,15 @@ _ESTIMATE = re.compile(
 )
 
 
+_GRADIENT = r"(gradient|derivative|backward)"
+_PURPOSE = r"(on purpose|deliberate|intentional)"
+_NO_DERIVATIVE = re.compile(
+    rf"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers|is not the (derivative|gradient)"
+    rf"|{_PURPOSE}[^.]*{_GRADIENT}|{_GRADIENT}[^.]*{_PURPOSE}",
+    re.I,
+)
+
+
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
     """The note of a finding about a fake kernel that raises; None where it raises by mistake.
 
@@ -54,8 +63,17 @@ def backward_raises(text: str, error: BaseException, *, repro: str | None = None
 
 def is_estimate_by_source(op: Op) -> bool:
     """Whether an op's Python source, comments and docstrings included, calls its gradient an estimate."""
+    return _says(op, _ESTIMATE)
+
+
+def is_no_derivative_by_source(op: Op) -> bool:
+    """Whether the source says that the backward gives something else than the derivative on purpose."""
+    return _says(op, _NO_DERIVATIVE)
+
+
+def _says(op: Op, words: re.Pattern[str]) -> bool:
     functions = [one for _, one in python_kernels(op.overload)] + traced_functions(op.overload)
-    return any(_ESTIMATE.search(_source(one)) for one in functions if one is not None)
+    return any(words.search(_source(one)) for one in functions if one is not None)
 
 
 def _source(function: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cases.case import Case
-from ..cases.deliberate import is_estimate_by_source
+from ..cases.deliberate import is_estimate_by_source, is_no_derivative_by_source
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -36,6 +36,7 @@ class Note(NamedTuple):
 # Why nobody asked for what a check misses.
 _NO_RULE = "the op has no autocast rule, which would say that it runs under it"
 _RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
+_OF_DERIVATIVES = ("gradient-mismatch", "gradient-missing", "gradient-of-a-step-function")
 _NOT_ASKED = {"fake-size-specialized": _RECOMPILED, "compile-recompiles": _RECOMPILED}
 
 
@@ -60,6 +61,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
         if _may_be_an_estimate(case):
             return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
+    if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
+        return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE:

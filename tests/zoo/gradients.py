@@ -159,6 +159,34 @@ def signs_straight_through():
     return op
 
 
+@specimen((MATRIX,), requires_grad=True, notes={"gradcheck.backward": "gradient-mismatch"})
+def reverses_gradients():
+    """The kernel's docstring says that the gradient is reversed on purpose."""
+
+    @torch.library.custom_op("zoo::reverses_gradients", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """A copy; the backward deliberately gives the negative of its gradient."""
+        return x.clone()
+
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: -grad)
+    return op
+
+
+@specimen((MATRIX,), requires_grad=True, expected={"gradcheck.backward": "gradient-mismatch"})
+def has_the_wrong_sign():
+    """The same gradient by mistake."""
+
+    @torch.library.custom_op("zoo::has_the_wrong_sign", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """A copy."""
+        return x.clone()
+
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: -grad)
+    return op
+
+
 @specimen(
     (tensor(4, 3, low=0, high=1),), notes={"gradcheck.backward": "gradient-of-a-step-function"}
 )
