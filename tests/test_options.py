@@ -28,7 +28,7 @@ WRONG = {
     "--customop-dtypes=fp32": "unknown dtype 'fp32'; did you mean 'float32'?",
     "--customop-seed=many": "give a whole number",
     "--customop-variants=shap": "unknown amount or kind of variants 'shap'; did you mean 'shape'? "
-    "(amounts: off, quick, full, or a number per sample; kinds: layout, shape, large, dtype, ",
+    "(amounts: off, quick, full, or a number per sample; kinds: layout, shape, large, long, dtype, ",
     "--customop-variants=quick,full": "quick and full are 2 amounts: give one",
     "--customop-variants=off,strict": "'off' leaves out every kind of variants: give it alone",
     "--customop-variants=strikt": "unknown amount or kind of variants 'strikt'; did you mean 'strict'?",

@@ -140,7 +140,13 @@ def autocast_rule_for_a_dtype_that_the_kernel_rejects():
     return _float32_alone("autocast_rule_for_a_dtype_that_the_kernel_rejects", torch.bfloat16)
 
 
-@specimen((ROWS,), twin_of="autocast_rule_for_a_dtype_that_the_kernel_rejects")
+@specimen(
+    (ROWS,),
+    twin_of=(
+        "autocast_rule_for_a_dtype_that_the_kernel_rejects",
+        "autocast_rule_that_calls_itself",
+    ),
+)
 def autocast_rule_for_float32():
     """Takes float32 alone, and has a rule that casts to it."""
     return _float32_alone("autocast_rule_for_float32", torch.float32)

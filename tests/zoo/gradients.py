@@ -187,6 +187,12 @@ def has_the_wrong_sign():
     return op
 
 
+@specimen((MATRIX,), requires_grad=True, twin_of="has_the_wrong_sign")
+def has_the_right_sign():
+    """A copy, with its gradient."""
+    return _op("has_the_right_sign", torch.clone, lambda x, grad: grad.clone())
+
+
 @specimen(
     (tensor(4, 3, low=0, high=1),), notes={"gradcheck.backward": "gradient-of-a-step-function"}
 )
