@@ -188,6 +188,17 @@ def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
     assert "tensors" in long.message
 
 
+def test_a_large_variant_that_always_returns_many_tensors_is_tried() -> None:
+    @torch.library.custom_op("t_values::twenty", mutates_args=())
+    def twenty(x: torch.Tensor) -> List[torch.Tensor]:
+        return [x * n for n in range(20)]
+
+    twenty.register_fake(lambda x: [torch.empty_like(x) for _ in range(20)])
+    results = check_op(twenty, [(tensor(4, 6),)], checks="fake.forward", variants="quick,long")
+    (long,) = [one for one in results if one.place.variant == "long"]
+    assert long.outcome == "passed"
+
+
 # What autograd rejects
 
 
