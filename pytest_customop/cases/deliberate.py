@@ -24,7 +24,7 @@ _GRADIENT = r"(gradient|derivative|backward)"
 _PURPOSE = r"(on purpose|deliberate|intentional)"
 _NO_DERIVATIVE = re.compile(
     rf"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers|is not the (derivative|gradient)"
-    rf"|{_PURPOSE}[^.]*{_GRADIENT}|{_GRADIENT}[^.]*{_PURPOSE}",
+    rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )
 
