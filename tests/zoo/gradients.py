@@ -176,15 +176,7 @@ def reverses_gradients():
 @specimen((MATRIX,), requires_grad=True, expected={"gradcheck.backward": "gradient-mismatch"})
 def has_the_wrong_sign():
     """The same gradient by mistake."""
-
-    @torch.library.custom_op("zoo::has_the_wrong_sign", mutates_args=())
-    def op(x: Tensor) -> Tensor:
-        """A copy."""
-        return x.clone()
-
-    op.register_fake(torch.empty_like)
-    op.register_autograd(lambda ctx, grad: -grad)
-    return op
+    return _op("has_the_wrong_sign", torch.clone, lambda x, grad: -grad)
 
 
 @specimen((MATRIX,), requires_grad=True, twin_of="has_the_wrong_sign")
