@@ -428,6 +428,12 @@ define(
     lambda x: x.new_zeros(math.ceil(x.shape[0] / 2)),
     lambda x: x.new_empty((x.shape[0] + 1) // 2),
 )
+define(
+    "one_block",
+    X,
+    lambda x: x.clone(),
+    lambda x: like(x) if x.shape[0] // 8 == 1 else torch.empty_like(x),
+)
 define("only_3", X, copy, lambda x: _needs(x.shape[0] == 3) or like(x))
 define(
     "needs_3",
@@ -587,6 +593,7 @@ def test_symbolic_follows_the_backward(name: str, code: str, snapshot: Snapshot)
         ("by_numel", (tensor(3, 4),)),
         ("half", (tensor(3),)),
         ("ceil", (tensor(5),)),
+        ("one_block", (tensor(9),)),
         ("matmul", (tensor(3, 4), tensor(4, 5))),
         ("matmul", (tensor(4, 4), tensor(4, 4))),
         ("sums", (tensor(3, 4), tensor(3, 4))),

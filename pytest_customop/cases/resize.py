@@ -131,17 +131,20 @@ def fixed_inputs(case: Case) -> str:
 
 
 def other_sizes(
-    case: Case, groups: Iterable[Collection[Place]]
+    case: Case,
+    groups: Iterable[Collection[Place]],
+    of_use: Callable[[Case], bool] = lambda changed: True,
 ) -> Iterator[tuple[Collection[Place], Case]]:
     """For each group of places, the case with another size there, if the real op works on it.
 
     Args:
         groups: the places to change together. Int arguments stay as they are.
+        of_use: whether the caller wants a case.
     """
     for group in groups:
         for step in _STEPS:
             changed = resized_at(case, {place: step(place.size) for place in group})
-            if changed is not None and changed.eager.error is None:
+            if changed is not None and of_use(changed) and changed.eager.error is None:
                 yield group, changed
                 break
 

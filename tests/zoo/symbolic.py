@@ -57,6 +57,29 @@ def fake_computes_sizes():
     )
 
 
+def _pooled(name, count):
+    """Means of three rows each; `count(rows)` is how many there are by the fake kernel."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def pooled(x: Tensor) -> Tensor:
+        return torch.stack([rows.mean(0) for rows in x.split(3)])
+
+    pooled.register_fake(lambda x: x.new_empty(count(x.shape[0]), x.shape[1]))
+    return pooled
+
+
+@specimen((tensor(7, 2),), expected={"fake.symbolic": "fake-size-specialized"})
+def fake_rounds_up_to_a_constant():
+    """The fake kernel makes a plain int of a size, rounded up, which one more row need not change."""
+    return _pooled("fake_rounds_up_to_a_constant", lambda rows: int(-(-rows // 3)))
+
+
+@specimen((tensor(7, 2),), twin_of="fake_rounds_up_to_a_constant")
+def fake_rounds_up():
+    """The fake kernel rounds up, and leaves the size symbolic."""
+    return _pooled("fake_rounds_up", lambda rows: (rows + 2) // 3)
+
+
 def _halved(name, whole):
     """An op that keeps the first half of the rows; `whole` looks at the size before the division."""
 

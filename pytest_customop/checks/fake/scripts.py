@@ -50,6 +50,20 @@ compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend="aot_
 compiled(args, kwargs)
 """
 
+_TRACE_TWICE = """
+import torch._dynamo.config
+from torch.utils._pytree import tree_leaves
+
+compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend="aot_eager")
+for each in (inputs, other_inputs):
+    args, kwargs = each()
+    tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    for index, dim in {places}:
+        torch._dynamo.mark_dynamic(tensors[index], dim)
+    compiled(args, kwargs)
+    torch._dynamo.config.error_on_recompile = True
+"""
+
 
 def trace_script(places: Iterable[tuple[int, int]], *, insist: bool) -> str:
     """Lines that trace the op with dynamic sizes.
@@ -60,3 +74,12 @@ def trace_script(places: Iterable[tuple[int, int]], *, insist: bool) -> str:
     """
     mark = "mark_dynamic" if insist else "maybe_mark_dynamic"
     return _TRACE.format(places=list(places), mark=mark)
+
+
+def retrace_script(places: Iterable[tuple[int, int]]) -> str:
+    """Lines that trace the op with dynamic sizes, and fail if other sizes have to be traced again.
+
+    Args:
+        places: (position among the tensor arguments, dim) of each dynamic size.
+    """
+    return _TRACE_TWICE.format(places=list(places))

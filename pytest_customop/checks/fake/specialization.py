@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
 
 _BACKWARD = "the backward"
+_CONVERSION = re.compile(
+    r"^(?!.*(==|\b(if|while|assert)\b)).*\b(int|math\.\w+)\("
+)  # a line without a branch
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
     done = {origins[place] for group in constant.values() for place in group}
     values = fake.bindings(case.eager.arguments) or {}
     for relation, line in assumed:
-        if relation.free_symbols <= done or not _pinning(relation, values):
+        if relation.free_symbols <= done or not _pinning(relation, values, line):
             continue
         among = tuple(place for place in origins if origins[place] in relation.free_symbols)
         if among:
@@ -168,10 +172,11 @@ def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | Non
     return alone[0] if alone else None
 
 
-def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
+def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool:
     """Whether a relation fixes its symbols: an equation with a number that no nearby value fulfills.
 
-    Divisibility does not, nor a comparison of sizes with each other, nor `n // 8 == 1`.
+    Divisibility does not, nor a comparison of sizes with each other, nor `n // 8 == 1`. A conversion,
+    `int(n / 8)`, leaves an equation that values next to it fulfill too: those further away count.
     """
     if getattr(relation, "rel_op", None) != "==" or "Mod" in str(relation):
         return False
@@ -180,14 +185,17 @@ def _pinning(relation: Any, values: Mapping[Any, int]) -> bool:
         return False
     return all(
         substitute(relation, {**values, **changed}) is False
-        for changed in _nearby({symbol: values[symbol] for symbol in symbols})
+        for changed in _others(
+            {symbol: values[symbol] for symbol in symbols},
+            nearby=not _CONVERSION.search(line or ""),
+        )
     )
 
 
-def _nearby(values: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
-    """The values one step further, together and one at a time, and twice as large."""
-    for step in (-1, 1):
+def _others(values: Mapping[Any, int], *, nearby: bool) -> Iterator[dict[Any, int]]:
+    """Other values: twice as large and, nearby, one step further, together and one at a time."""
+    yield {symbol: 2 * value for symbol, value in values.items()}
+    for step in (-1, 1) if nearby else ():
         yield {symbol: value + step for symbol, value in values.items()}
         for symbol, value in values.items():
             yield {symbol: value + step}
-    yield {symbol: 2 * value for symbol, value in values.items()}

@@ -56,7 +56,7 @@ def check_symbolic(case: Case) -> None:
     traced = trace(case, backward=pair.backward)
     _raise_trace_errors(case, traced)
     _compare_traced(traced, case, known, "fake-not-symbolic")
-    undecided = [pin for pin in traced.pins if not _is_decided(pair, pin, known)]
+    undecided = [pin for pin in traced.pins if not _is_decided(pair, traced, pin, known)]
     note = ""
     if undecided:
         note = f"; {undecided[0]} became a constant, and whether it must is not known"
@@ -133,7 +133,9 @@ def _compare_traced(
             raise fail(found, text, disagreement.evidence, case=case, shown=shown)
 
 
-def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]]) -> bool:
+def _is_decided(
+    pair: RealAndFake, traced: Traced, pin: Pin, known: Collection[tuple[str, str]]
+) -> bool:
     """Run the real op at other sizes, to see whether a constant must be one.
 
     Returns:
@@ -145,7 +147,11 @@ def _is_decided(pair: RealAndFake, pin: Pin, known: Collection[tuple[str, str]])
     case = pair.case
     if not set(pin.places) & set(changeable(case)):
         return False
-    for group, changed in other_sizes(case, groups_of_pin(case, pin)):
+
+    def needs_new_trace(changed: Case) -> bool:
+        return pin.relation is None or traced.bindings(changed) is None
+
+    for group, changed in other_sizes(case, groups_of_pin(case, pin), needs_new_trace):
         other = RealAndFake(changed, pair.backward)
         if not other.works or not (changed_pins := set(group) & set(pin.places)):
             continue
@@ -197,12 +203,18 @@ def _specialized(case: Case, pin: Pin, changed: Case) -> CheckFailed:
     at = f" at {pin.line}" if pin.line else ""
     what = f" ({pin.relation} is assumed)" if pin.relation else ""
     lines = [f"line: {pin.line}"] if pin.line else []
+    positions = _positions(case, pin)
+    if pin.relation:
+        script = scripts.retrace_script(positions)
+    else:
+        script = scripts.trace_script(positions, insist=True)
     return fail(
         "fake-size-specialized",
         f"{case.op.name}: {pin.culprit} turns {pin} into a constant{at}{what}; the op also works "
         f"with {_sizes(changed)}",
         "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
-        repro=scripts.trace_script(_positions(case, pin), insist=True),
+        repro=script,
+        case=changed if pin.relation else None,
         note=NOT_ASKED if pin.is_of_backward else None,
     )
 
