@@ -247,3 +247,35 @@ def _and_back():
 def sets_and_restores():
     """Sets this and that, and puts it back: in the kernel, the fake kernel and the backward."""
     return op("sets_and_restores", _and_back, nothing, _and_back)
+
+
+def _threads(name, early):
+    """The largest number of each row, on one thread; `early(threads)` comes before an early return."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def largest(x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        if not x.numel():
+            early(threads)
+            return x.new_zeros(x.shape[0])
+        result = x.amax(1)
+        torch.set_num_threads(threads)
+        return result
+
+    largest.register_fake(lambda x: x.new_empty(x.shape[0]))
+    return largest
+
+
+@specimen((MATRIX,), variant_findings=SETS, shown_by="empty0")
+def empty_input_leaves_one_thread():
+    """An empty input returns before the number of threads is restored."""
+    return _threads("empty_input_leaves_one_thread", lambda threads: None)
+
+
+@specimen((MATRIX,), twin_of="empty_input_leaves_one_thread")
+def empty_input_restores_the_threads():
+    """An empty input restores the number of threads too."""
+    return _threads("empty_input_restores_the_threads", torch.set_num_threads)

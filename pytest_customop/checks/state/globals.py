@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
 from typing import Any
+
+import torch
 
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...core.torch_threads import torch_threads
 from ...findings import CheckFailed, Explanation, doc_links, fail
 from ...global_state.process_settings import ENVIRONMENT
 from ...global_state.setting import Setting
 from ...global_state.settings import SETTINGS, perturb, preserved
+from ...global_state.torch_settings import THREADS
 from ..check import Check
 from .parts import Part, parts_of, runs
 
@@ -21,10 +26,18 @@ def check_globals(case: Case) -> None:
     It does so with the settings as they are and with others, to find a setting that gets the same
     value at each call. On a variant they stay as they are: it is there for the branches of a call.
     """
-    with preserved():
+    with preserved(), _threads_to_restore(case):
         for part in parts_of(case):
             for perturbed in (False,) if case.variant is not None else (False, True):
                 _check_settings(case, part, perturbed)
+
+
+def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
+    """More than the one thread that a variant may run with: an op that sets it to one changes it."""
+    threads = torch.get_num_threads()
+    if case.variant is None or threads > 1:
+        return contextlib.nullcontext()
+    return torch_threads(threads + 1)
 
 
 def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
@@ -47,6 +60,8 @@ def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -
     change, script = _change_text(value, after), _SETTING.format(read=setting.source)
     if setting.name == ENVIRONMENT:
         script = _VARIABLE.format(name=_first_key(value, after))
+    if setting.name == THREADS:
+        script = _SOME_THREADS.format(threads=value) + script
     return fail(
         "global-state-changed",
         f"{case.op.name}: {part.description} changes {setting.name}{change}",
@@ -77,6 +92,9 @@ def setting():
 before = setting()
 run()
 assert setting() == before, f"{{before}} became {{setting()}}"
+"""
+_SOME_THREADS = """
+torch.set_num_threads({threads})
 """
 _VARIABLE = """
 import os
