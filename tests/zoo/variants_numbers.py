@@ -130,6 +130,32 @@ def backward_reduces_as_asked():
     )
 
 
+def _centred(name, dtype_of):
+    """Rows without their mean, in float32 for whole numbers; `dtype_of(x)` is that of the fake kernel."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def centred(x: Tensor) -> Tensor:
+        x = x if x.is_floating_point() else x.float()
+        return x - x.mean(-1, keepdim=True)
+
+    centred.register_fake(lambda x: torch.empty_like(x, dtype=dtype_of(x)))
+    return centred
+
+
+@specimen((MATRIX,), variant_findings=DTYPE, shown_by="int64")
+def fake_centres_whole_numbers_as_such():
+    """The fake kernel keeps the dtype of whole numbers."""
+    return _centred("fake_centres_whole_numbers_as_such", lambda x: x.dtype)
+
+
+@specimen((MATRIX,), twin_of="fake_centres_whole_numbers_as_such")
+def fake_centres_in_floats():
+    """Both kernels take whole numbers for float32."""
+    return _centred(
+        "fake_centres_in_floats", lambda x: x.dtype if x.is_floating_point() else torch.float32
+    )
+
+
 def _narrowed(name, dtype_of):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def narrowed(x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:

@@ -3,7 +3,7 @@
 `if x.dtype not in (torch.float32, torch.float16): raise ...` says which dtypes the author had in mind, and
 so does a tuple of dtypes at the top of the module. Complex ones count where they are in such a tuple, or
 where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones only. Whole
-numbers count where they stand beside floating-point ones.
+numbers count where they stand beside floating-point ones, or where the code asks `x.is_floating_point()`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ...declare.ops import Op
 _DEPTH = 3  # functions that call functions
 _REAL = {dtype_name(dtype): dtype for dtype in (torch.float16, torch.float32, torch.float64)}
 
+_ASKED = {"is_complex": torch.complex64, "is_floating_point": torch.int64}
+
 
 def named_dtypes(op: Op) -> list[torch.dtype]:
     """The dtypes, each once, in the order of the code: kernels, fake kernel, formula."""
@@ -41,8 +43,8 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dt
     seen.add(id(code))
     known = known_names(function)
     for name in (*code.co_names, *code.co_freevars):
-        if name == "is_complex":
-            yield torch.complex64
+        if name in _ASKED:
+            yield _ASKED[name]
         elif name in _REAL:
             yield _REAL[name]
         value = known.get(name)
