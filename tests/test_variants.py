@@ -99,7 +99,7 @@ def test_every_kind_has_its_steps() -> None:
             ]
         ),
         "large": ["large0"],
-        "long": [],  # two tensors of 2049 times 2049 would be too many elements
+        "long": [],  # two tensors of 4097 times 4097 would be too many elements
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
         "complex": [],
         "values": ["equal", "equal_rows", "negative", "spread", "zeros"],

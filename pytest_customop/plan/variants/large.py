@@ -11,7 +11,7 @@ from .shown_sizes import beyond_sample
 
 _ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
 _MOST = 2**19  # of all tensors together
-_LONG = 2**11 + 1  # elements whose sum stands still in half precision, and which leave a block
+_LONG = 2**12 + 1  # elements whose sum stands still in half precision, and which leave a block
 
 
 def steps(view: SampleView) -> Iterator[Step]:
