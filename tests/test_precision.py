@@ -22,7 +22,20 @@ def counted(x: Tensor) -> Tensor:
     return x.round().clamp(-2, 2) / 4
 
 
+# Its results have as many digits as its inputs, which are cast from float32 in a variant.
+@torch.library.custom_op("t_precision::scaled", mutates_args=())
+def scaled(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@torch.library.custom_op("t_precision::windowed", mutates_args=())
+def windowed(x: Tensor) -> Tensor:
+    return x * torch.cos(torch.arange(x.shape[-1]) / 3)
+
+
 narrowed.register_fake(torch.empty_like)
+windowed.register_fake(torch.empty_like)
+scaled.register_fake(torch.empty_like)
 counted.register_fake(torch.empty_like)
 
 
@@ -86,11 +99,22 @@ def test_tensors_that_say_float64_ask_for_it(sample: Any) -> None:
     assert not found(counted, sample)
 
 
-def test_a_list_of_dtypes_asks_for_it_and_a_variant_does_not() -> None:
-    assert [one.outcome for one in found(narrowed, (tensor(4, 6),), dtypes=[torch.float64])] == [
-        "failed"
-    ]
-    assert not found(narrowed, (tensor(4, 6),), variants="dtype")
+def test_a_table_in_the_default_dtype_is_found() -> None:
+    (one,) = found(windowed, (torch.randn(4, 6, dtype=torch.float64),))
+    assert one.outcome == "failed"
+    assert "torch.set_default_dtype" in one.message
+
+
+def test_a_list_of_dtypes_asks_for_it() -> None:
+    (one,) = found(narrowed, (tensor(4, 6),), dtypes=[torch.float64])
+    assert one.outcome == "failed"
+
+
+def test_where_nothing_asks_for_it_it_is_a_note() -> None:
+    (one,) = found(narrowed, (torch.randn(4, 6),), variants="dtype")
+    assert (one.place.variant, one.outcome) == ("float64", "noted")
+    assert not found(counted, (torch.randn(4, 6),), variants="dtype")
+    assert not found(scaled, (torch.randn(4, 6),), variants="dtype")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +131,19 @@ def test_what_shows_nothing_is_left_alone(sample: Any, options: dict[str, Any]) 
     assert not found(narrowed, sample, **options)
 
 
-def test_the_script_shows_it(tmp_path: Path) -> None:
-    (one,) = found(narrowed, (torch.randn(4, 6, dtype=torch.float64),))
+@pytest.mark.parametrize(
+    ("op", "dtype", "message"),
+    [
+        (narrowed, torch.float32, "each number is one of torch.float32"),
+        (narrowed, torch.float64, "each number is one of torch.float32"),
+        (windowed, torch.float64, "Tensor-likes are not close"),
+    ],
+)
+def test_the_script_shows_it(op: Any, dtype: torch.dtype, message: str, tmp_path: Path) -> None:
+    (one,) = found(op, (torch.randn(4, 6, dtype=dtype),))
     script = one.script(sys.modules[__name__])
     assert script is not None
     done = subprocess.run(
         [sys.executable, script.write(tmp_path / "script.py")], capture_output=True, text=True
     )
-    assert "each number is one of torch.float32" in done.stderr
+    assert message in done.stderr

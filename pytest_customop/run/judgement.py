@@ -37,7 +37,11 @@ class Note(NamedTuple):
 _NO_RULE = "the op has no autocast rule, which would say that it runs under it"
 _RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
 _OF_DERIVATIVES = ("gradient-mismatch", "gradient-missing", "gradient-of-a-step-function")
-_NOT_ASKED = {"fake-size-specialized": _RECOMPILED, "compile-recompiles": _RECOMPILED}
+_NARROWED = "neither the mark nor a tensor of the sample says float64"
+_NOT_ASKED = {
+    **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
+    **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
+}
 
 
 def note_for(case: Case, finding: Finding) -> Note | None:

@@ -440,6 +440,25 @@ def sine_as_exact_as_its_mark_says():
     return op("sine_as_exact_as_its_mark_says", lambda x: x.float().sin().to(x.dtype))
 
 
+def _windowed(name, dtype_of):
+    def window(x):
+        return torch.cos(torch.arange(x.shape[-1], dtype=dtype_of(x)) / 3)
+
+    return op(name, lambda x: x * window(x).to(x.dtype))
+
+
+@aot((MATRIX,), expected={"relations.precision": "result-narrowed"}, **DOUBLE)
+def window_in_the_default_dtype():
+    """Multiplies with a window that is computed in the default dtype."""
+    return _windowed("window_in_the_default_dtype", lambda x: torch.get_default_dtype())
+
+
+@aot((MATRIX,), twin_of="window_in_the_default_dtype", **DOUBLE)
+def window_in_the_dtype_of_its_input():
+    """Multiplies with a window that is computed in the dtype of its input."""
+    return _windowed("window_in_the_dtype_of_its_input", lambda x: x.dtype)
+
+
 @aot((MATRIX,), twin_of="sine_in_float32")
 def sine_of_which_nobody_asks_float64():
     """Computes in float32, and nothing says that it is made for more."""

@@ -282,16 +282,18 @@ def backward(ctx, grad):
 _NARROWED = Explanation(
     meaning=(
         "In float64 the op gives numbers of float32: those of the inputs have more digits, and each of the "
-        "results has no more than float32 holds."
+        "results has no more than float32 holds. Or a number that it computes with is made in torch's "
+        "default dtype, so that results are as exact as that."
     ),
     why=(
         "Somewhere the numbers pass through float32. Whoever asks for float64 gets seven digits in place "
         "of sixteen, without a word, and finite differences of such an op are noise."
     ),
     fix=(
-        "Compute in the dtype of the inputs: look for .float(), torch.float32 and numpy.float32, in C++ "
-        "for float, 1.0f and sinf. If the op is made for float32 alone, raise for float64. If float32 is "
-        'exact enough, write tolerances={torch.float64: (1e-6, 1e-6)}, or checks=["-relations.precision"].'
+        "Compute in the dtype of the inputs: look for .float(), torch.float32 and numpy.float32, for "
+        "torch.arange, torch.linspace, torch.ones and torch.tensor without dtype=, in C++ for float, 1.0f "
+        "and sinf. If the op is made for float32 alone, raise for float64. If float32 is exact enough, "
+        'write tolerances={torch.float64: (1e-6, 1e-6)}, or checks=["-relations.precision"].'
     ),
     before="""
 table = torch.sin(x.float())
@@ -326,7 +328,7 @@ CHECK = Check(
         "sum of exponentials that vanishes. Variants with a long dim are compared in bfloat16, which the "
         "mark lists if it lists dtypes: a sum that is kept in it stands still at some hundred. In float64, "
         "which has no wider dtype: results and gradients of which each number is one of float32, where "
-        "those of the inputs are not, and the mark lists float64 or the sample's tensors have it."
+        "those of the inputs are not; a note unless the mark lists float64 or the sample's tensors have it."
     ),
     cannot_see=(
         "A mistake that both dtypes share, and what is smaller than 0.2 % of the largest result (2 % in "

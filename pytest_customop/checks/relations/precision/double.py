@@ -1,22 +1,25 @@
-"""Results in float64 that have no more digits than float32."""
+"""Results in float64 that are no more exact than float32."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.tensors import is_differentiable, readable
 from ....declare.inputs import TensorSpec
-from ....findings import CheckFailed, fail, skip
+from ....findings import NOT_ASKED, CheckFailed, fail, skip
 from ...values.memory.calls import GRADIENT, Leaves, comparable
 from ..compare import everything
 from ..scripts import call_lines, position
+from .default_dtype import Change, changed_by_default_dtype
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
 _FEW = 4  # numbers that tell nothing
 _BITS = 16  # numbers with fewer are round: counts, steps, halves
+_SHIFT = 2.0**-32  # as a share of a number: float32 holds none of these
 _LOOSE = 1e-6  # tolerances from here on say that float32 is exact enough
 
 
@@ -30,32 +33,58 @@ def is_double(case: Case) -> bool:
 def check_double(case: Case) -> None:
     """Fail for results of which each number is one of float32, though those of the inputs are not.
 
-    A sum or a product of numbers with 53 bits has 24 by chance with a probability of 2**-29.
+    Results that another default dtype changes fail too. It is a note where the op takes float64 and
+    nobody has said that it does. A sum or a product of numbers with 53 bits has 24 by chance with a
+    probability of 2**-29.
     """
-    if not _is_meant(case):
-        reason = "neither the mark nor its tensors say float64"
+    if case.kind not in ("", "dtype"):  # the sample, or one like it
+        raise skip("nothing-to-check", "nothing is wider than float64", unjudged=False)
+    if not _is_meant_exactly(case):
+        reason = "the tolerances of the mark say that float32 is exact enough"
         raise skip("nothing-to-check", reason, unjudged=False)
-    given = [one for _, one in case.inputs().tensors() if is_differentiable(one.dtype)]
+    given = [one for _, one in _inputs(case).tensors() if is_differentiable(one.dtype)]
     if not all(_is_exact(one) for one in given):
         reason = "the numbers of the inputs are numbers of float32"
         raise skip("nothing-to-check", reason, unjudged=False)
     for name, leaf in _found(case):
         if isinstance(leaf, Tensor) and comparable(leaf) and _is_narrowed(leaf):
-            raise _failure(case, name, leaf)
+            raise _narrowed(case, name, leaf)
+    changed = changed_by_default_dtype(case, lambda: _found(case))
+    if changed is not None:
+        raise _made_in_default_dtype(case, changed)
 
 
-def _is_meant(case: Case) -> bool:
-    """Whether the author says that the op is made for float64, and exact in it."""
-    described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
-    by_case = any(one.dtype is None and one.values_dtype is None for one in described)
-    listed = case.placement.listed_dtypes
-    if case.base_case is not None or (by_case and case.placement.dtype not in (listed or ())):
-        return False
+def _is_meant_exactly(case: Case) -> bool:
+    """Whether the tolerances of the mark leave it open that the op is exact in float64."""
     return all(case.tolerance(dtype)[0] < _LOOSE for dtype in NARROWER)
 
 
+def _is_shown(case: Case) -> bool:
+    """Whether the mark or its tensors say float64."""
+    described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
+    by_case = any(one.dtype is None and one.values_dtype is None for one in described)
+    listed = case.placement.listed_dtypes
+    return case.base_case is None and not (by_case and case.placement.dtype not in (listed or ()))
+
+
+def _inputs(case: Case) -> Arguments:
+    """New inputs; those of a variant, which may be cast from float32, with digits beyond."""
+    inputs = case.inputs()
+    if case.base_case is None:
+        return inputs
+
+    def moved(name: str, tensor: Tensor) -> Tensor:
+        if tensor.dtype not in NARROWER:
+            return tensor
+        shares = torch.linspace(0.5, 1.0, tensor.numel(), dtype=torch.float64).view(tensor.shape)
+        value = tensor.detach() * (1 + _SHIFT * shares.to(tensor.device))
+        return value.requires_grad_(tensor.requires_grad)
+
+    return inputs.map_distinct(moved)
+
+
 def _found(case: Case) -> Leaves:
-    run = case.run(case.inputs())
+    run = case.run(_inputs(case))
     return [] if run.error is not None else everything(case, run)
 
 
@@ -81,18 +110,53 @@ def _numbers(tensor: Tensor) -> Tensor:
     return flat[flat.isfinite()]
 
 
-def _failure(case: Case, name: str, leaf: Tensor) -> CheckFailed:
+def _narrowed(case: Case, name: str, leaf: Tensor) -> CheckFailed:
     narrow = NARROWER[leaf.dtype]
     count = len(_numbers(leaf))
+    text = (
+        f"{name} is {leaf.dtype} with the digits of {narrow}: each of its {count} numbers is one of the "
+        "narrower dtype, and those of the inputs are not"
+    )
+    return _failure(case, name, text, _EACH.format(narrow=narrow))
+
+
+def _made_in_default_dtype(case: Case, changed: Change) -> CheckFailed:
+    text = (
+        f"{changed.name} differs once torch.set_default_dtype(torch.float64) is called, {changed.text}: "
+        "something in it is made in the default dtype, and not in that of the inputs"
+    )
+    return _failure(case, changed.name, text, _DEFAULT)
+
+
+def _failure(case: Case, name: str, text: str, script: str) -> CheckFailed:
+    at = position(case, name)
     return fail(
         "gradient-narrowed" if name.startswith(GRADIENT) else "result-narrowed",
-        f"{case.op.name}: {name} is {leaf.dtype} with the digits of {narrow}: each of its {count} numbers "
-        "is one of the narrower dtype, and those of the inputs are not",
-        repro=call_lines(name) + _SCRIPT.format(narrow=narrow, at=position(case, name)),
+        f"{case.op.name}: {text}",
+        repro=call_lines(name) + _CALL.format(at=at) + script,
+        note=None if _is_shown(case) else NOT_ASKED,
     )
 
 
-_SCRIPT = """
-found = call(*inputs())[{at}]
-assert not torch.equal(found, found.to({narrow}).to(found.dtype)), "each number is one of {narrow}"
+_CALL = """
+def with_digits(x):
+    # beyond those of float32
+    if not x.dtype.is_floating_point and not x.dtype.is_complex:
+        return x
+    shares = torch.linspace(0.5, 1.0, x.numel(), dtype=torch.float64).view(x.shape)
+    return (x.detach() * (1 + 2.0**-32 * shares)).requires_grad_(x.requires_grad)
+
+
+def found():
+    return call(*tree_map_only(torch.Tensor, with_digits, inputs()))[{at}]
+
+
+first = found()
+"""
+_EACH = """
+assert not torch.equal(first, first.to({narrow}).to(first.dtype)), "each number is one of {narrow}"
+"""
+_DEFAULT = """
+torch.set_default_dtype(torch.float64)
+torch.testing.assert_close(first, found(), rtol=1e-11, atol=1e-13)
 """

@@ -1,0 +1,79 @@
+"""Results in float64 that depend on torch's default dtype: a table is made in it, for instance."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeGuard
+
+import torch
+from torch import Tensor
+
+from ....cases.case import Case
+from ....cases.tensors import is_differentiable, largest_magnitude, readable
+from ...values.memory.calls import Leaves, comparable
+from .randomness import may_be_random
+
+_GAP = 1e-11  # as a share of the largest number; float32 rounds to 6e-8
+
+
+class Change(NamedTuple):
+    """A result that the default dtype changes.
+
+    Args:
+        name: of the result.
+        text: how far.
+    """
+
+    name: str
+    text: str
+
+
+def changed_by_default_dtype(case: Case, call: Callable[[], Leaves]) -> Change | None:
+    """The first result or gradient that differs once float64 is the default dtype; None without one.
+
+    An op whose calls differ anyway, or that may draw random numbers, is left alone.
+    """
+    first = call()
+    with _default_dtype(torch.float64):
+        wide = call()
+    found = _difference(first, wide)
+    if found is None or _difference(first, call()) is not None or may_be_random(case, call):
+        return None
+    return found
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _difference(one: Leaves, other: Leaves) -> Change | None:
+    expected = dict(other)
+    for name, value in one:
+        wide = expected.get(name)
+        if not (_is_judged(value) and _is_judged(wide)) or value.shape != wide.shape:
+            continue
+        if value.dtype != wide.dtype:
+            continue
+        actual, wanted = readable(value), readable(wide)
+        gap = (actual - wanted).abs().nan_to_num(0.0, 0.0)
+        largest = min(map(largest_magnitude, (actual, wanted)))
+        if float(gap.max()) > _GAP * largest:
+            return Change(name, f"by up to {float(gap.max()):.1g}, of numbers up to {largest:.2g}")
+    return None
+
+
+def _is_judged(value: object) -> TypeGuard[Tensor]:
+    return (
+        isinstance(value, Tensor)
+        and comparable(value)
+        and value.numel() > 0
+        and is_differentiable(value.dtype)
+        and torch.finfo(value.dtype).eps < _GAP
+    )
