@@ -313,6 +313,11 @@ def test_the_same_tensor_is_given_twice() -> None:
     assert copy.args[0] is not drawn.args[0]
 
 
+def test_a_tensor_without_gradients_is_not_given_for_one_with_them() -> None:
+    sample = Sample((tensor(4, 4), tensor(4, 4, requires_grad=False), 1, False), id="a")
+    assert not near(MIX, sample, kinds=["alias"])
+
+
 def test_declared_dtypes_leave_only_mixed_ones() -> None:
     found = near(MIX, SQUARE, kinds=["dtype"], declared_dtypes=True)
     assert {*found} == {"x.float64", "w.float64"}

@@ -13,15 +13,20 @@ from .sample_view import SampleView, TensorArgument
 def steps(view: SampleView) -> Iterator[Step]:
     """Each pair of arguments of equal shape and dtype.
 
+    Both may require gradients, or neither: an op need have none for the other one.
+
     Where the op writes to one of them, eager and functionalized code may rightly differ, so that is
     beyond the sample.
     """
     whole = [each for each in view.tensors if "[" not in each.path]
     for one, other in combinations(whole, 2):
+        written = one.mutated or other.mutated
+        if one.wants_grad != other.wants_grad and not written:
+            continue
         if (one.shape, one.dtype) == (other.shape, other.dtype):
             change = {other.path: SameAs(one.path)}
             description = f"{other.path} is the very tensor given as {one.path}"
-            rank = 12 if one.mutated or other.mutated else 7
+            rank = 12 if written else 7
             name = f"{other.path}.is.{one.path}"
             yield Step(name, description, change, rank, beyond=_beyond(one, other))
 
