@@ -1,5 +1,6 @@
 """Ops that are right for the example, and wrong with another number, string, dtype or list beside it."""
 
+import threading
 from typing import List, Optional
 
 import torch
@@ -153,6 +154,35 @@ def fake_centres_in_floats():
     """Both kernels take whole numbers for float32."""
     return _centred(
         "fake_centres_in_floats", lambda x: x.dtype if x.is_floating_point() else torch.float32
+    )
+
+
+def _halved_by_dtype(name, dtype_of):
+    """Halves, in float64 for whole numbers; `dtype_of(x)` is that of the fake kernel."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def halved(x: Tensor) -> Tensor:
+        if x.dtype not in (torch.float32, torch.float64, torch.int32, torch.int64):
+            raise TypeError("float32, float64, int32 or int64, please")
+        wide = x.double() if x.dtype in (torch.int32, torch.int64) else x
+        return wide.contiguous() / 2
+
+    halved.register_fake(lambda x: x.new_empty(x.shape, dtype=dtype_of(x)))
+    return halved
+
+
+@specimen((MATRIX,), variant_findings=DTYPE, shown_by=("int32", "int64"))
+def fake_halves_whole_numbers_as_such():
+    """The fake kernel keeps the dtype of whole numbers."""
+    return _halved_by_dtype("fake_halves_whole_numbers_as_such", lambda x: x.dtype)
+
+
+@specimen((MATRIX,), twin_of="fake_halves_whole_numbers_as_such")
+def fake_halves_in_float64():
+    """Both kernels take whole numbers for float64."""
+    return _halved_by_dtype(
+        "fake_halves_in_float64",
+        lambda x: torch.float64 if x.dtype in (torch.int32, torch.int64) else x.dtype,
     )
 
 
@@ -367,3 +397,35 @@ def copies_rows_of_that_length():
     return _of_length(
         "copies_rows_of_that_length", lambda x: x.clone(memory_format=torch.contiguous_format)
     )
+
+
+_KEPT = threading.local()
+
+
+def _cubed(name, end):
+    """Third powers in float64, in a workspace of each thread; `end(result, dtype)` is returned."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def cubed(x: Tensor) -> Tensor:
+        if not hasattr(_KEPT, "workspace"):
+            _KEPT.workspace = torch.empty(2**20, dtype=torch.float64)
+        if x.numel() > _KEPT.workspace.numel():
+            raise ValueError("up to a million numbers, please")
+        work = _KEPT.workspace[: x.numel()].view(x.shape)
+        work.copy_(x).pow_(3)
+        return end(work, x.dtype)
+
+    cubed.register_fake(lambda x: x.new_empty(x.shape))
+    return cubed
+
+
+@specimen((MATRIX,), variant_findings={"values.repeat": "output-memory-reused"}, shown_by="float64")
+def float64_lies_in_the_workspace():
+    """The result for float64 is the workspace itself, which the next call overwrites."""
+    return _cubed("float64_lies_in_the_workspace", lambda work, dtype: work.to(dtype))
+
+
+@specimen((MATRIX,), twin_of="float64_lies_in_the_workspace")
+def float64_is_copied():
+    """The result is a copy in every dtype."""
+    return _cubed("float64_is_copied", lambda work, dtype: work.to(dtype, copy=True))

@@ -1,13 +1,15 @@
 """The dtypes of tensors that the Python code of an op names.
 
 `if x.dtype not in (torch.float32, torch.float16): raise ...` says which dtypes the author had in mind, and
-so does a tuple of dtypes at the top of the module. Complex ones count where they are in such a tuple, or
-where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones only. Whole
-numbers count where they stand beside floating-point ones, or where the code asks `x.is_floating_point()`.
+so does a tuple or a dict of dtypes at the top of the module. Complex ones count where they are in such a
+tuple, or where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones
+only. Whole numbers count where they stand beside floating-point ones, or where the code asks
+`x.is_floating_point()`.
 """
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -41,6 +43,8 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dt
     if code is None or depth == 0 or id(code) in seen or not is_of_author(code.co_filename):
         return
     seen.add(id(code))
+    for dtypes in _written(code):
+        yield from _listed(dtypes)
     known = known_names(function)
     for name in (*code.co_names, *code.co_freevars):
         if name in _ASKED:
@@ -52,6 +56,22 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dt
             yield from _listed(value)
         elif isinstance(value, types.FunctionType):
             yield from _of_function(value, depth - 1, seen)
+
+
+def _written(code: types.CodeType) -> Iterator[list[torch.dtype]]:
+    """The tuples, lists and sets of dtypes that the code writes out: `(torch.float32, torch.int64)`."""
+    row: list[torch.dtype] = []
+    for one in dis.get_instructions(code):
+        if one.opname in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
+            if row and len(row) == one.arg:
+                yield row
+            row = []
+        elif one.opname == "LOAD_ATTR" and isinstance(
+            getattr(torch, one.argval, None), torch.dtype
+        ):
+            row.append(getattr(torch, one.argval))
+        elif one.opname not in ("LOAD_GLOBAL", "CACHE"):
+            row = []
 
 
 def _listed(values: Collection[Any]) -> list[torch.dtype]:
