@@ -17,9 +17,8 @@ from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
 
 _BACKWARD = "the backward"
-_CONVERSION = re.compile(
-    r"^(?!.*(==|\b(if|while|assert)\b)).*\b(int|math\.\w+)\("
-)  # a line without a branch
+# A line that makes a plain number of a size, and does not branch on it.
+_CONVERSION = re.compile(r"^(?!.*(==|\b(if|while|assert)\b)).*\b(int|math\.\w+)\(")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def check_globals(case: Case) -> None:
 def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
     """More than the one thread that a variant may run with: an op that sets it to one changes it."""
     threads = torch.get_num_threads()
-    if case.variant is None or threads > 1:
+    is_native = crash_risk(case.op, case.placement.device) is not None
+    if case.variant is None or threads > 1 or is_native:
         return contextlib.nullcontext()
     return torch_threads(threads + 1)
 

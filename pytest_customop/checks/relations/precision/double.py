@@ -39,7 +39,7 @@ def check_double(case: Case) -> None:
     """
     if case.kind not in ("", "dtype"):  # the sample, or one like it
         raise skip("nothing-to-check", "nothing is wider than float64", unjudged=False)
-    if not _is_meant_exactly(case):
+    if not _may_be_exact(case):
         reason = "the tolerances of the mark say that float32 is exact enough"
         raise skip("nothing-to-check", reason, unjudged=False)
     given = [one for _, one in _inputs(case).tensors() if is_differentiable(one.dtype)]
@@ -54,8 +54,8 @@ def check_double(case: Case) -> None:
         raise _made_in_default_dtype(case, changed)
 
 
-def _is_meant_exactly(case: Case) -> bool:
-    """Whether the tolerances of the mark leave it open that the op is exact in float64."""
+def _may_be_exact(case: Case) -> bool:
+    """Whether no tolerance of the mark says that float32 is exact enough."""
     return all(case.tolerance(dtype)[0] < _LOOSE for dtype in NARROWER)
 
 
@@ -76,8 +76,8 @@ def _inputs(case: Case) -> Arguments:
     def moved(name: str, tensor: Tensor) -> Tensor:
         if tensor.dtype not in NARROWER:
             return tensor
-        shares = torch.linspace(0.5, 1.0, tensor.numel(), dtype=torch.float64).view(tensor.shape)
-        value = tensor.detach() * (1 + _SHIFT * shares.to(tensor.device))
+        shares = torch.linspace(0.5, 1.0, tensor.numel(), dtype=torch.float64, device=tensor.device)
+        value = tensor.detach() * (1 + _SHIFT * shares.view(tensor.shape))
         return value.requires_grad_(tensor.requires_grad)
 
     return inputs.map_distinct(moved)
@@ -143,8 +143,9 @@ def with_digits(x):
     # beyond those of float32
     if not x.dtype.is_floating_point and not x.dtype.is_complex:
         return x
-    shares = torch.linspace(0.5, 1.0, x.numel(), dtype=torch.float64).view(x.shape)
-    return (x.detach() * (1 + 2.0**-32 * shares)).requires_grad_(x.requires_grad)
+    shares = torch.linspace(0.5, 1.0, x.numel(), dtype=torch.float64, device=x.device)
+    value = x.detach() * (1 + 2.0**-32 * shares.view(x.shape))
+    return value.requires_grad_(x.requires_grad)
 
 
 def found():
