@@ -62,6 +62,8 @@ def _pooled(name, count):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def pooled(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not len(x):
+            raise ValueError("a matrix with rows, please")
         return torch.stack([rows.mean(0) for rows in x.split(3)])
 
     pooled.register_fake(lambda x: x.new_empty(count(x.shape[0]), x.shape[1]))
