@@ -12,8 +12,13 @@ from torch import Tensor
 from ....cases.case import Case
 from ....cases.tensors import is_differentiable, largest_magnitude, readable
 from ...values.memory.calls import Leaves, comparable
-from .randomness import may_be_random
+from .randomness import may_be_random, names_in_kernels
 
+# What makes a tensor in the default dtype where no other is named.
+_FACTORIES = frozenset(
+    {"arange", "linspace", "logspace", "tensor", "ones", "zeros", "full", "eye", "empty"}
+    | {f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")}
+)
 _GAP = 1e-11  # as a share of the largest number; float32 rounds to 6e-8
 
 
@@ -32,8 +37,11 @@ class Change(NamedTuple):
 def changed_by_default_dtype(case: Case, call: Callable[[], Leaves]) -> Change | None:
     """The first result or gradient that differs once float64 is the default dtype; None without one.
 
-    An op whose calls differ anyway, or that may draw random numbers, is left alone.
+    An op is left alone if its Python code makes no tensor, if its calls differ anyway, or if it may draw
+    random numbers.
     """
+    if _FACTORIES.isdisjoint(names_in_kernels(case)):
+        return None
     first = call()
     with _default_dtype(torch.float64):
         wide = call()

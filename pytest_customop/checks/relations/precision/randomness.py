@@ -45,13 +45,18 @@ def may_be_random(case: Case, call: Callable[[], Any]) -> bool:
     """
     if any(names_seed(argument.name) for argument in case.op.arguments):
         return True
-    functions = [function for _, function in python_kernels(case.op.overload)]
-    if any(name in _DRAWING for one in functions for name in _names(one, _DEPTH, set())):
+    if any(name in _DRAWING for name in names_in_kernels(case)):
         return True
     rng.seed(case.seed)
     before = rng.states()
     call()
     return any(rng.changed(before, rng.states()))
+
+
+def names_in_kernels(case: Case) -> Iterator[str]:
+    """The names in the Python kernels of an op, and in the functions which they refer to."""
+    for _, function in python_kernels(case.op.overload):
+        yield from _names(function, _DEPTH, set())
 
 
 def _names(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
