@@ -34,14 +34,16 @@ class Change(NamedTuple):
     text: str
 
 
+def makes_tensors(case: Case) -> bool:
+    """Whether the Python code of the op makes tensors that may get the default dtype."""
+    return not _FACTORIES.isdisjoint(names_in_kernels(case))
+
+
 def changed_by_default_dtype(case: Case, call: Callable[[], Leaves]) -> Change | None:
     """The first result or gradient that differs once float64 is the default dtype; None without one.
 
-    An op is left alone if its Python code makes no tensor, if its calls differ anyway, or if it may draw
-    random numbers.
+    An op whose calls differ anyway, or that may draw random numbers, is left alone.
     """
-    if _FACTORIES.isdisjoint(names_in_kernels(case)):
-        return None
     first = call()
     with _default_dtype(torch.float64):
         wide = call()

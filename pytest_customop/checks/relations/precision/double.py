@@ -13,7 +13,7 @@ from ....findings import NOT_ASKED, CheckFailed, fail, skip
 from ...values.memory.calls import GRADIENT, Leaves, comparable
 from ..compare import everything
 from ..scripts import call_lines, position
-from .default_dtype import Change, changed_by_default_dtype
+from .default_dtype import Change, changed_by_default_dtype, makes_tensors
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
@@ -42,14 +42,18 @@ def check_double(case: Case) -> None:
     if not _may_be_exact(case):
         reason = "the tolerances of the mark say that float32 is exact enough"
         raise skip("nothing-to-check", reason, unjudged=False)
+    shown, by_default = _is_shown(case), makes_tensors(case)
+    if not (shown or by_default):
+        reason = "neither the mark nor its tensors say float64, and the op's Python code makes no tensors"
+        raise skip("nothing-to-check", reason, unjudged=False)
     given = [one for _, one in _inputs(case).tensors() if is_differentiable(one.dtype)]
     if not all(_is_exact(one) for one in given):
         reason = "the numbers of the inputs are numbers of float32"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for name, leaf in _found(case) if _is_shown(case) else ():
+    for name, leaf in _found(case) if shown else ():
         if isinstance(leaf, Tensor) and comparable(leaf) and _is_narrowed(leaf):
             raise _narrowed(case, name, leaf)
-    changed = changed_by_default_dtype(case, lambda: _found(case))
+    changed = changed_by_default_dtype(case, lambda: _found(case)) if by_default else None
     if changed is not None:
         raise _made_in_default_dtype(case, changed)
 
