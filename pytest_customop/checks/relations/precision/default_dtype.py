@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ....cases.case import Case
+from ....cases.code_names import names_in_code
 from ....cases.tensors import is_differentiable, largest_magnitude, readable
 from ...values.memory.calls import Leaves, comparable
-from .randomness import may_be_random, names_in_kernels
+from .randomness import may_be_random
 
 # What makes a tensor in the default dtype where no other is named.
 _FACTORIES = frozenset(
@@ -36,7 +37,7 @@ class Change(NamedTuple):
 
 def makes_tensors(case: Case) -> bool:
     """Whether the Python code of the op makes tensors that may get the default dtype."""
-    return not _FACTORIES.isdisjoint(names_in_kernels(case))
+    return not _FACTORIES.isdisjoint(names_in_code(case.op))
 
 
 def changed_by_default_dtype(case: Case, call: Callable[[], Leaves]) -> Change | None:
