@@ -1,0 +1,131 @@
+"""`relations.thread_count`: one thread and several give the same."""
+
+from __future__ import annotations
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.code_names import names_in_code
+from ...cases.crash_risk import crash_risk
+from ...core.torch_threads import torch_threads
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..values.memory.perturb import ROUNDINGS
+from .compare import disagreement, everything, is_unsteady
+from .scripts import call_lines, compare_lines
+
+_SEVERAL = 4
+_MOVES = 3
+_DIVIDING = frozenset({"get_num_threads", "ThreadPoolExecutor", "ThreadPool", "Thread"})
+
+
+def check_thread_count(case: Case) -> None:
+    """Call the op with one thread of torch and with several.
+
+    On a variant there are four. On a sample, which runs in this process, there are no more than torch has:
+    a native op may have divided memory of its own among those that it saw first.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    several = torch.get_num_threads() if case.variant is None else _SEVERAL
+    if several == 1:
+        raise skip("nothing-to-check", "torch has one thread here", unjudged=False)
+    calls = Caller(case)
+
+    def found(threads: int, arguments: Arguments | None = None) -> Leaves:
+        with torch_threads(threads):
+            run = calls(case.inputs() if arguments is None else arguments)
+            return [] if run.error is not None else copied(everything(case, run))
+
+    expected, actual = found(1), found(several)
+    wrong = disagreement(case, actual, expected)
+    if wrong is None or is_unsteady(lambda: found(1), expected, actual, wrong.name):
+        return
+    for change in ROUNDINGS[:_MOVES]:
+        if disagreement(case, found(1, change.apply(case.inputs())), expected) is not None:
+            reason = "roundings of the inputs change the results as much as threads do"
+            raise skip("ill-conditioned", reason, unjudged=False)
+    raise fail(
+        "result-depends-on-thread-count",
+        f"{case.op.name}: with {several} threads of torch it does not give what it gives with one: {wrong}",
+        repro=call_lines(wrong.name)
+        + _SCRIPT.format(several=several)
+        + compare_lines(case, wrong.name),
+        picture=wrong.picture,
+    )
+
+
+def _may_use_threads(op: Op) -> bool:
+    """Whether the op has a native kernel for the CPU, or Python code that names threads."""
+    return crash_risk(op, "cpu") is not None or not _DIVIDING.isdisjoint(names_in_code(op))
+
+
+_SCRIPT = """
+torch.set_num_threads(1)
+expected = call(*inputs())
+torch.set_num_threads({several})
+got = call(*inputs())
+"""
+
+
+FINDINGS = {
+    "result-depends-on-thread-count": Explanation(
+        meaning=(
+            "Results or gradients with several threads of torch are not those with one, beyond rounding."
+        ),
+        why=(
+            "They change with the machine, with OMP_NUM_THREADS, and in the worker processes of a data "
+            "loader, which have one thread."
+        ),
+        fix=(
+            "Let no part of a parallel loop (at::parallel_for) depend on another: divide along a dim whose "
+            "rows are computed by themselves, or keep a partial result for each chunk and combine them at "
+            "the end. The chunks must cover every element, and no two may write to one."
+        ),
+        before="""
+def part(begin, end):   # one for each thread of torch
+    out[begin:end] = x[begin:end].cumsum(0)   # the sum of this chunk alone
+""",
+        after="""
+def part(begin, end):   # of rows: each row has a sum of its own
+    out[begin:end] = x[begin:end].cumsum(1)
+""",
+        docs=(doc_links.SET_NUM_THREADS,),
+        follows=(
+            "outputs-not-repeatable",
+            "uninitialized-output",
+            "undeclared-mutation",
+            "result-depends-on-earlier-calls",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.thread_count",
+    summary="one thread of torch and several give the same results and gradients",
+    run=check_thread_count,
+    needs=_may_use_threads,
+    variants=("shape", "large"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Of an op with a native kernel, or Python code that names threads: results and gradients with one "
+        "thread that are not those with several, beyond another order of additions. A sum that starts anew "
+        "in each chunk, a part that no chunk does. Large variants are those on which a kernel divides its "
+        "work."
+    ),
+    cannot_see=(
+        "Work that is divided among threads which torch does not count, and ops whose results change as "
+        "much where their inputs are rounded."
+    ),
+    cost="calls",
+)
