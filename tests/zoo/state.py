@@ -279,3 +279,77 @@ def empty_input_leaves_one_thread():
 def empty_input_restores_the_threads():
     """An empty input restores the number of threads too."""
     return _threads("empty_input_restores_the_threads", torch.set_num_threads)
+
+
+def _largest(name, chosen):
+    """The `k` largest numbers of each row, with one thread; `chosen(x, k)` finds them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def largest(x: Tensor, k: int) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        return chosen(x, k)
+
+    largest.register_fake(lambda x, k: x.new_empty(x.shape[0], k))
+    return largest
+
+
+def _checked(x, k):
+    if not 0 <= k <= x.shape[1]:
+        raise ValueError(f"k is at most {x.shape[1]}")
+
+
+@aot((MATRIX, 2), expected=SETS)
+def rejects_with_one_thread_left():
+    """Takes one thread, and raises before it gives the others back."""
+
+    def chosen(x, k):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        _checked(x, k)
+        found = x.topk(k, dim=1).values
+        torch.set_num_threads(threads)
+        return found
+
+    return _largest("rejects_with_one_thread_left", chosen)
+
+
+@aot((MATRIX, 2), twin_of="rejects_with_one_thread_left")
+def rejects_with_all_threads():
+    """Gives them back whatever happens."""
+
+    def chosen(x, k):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            _checked(x, k)
+            return x.topk(k, dim=1).values
+        finally:
+            torch.set_num_threads(threads)
+
+    return _largest("rejects_with_all_threads", chosen)
+
+
+@aot((MATRIX, 2), expected=SETS)
+def rejects_without_gradients_from_then_on():
+    """Switches gradients off by hand, and on where it does not raise."""
+
+    def chosen(x, k):
+        enabled = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        found = x.topk(k, dim=1).values
+        torch.set_grad_enabled(enabled)
+        return found
+
+    return _largest("rejects_without_gradients_from_then_on", chosen)
+
+
+@aot((MATRIX, 2), twin_of="rejects_without_gradients_from_then_on")
+def rejects_within_no_grad():
+    """Lets a context manager do it."""
+
+    def chosen(x, k):
+        with torch.no_grad():
+            return x.topk(k, dim=1).values
+
+    return _largest("rejects_within_no_grad", chosen)

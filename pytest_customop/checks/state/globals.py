@@ -18,6 +18,7 @@ from ...global_state.settings import SETTINGS, perturb, preserved
 from ...global_state.torch_settings import THREADS
 from ..check import Check
 from .parts import Part, parts_of, runs
+from .wrong_calls import wrong_calls
 
 
 def check_globals(case: Case) -> None:
@@ -25,18 +26,25 @@ def check_globals(case: Case) -> None:
 
     It does so with the settings as they are and with others, to find a setting that gets the same
     value at each call. On a variant they stay as they are: it is there for the branches of a call.
+    A sample of an op in Python is also made wrong: a call that raises has to restore them, too.
     """
     with preserved(), _threads_to_restore(case):
         for part in parts_of(case):
             for perturbed in (False,) if case.variant is not None else (False, True):
                 _check_settings(case, part, perturbed)
+        if case.variant is None and not _is_native(case):
+            for part in wrong_calls(case):
+                _check_settings(case, part, perturbed=False)
+
+
+def _is_native(case: Case) -> bool:
+    return crash_risk(case.op, case.placement.device) is not None
 
 
 def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
-    """More than the one thread that a variant may run with: an op that sets it to one changes it."""
+    """More than the one thread that a variant or a worker may have: an op that takes one changes that."""
     threads = torch.get_num_threads()
-    is_native = crash_risk(case.op, case.placement.device) is not None
-    if case.variant is None or threads > 1 or is_native:
+    if threads > 1 or _is_native(case):
         return contextlib.nullcontext()
     return torch_threads(threads + 1)
 
@@ -49,7 +57,7 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
         if perturbed:
             perturb(threads=crash_risk(case.op, case.placement.device) is None)
         before = [setting.read() for setting in SETTINGS]
-        if not runs(call):
+        if runs(call) is part.raises:
             return
         for setting, value in zip(SETTINGS, before, strict=True):
             after = setting.read()
@@ -145,7 +153,8 @@ CHECK = Check(
         "precision, flushing of denormal numbers, anomaly detection, warnings filters, "
         "numpy's error handling, the environment, the working directory, levels of loggers, "
         "garbage collection. The call is made under the settings as they are, and again "
-        "under others, so that a setting that gets the same value at each call shows too."
+        "under others, so that a setting that gets the same value at each call shows too. An op in Python "
+        "is also called with arguments that it may reject: settings are compared where it raises."
     ),
     cannot_see="Settings outside of this list.",
     cost="calls",

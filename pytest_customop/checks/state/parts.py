@@ -20,11 +20,13 @@ class Part:
         prepare: makes the arguments, under the settings as they are, and returns the call itself; None
             if there is nothing to call.
         script: the script lines that define the function `run` from `op` and `inputs`.
+        raises: whether the call counts only if it raises, and not only if it does not.
     """
 
     description: str
     prepare: Callable[[], Callable[[], Any] | None]
     script: str
+    raises: bool = False
 
 
 def runs(call: Callable[[], Any]) -> bool:
