@@ -29,6 +29,11 @@ _NO_DERIVATIVE = re.compile(
 )
 
 
+_EVERY_TIE = re.compile(
+    r"\b(all|each|every)\b[^.\n]{0,40}\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b", re.I
+)
+
+
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
     """The note of a finding about a fake kernel that raises; None where it raises by mistake.
 
@@ -69,6 +74,11 @@ def is_estimate_by_source(op: Op) -> bool:
 def is_no_derivative_by_source(op: Op) -> bool:
     """Whether the source says that the backward gives something else than the derivative on purpose."""
     return _says(op, _NO_DERIVATIVE)
+
+
+def gives_ties_by_source(op: Op) -> bool:
+    """Whether the source says that all of several equal elements get the gradient."""
+    return _says(op, _EVERY_TIE)
 
 
 def _says(op: Op, words: re.Pattern[str]) -> bool:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cases.case import Case
-from ..cases.deliberate import is_estimate_by_source, is_no_derivative_by_source
+from ..cases.deliberate import (
+    gives_ties_by_source,
+    is_estimate_by_source,
+    is_no_derivative_by_source,
+)
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -36,7 +40,10 @@ class Note(NamedTuple):
 # Why nobody asked for what a check misses.
 _NO_RULE = "the op has no autocast rule, which would say that it runs under it"
 _RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
-_OF_DERIVATIVES = ("gradient-mismatch", "gradient-missing", "gradient-of-a-step-function")
+_OF_DERIVATIVES = (
+    *("gradient-mismatch", "gradient-mismatch-at-ties"),
+    *("gradient-missing", "gradient-of-a-step-function"),
+)
 _NARROWED = "neither the mark nor a tensor of the sample says float64"
 _NOT_ASKED = {
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
@@ -65,6 +72,10 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
         if _may_be_an_estimate(case):
             return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
+    if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
+        return Note(
+            NOT_ASKED, "the op's source says that every one of several equal elements gets it"
+        )
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
     shown_on = finding.case or case

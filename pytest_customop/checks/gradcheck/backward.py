@@ -14,6 +14,7 @@ from ..check import Check
 from .conditioning import is_ill_conditioned
 from .finite_differences.finding import FindingCodes
 from .finite_differences.projection import is_small
+from .finite_differences.ties import AT_TIES
 from .finite_differences.vectors import BackwardError
 from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, no_float64, options_of, with_script
@@ -26,6 +27,7 @@ _FIRST = FindingCodes(
     missing="gradient-missing",
     step="gradient-of-a-step-function",
     derivative="the gradient for `{input}`",
+    ties=True,
 )
 
 
@@ -143,6 +145,33 @@ def backward(ctx, grad):
 """,
         docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
         follows=("undeclared-mutation", "backward-not-linear"),
+    ),
+    AT_TIES: Explanation(
+        meaning=(
+            "Where elements of an input are equal, the gradient is none that the op has: not even along a "
+            "direction that keeps them equal does it give the slope of the op."
+        ),
+        why=(
+            "Equal numbers are frequent in half precision, after a relu, and in padding. Where each of n "
+            "equal maxima gets the gradient of the one, it is n times too large."
+        ),
+        fix=(
+            "Give the gradient to one of the equal elements, by the index that the forward has found, or "
+            "divide it among them. If all are to get it on purpose, say so in the docstring of the op."
+        ),
+        before="""
+def backward(ctx, grad):
+    x, peak = ctx.saved_tensors
+    return torch.where(x == peak, grad, 0)
+""",
+        after="""
+def backward(ctx, grad):
+    x, peak = ctx.saved_tensors
+    hit = x == peak
+    return torch.where(hit, grad / hit.sum(-1, keepdim=True), 0)
+""",
+        docs=(doc_links.AUTOGRAD_NOTES, doc_links.GRADCHECK_NOTES),
+        follows=("gradient-mismatch", "backward-not-linear", "undeclared-mutation"),
     ),
     "gradient-not-finite": Explanation(
         meaning="A gradient is NaN where all inputs and all outputs are finite.",

@@ -13,6 +13,7 @@ from ...core.tracebacks import reraise_bug
 from ...core.wording import first_line
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, skip
+from .finite_differences.ties import AT_TIES
 from .finite_differences.vectors import CallError, Named, VectorFunction
 from .scripts import gradcheck_script
 
@@ -30,7 +31,8 @@ def with_script(
     if isinstance(raised, CheckSkipped):
         return raised
     elements = sum(tensor.numel() for _, tensor in case.inputs().differentiable())
-    lines = gradcheck_script(call, options_of(case), elements)
+    at_ties = raised.finding.code == AT_TIES
+    lines = gradcheck_script(call, options_of(case), elements, ties=at_ties)
     return CheckFailed(dataclasses.replace(raised.finding, repro=lines))
 
 

@@ -45,7 +45,7 @@ def function(*values):
 """
 _PROJECTED = """
 sizes = [each.detach() for each in leaves]
-directions = [torch.randn_like(each).sign() for each in sizes]
+directions = [DIRECTION for each in sizes]
 weights = [torch.randn_like(each) for each in function(*leaves)]
 
 
@@ -60,8 +60,21 @@ CALL(projected, steps, OPTIONS)
 _WHOLE = "\nCALL(function, leaves, OPTIONS, check_undefined_grad=False, nondet_tol=1e-5)\n"
 
 
-def gradcheck_script(call: str, options: GradOptions, elements: int) -> str:
-    """Lines that call `gradcheck` or `gradgradcheck`, along random directions for large inputs."""
-    lines = _FUNCTION + (_WHOLE if elements <= _LARGE else _PROJECTED)
+_ANY = "torch.randn_like(each).sign()"
+# One number for all elements of a value.
+_TIED = "torch.randn(each.numel(), dtype=each.dtype)[each.unique(return_inverse=True)[1]]"
+
+
+def gradcheck_script(call: str, options: GradOptions, elements: int, *, ties: bool = False) -> str:
+    """Lines that call `gradcheck` or `gradgradcheck`.
+
+    Args:
+        call: the name of the one.
+        options: step and tolerances.
+        elements: of the inputs. Of many the derivative along random directions is checked.
+        ties: whether these are directions that keep equal elements equal, whatever the number.
+    """
+    lines = _FUNCTION + (_PROJECTED if ties or elements > _LARGE else _WHOLE)
+    lines = lines.replace("DIRECTION", _TIED if ties else _ANY)
     given = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"
     return lines.replace("CALL(", f"{call}(").replace("OPTIONS", given)

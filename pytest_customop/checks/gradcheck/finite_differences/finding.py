@@ -21,12 +21,14 @@ class FindingCodes:
     Args:
         mismatch, missing, step: the codes.
         derivative: the subject of messages, with `{input}` for the name of an input.
+        ties: whether gradients at equal elements are judged.
     """
 
     mismatch: str
     missing: str
     step: str
     derivative: str
+    ties: bool = False
 
 
 def mismatch(

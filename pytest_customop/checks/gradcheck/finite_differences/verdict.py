@@ -25,6 +25,7 @@ from .skips import (
     skip_if_unsuitable,
 )
 from .steep import is_right_closer
+from .ties import wrong_at_ties
 from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 
 # Draws for a cheap function, the most draws for any function, and the number of nearby points.
@@ -43,8 +44,8 @@ def verify_gradients(
 ) -> None:
     """Return if the formula agrees with finite differences.
 
-    If kinks leave that open, three nearby points are tried. There the formula can turn out right, but
-    is never reported as wrong.
+    If kinks leave that open, directions that keep equal elements equal are tried, and three nearby points.
+    There the formula can turn out right, but is never reported as wrong.
 
     Args:
         function: the function with its formula.
@@ -73,6 +74,9 @@ def verify_gradients(
         raise
     if reason is None:
         return
+    at_ties = wrong_at_ties(function, options, seed) if codes.ties else None
+    if at_ties is not None:
+        raise at_ties
     for attempt in range(1, _NEARBY + 1):
         try:
             near = _nudged(function, options, seed, attempt)

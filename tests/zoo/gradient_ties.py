@@ -1,0 +1,75 @@
+"""Gradients where several elements of the input are equal."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+ROWS = tensor(3, 4, requires_grad=True)
+AT_TIES = {"gradcheck.backward": "gradient-mismatch-at-ties"}
+ONCE = {"gradcheck.double": "no-second-order"}
+
+
+def _peak(name, share):
+    """The maximum of each row; `share(hit)` says how much of the gradient each maximum gets."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def peak(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point() or x.shape[1] == 0:
+            raise ValueError("rows of floating-point numbers, please")
+        return x.amax(1)
+
+    def backward(ctx, grad):
+        x, found = ctx.saved_tensors
+        return share(x == found[:, None]) * grad[:, None]
+
+    peak.register_fake(lambda x: x.new_empty(x.shape[0]))
+    peak.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, output)
+    )
+    return peak
+
+
+@aot((ROWS,), variant_findings=AT_TIES, shown_by=("zeros",))
+def peak_with_the_gradient_for_each():
+    """Each of several maxima gets the gradient of the one."""
+    return _peak("peak_with_the_gradient_for_each", lambda hit: hit.double())
+
+
+@aot((ROWS,), twin_of="peak_with_the_gradient_for_each")
+def peak_with_the_gradient_in_parts():
+    """Each gets its part."""
+    return _peak("peak_with_the_gradient_in_parts", lambda hit: hit / hit.sum(1, keepdim=True))
+
+
+@aot((ROWS,), twin_of="peak_with_the_gradient_for_each")
+def peak_with_the_gradient_for_the_first():
+    """The first gets it."""
+    return _peak("peak_with_the_gradient_for_the_first", lambda hit: hit & (hit.cumsum(1) == 1))
+
+
+@aot((ROWS,), variant_notes=AT_TIES, shown_by=("zeros",))
+def peak_with_the_gradient_for_each_on_purpose():
+    """The same, as its comment says."""
+
+    @torch.library.custom_op("zoo::peak_with_the_gradient_for_each_on_purpose", mutates_args=())
+    def peak(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point() or x.shape[1] == 0:
+            raise ValueError("rows of floating-point numbers, please")
+        return x.amax(1)  # backward: every maximum gets the gradient
+
+    def backward(ctx, grad):
+        x, found = ctx.saved_tensors
+        return (x == found[:, None]) * grad[:, None]
+
+    peak.register_fake(lambda x: x.new_empty(x.shape[0]))
+    peak.register_autograd(
+        backward,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, output),
+    )
+    return peak
