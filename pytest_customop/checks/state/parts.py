@@ -38,11 +38,12 @@ def runs(call: Callable[[], Any]) -> bool:
     return True
 
 
-def parts_of(case: Case) -> Iterator[Part]:
-    """The forward, the fake kernel and, for a case with gradients, the backward."""
+def parts_of(case: Case, *, with_fake: bool = True) -> Iterator[Part]:
+    """The forward, the fake kernel if asked for and, for a case with gradients, the backward."""
     yield Part("the forward", lambda: case.inputs().call, _FORWARD)
-    fake = _fake(case)
-    yield Part("the fake kernel", lambda: fake, _FAKE)
+    if with_fake:
+        fake = _fake(case)
+        yield Part("the fake kernel", lambda: fake, _FAKE)
     if case.requires_grad and case.op.has_autograd:
         yield Part("the backward", lambda: _backward(case), _BACKWARD)
 
