@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 
 _DIM = re.compile(r"(^|_)(dims?|axis|axes)($|_)|(^|_)(dim|axis)\d*$")
+# The size of a dim: `head_dim`, `rot_dim`.
+_SIZE_OF_DIM = re.compile(
+    r"(^|_)(head|rot|rotary|rope|nope|embed|embedding|emb|hidden|model|inner|latent|proj|ffn|mlp|vocab|kv|qk|"
+    r"inputs?|outputs?)_dims?$"
+)
 # Positions in another tensor, and numbers of elements.
 _POSITIONS = re.compile(
     r"(^|_)(ind(ex|ices|exes|ptr)?|idx[a-z]?|offsets?|positions?|pos|rows?|cols?|columns?|crow|edges?"
@@ -16,7 +21,7 @@ _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
 def names_dims(name: str) -> bool:
     """Whether an argument of this name counts dims."""
-    return bool(_DIM.search(name))
+    return bool(_DIM.search(name)) and not _SIZE_OF_DIM.search(name)
 
 
 def names_positions(name: str) -> bool:

@@ -277,3 +277,19 @@ def divides_whole_numbers():
 def divides_numbers():
     """Divides all numbers alike."""
     return _decays("divides_numbers", lambda rate: 1 / rate if rate else 0.0)
+
+
+@aot((tensor(3, 4), 0))
+def turns_the_first_numbers():
+    """Turns `rot_dim` numbers of each row, all of them for 0: a size, which has no other end."""
+
+    @torch.library.custom_op("zoo::turns_the_first_numbers", mutates_args=())
+    def turns(x: Tensor, rot_dim: int = 0) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("a matrix, please")
+        out = x.clone(memory_format=torch.contiguous_format)
+        out[:, : rot_dim or x.shape[1]] *= -1
+        return out
+
+    turns.register_fake(lambda x, rot_dim=0: x.new_empty(x.shape))
+    return turns
