@@ -32,6 +32,13 @@ def third(x: torch.Tensor) -> torch.Tensor:
         ctypes.string_at(0)
     return x.clone()
 
+@torch.library.custom_op("NS::slope", mutates_args=())
+def slope(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()
+
+slope.register_fake(lambda x: torch.empty_like(x))
+slope.register_autograd(lambda ctx, grad: ctypes.string_at(0))
+
 calls = []
 third.register_fake(lambda x: torch.empty_like(x))
 """
@@ -52,6 +59,17 @@ def test_the_layout_that_dies_is_shown_with_a_script_and_a_sample(suite: Suite) 
     assert "strides (" in one["arguments"][0]
     assert one["arguments"][1] == "n = 2"
     assert 'layout="transposed"), 2), id="crash")' in one["evidence"]
+    (script,) = (suite.path / "repros").glob("*.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == -11, done.stderr
+
+
+@pytest.mark.parametrize("check", ["fake.backward", "gradcheck.backward"])
+def test_the_script_of_a_backward_that_dies_calls_it(suite: Suite, check: str) -> None:
+    sample = "(tensor(4, requires_grad=True),)"
+    suite.test(OPS + f"@customop_cases(slope, [{sample}], variants=False)\ndef test_it(): ...\n")
+    result = suite.run_apart("--customop-isolate=on", "--customop-repro-dir=repros", checks=check)
+    result.assert_outcomes(failed=1)
     (script,) = (suite.path / "repros").glob("*.py")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == -11, done.stderr

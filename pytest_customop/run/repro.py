@@ -14,6 +14,17 @@ from ..findings import Finding
 from .literals import inputs_source
 
 CALL = "args, kwargs = inputs()\nop(*args, **kwargs)"  # the lines that call the op alone
+_BACKWARD = """
+results = torch.utils._pytree.tree_leaves(result)
+outputs = [each for each in results if isinstance(each, torch.Tensor) and each.requires_grad]
+if outputs:
+    torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
+"""
+
+
+def plain_call(case: Case) -> str:
+    """The lines that call the op and, in a case with gradients, its backward."""
+    return CALL.replace("op(", "result = op(") + _BACKWARD if case.requires_grad else CALL
 
 
 @dataclass(frozen=True)

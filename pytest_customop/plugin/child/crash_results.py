@@ -11,7 +11,7 @@ from ...global_state.preserve import preserved_state
 from ...plan.items import place_of
 from ...run.finding_records import finding_record
 from ...run.judgement import note_for
-from ...run.repro import CALL, reproduced_by
+from ...run.repro import CALL, plain_call, reproduced_by
 from ...run.results import CheckResult
 from . import protocol
 from .exit_causes import ProcessExit, shortened
@@ -59,7 +59,8 @@ def result_of(
     found = Finding(ended.code, f"{what} {ended.how} {where}", plain.evidence, ended.fix)
     # What could not be drawn there is not drawn here.
     drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
-    lines = check.repro if phase == protocol.CHECK and check else CALL
+    own = check.repro if phase == protocol.CHECK and check else ""
+    lines = own or (plain_call(drawn) if drawn else CALL)
     note = note_for(drawn, found) if drawn else None
     called = with_call(case, call) if drawn and phase == protocol.CHECK else None
     if called is not None:
