@@ -41,7 +41,22 @@ def peak_with_the_gradient_for_each():
     return _peak("peak_with_the_gradient_for_each", lambda hit: hit.double())
 
 
-@aot((ROWS,), twin_of="peak_with_the_gradient_for_each")
+@aot((tensor(3, 4, fill=0.5, requires_grad=True),), expected=AT_TIES)
+def peak_of_equal_numbers():
+    """The same, on a sample that has nothing but ties."""
+    return _peak("peak_of_equal_numbers", lambda hit: hit.double())
+
+
+@aot((tensor(3, 4, fill=0.5, requires_grad=True),), twin_of="peak_of_equal_numbers")
+def peak_of_equal_numbers_in_parts():
+    """Each of the equal numbers gets its part."""
+    return _peak("peak_of_equal_numbers_in_parts", lambda hit: hit / hit.sum(1, keepdim=True))
+
+
+@aot(
+    (ROWS,),
+    twin_of=("peak_with_the_gradient_for_each", "peak_with_the_gradient_for_each_on_purpose"),
+)
 def peak_with_the_gradient_in_parts():
     """Each gets its part."""
     return _peak("peak_with_the_gradient_in_parts", lambda hit: hit / hit.sum(1, keepdim=True))

@@ -77,14 +77,14 @@ def _saturated(x, size):
     return out
 
 
-@aot((SIGNAL,), variant_findings=COUNT, shown_by=("odd",))
+@aot((tensor(41),), expected=COUNT)
 def rest_of_equal_chunks_left():
     """Saturates equal chunks, and leaves what remains."""
     size = lambda x: x.size // torch.get_num_threads()  # noqa: E731
     return op("rest_of_equal_chunks_left", lambda x: _saturated(x, size(x)))
 
 
-@aot((SIGNAL,), twin_of="rest_of_equal_chunks_left")
+@aot((tensor(41),), twin_of="rest_of_equal_chunks_left")
 def rest_of_equal_chunks_in_the_last():
     """The last chunk is the smaller one."""
     size = lambda x: -(-x.size // torch.get_num_threads())  # noqa: E731

@@ -31,12 +31,13 @@ _DIVIDING = frozenset({"get_num_threads", "ThreadPoolExecutor", "ThreadPool", "T
 def check_thread_count(case: Case) -> None:
     """Call the op with one thread of torch and with several.
 
-    On a variant there are four. On a sample, which runs in this process, there are no more than torch has:
-    a native op may have divided memory of its own among those that it saw first.
+    There are four. For a sample of a native op, which runs in this process, there are no more than torch
+    has: the op may have divided memory of its own among those that it saw first.
     """
     skip_if_no_results(case)
     skip_if_random(case)
-    several = torch.get_num_threads() if case.variant is None else _SEVERAL
+    is_safe = case.variant is not None or crash_risk(case.op, case.placement.device) is None
+    several = _SEVERAL if is_safe else torch.get_num_threads()
     if several == 1:
         raise skip("nothing-to-check", "torch has one thread here", unjudged=False)
     calls = Caller(case)
