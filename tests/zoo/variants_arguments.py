@@ -219,3 +219,37 @@ def backward_ignores_a_flag():
 def backward_minds_a_flag():
     """The backward looks at the flag."""
     return _signed("backward_minds_a_flag", lambda negate: -1 if negate else 1)
+
+
+def _running_mean(name, written):
+    """Moves a mean towards that of a batch; without a momentum it counts the batches."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=written)
+    def move(mean: Tensor, count: Tensor, x: Tensor, momentum: Optional[float] = 0.1) -> None:
+        if x.dim() != 2 or mean.shape != x.shape[1:] or count.dim():
+            raise ValueError("a mean for each column, and one count, please")
+        if momentum is None:
+            count += 1
+            momentum = 1 / max(float(count), 1.0)
+        mean.lerp_(x.mean(0), momentum)
+
+    return move
+
+
+AVERAGED = (tensor(4), tensor(fill=3.0), tensor(6, 4))
+
+
+@specimen(
+    AVERAGED,
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="momentum.absent",
+)
+def counts_without_a_momentum():
+    """Writes to the count where a number that has a default is None."""
+    return _running_mean("counts_without_a_momentum", ("mean",))
+
+
+@specimen(AVERAGED, twin_of="counts_without_a_momentum")
+def says_that_it_counts():
+    """Declares that."""
+    return _running_mean("says_that_it_counts", ("mean", "count"))

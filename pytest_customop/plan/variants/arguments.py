@@ -73,7 +73,7 @@ def steps(view: SampleView, samples: Sequence[Sample] = ()) -> Iterator[Step]:
             [other[name] for other in others if name in other],
         )
         yield from _changed(view, one, dims)
-        if given and one.optional and one.value is not None:
+        if one.optional and one.value is not None:
             yield _step(name, "absent", f"{name} None", None, 4)
         if given and argument.has_default_value() and not _same(one.value, default):
             description = f"{name} not given, its default {default!r}"
