@@ -382,3 +382,33 @@ def test_a_backward_may_reject_gradients_that_nobody_asks_for() -> None:
     )
     every = check_op(no_second_gradient, [(x, x.clone())], variants=False, backend="aot_eager")
     assert not [one for one in every if one.outcome in ("failed", "error")]
+
+
+@pytest.mark.parametrize(("counts", "outcome"), [(False, "noted"), (True, "failed")])
+def test_a_backward_that_raises_where_the_forward_ignores_a_larger_size_is_a_note(
+    counts: bool, outcome: str
+) -> None:
+    name = f"t_judgement::area_{outcome}"
+
+    @torch.library.custom_op(name, mutates_args=())
+    def area(points: torch.Tensor) -> torch.Tensor:
+        if points.dim() != 2 or points.shape[1] < 2:
+            raise ValueError("points in a plane, please")
+        return points[:, 0] * points[:, 1] + (points.sum(1) if counts else 0)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (points,) = ctx.saved_tensors
+        grads = torch.stack([grad * points[:, 1], grad * points[:, 0]], 1)
+        return grads + (grad[:, None] if counts else 0)
+
+    area.register_fake(lambda points: points.new_empty(points.shape[0]))
+    area.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    found = [
+        one
+        for one in check_op(area, [(torch.randn(5, 2),)], checks="gradcheck", variants="quick")
+        if one.outcome in ("failed", "noted", "error")
+    ]
+    assert {one.outcome for one in found if one.place.variant == "odd"} == {outcome}
+    assert {one.finding for one in found} == {"backward-raises"}

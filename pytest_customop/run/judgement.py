@@ -14,6 +14,7 @@ from ..cases.deliberate import (
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
+from ..cases.ignored import ignores_added_elements
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -89,6 +90,10 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             raises = "backward" if of_backward else "fake kernel"
             return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
     beyond = shown_on.beyond or case.beyond
+    if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
+        beyond = (
+            "the op ignores elements that a larger size adds: it may be made for that of the sample"
+        )
     return Note(BEYOND_SAMPLE, beyond) if beyond else None
 
 

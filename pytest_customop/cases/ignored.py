@@ -1,0 +1,48 @@
+"""Whether an op ignores what a variant adds to a size: then it may be made for the size of the sample."""
+
+from __future__ import annotations
+
+import torch
+
+from .case import Case, Run
+from .tensors import same_bits
+
+_MOST = 4  # a size that an op may be made for: coordinates, the corners of a box
+
+
+def ignores_added_elements(case: Case) -> bool:
+    """Whether a small dim of a tensor is larger than in the sample, and what was added counts for nothing.
+
+    `[:, 0]` and `[:, 1]` of points with two coordinates also work where they have three. The op is called.
+    """
+    if case.base_case is None:
+        return False
+    before = dict(case.base_case.inputs().tensors())
+    return any(
+        _counts_for_nothing(case, name, dim, before[name].shape[dim])
+        for name, tensor in case.inputs().tensors()
+        if name in before and before[name].dim() == tensor.dim()
+        if tensor.is_floating_point() and tensor.numel() > 0
+        for dim, size in enumerate(tensor.shape)
+        if before[name].shape[dim] < size and 2 <= before[name].shape[dim] <= _MOST
+    )
+
+
+def _counts_for_nothing(case: Case, name: str, dim: int, size: int) -> bool:
+    """Whether other values of the elements from `size` on give the same results."""
+
+    def replaced(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        if path != name:
+            return tensor
+        changed = tensor.detach().clone()
+        rest = changed.narrow(dim, size, changed.shape[dim] - size)
+        rest.copy_(rest.flip(dim).neg())
+        return changed
+
+    first, other = case.run(case.inputs()), case.run(case.inputs().map_distinct(replaced))
+    return first.error is None and other.error is None and _agree(first, other)
+
+
+def _agree(first: Run, other: Run) -> bool:
+    pairs = zip(first.outputs, other.outputs, strict=False)
+    return all(same_bits(one.detach(), two.detach()) for (_, one), (_, two) in pairs)
