@@ -27,10 +27,11 @@ _NO_DERIVATIVE = re.compile(
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )
-
-
+# In one line: a gradient, and all, each or every one of several maxima.
 _EVERY_TIE = re.compile(
-    r"\b(all|each|every)\b[^.\n]{0,40}\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b", re.I
+    rf"^(?=.*{_GRADIENT}).*\b(all|each|every)\b[^.\n]{{0,40}}"
+    r"\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b",
+    re.I | re.M,
 )
 
 

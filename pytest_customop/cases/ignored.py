@@ -40,7 +40,7 @@ def _counts_for_nothing(case: Case, name: str, dim: int, size: int) -> bool:
         return changed
 
     first, other = case.run(case.inputs()), case.run(case.inputs().map_distinct(replaced))
-    return first.error is None and other.error is None and _agree(first, other)
+    return bool(first.outputs) and other.error is None and _agree(first, other)
 
 
 def _agree(first: Run, other: Run) -> bool:

@@ -157,7 +157,8 @@ def backward(ctx, grad):
         ),
         fix=(
             "Give the gradient to one of the equal elements, by the index that the forward has found, or "
-            "divide it among them. If all are to get it on purpose, say so in the docstring of the op."
+            "divide it among them. If all are to get it on purpose, say so in a comment of the backward: "
+            "every maximum gets the gradient."
         ),
         before="""
 def backward(ctx, grad):
