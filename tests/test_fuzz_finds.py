@@ -18,6 +18,8 @@ from pytest_customop.global_state.preserve import preserved_state
 pytest.importorskip("hypothesis")
 
 from tests.zoo.generated import searched
+from tests.zoo.plain import plain_mark
+from tests.zoo.registry import specimens
 
 Kernel = Callable[..., torch.Tensor]
 
@@ -127,3 +129,13 @@ def test_generated_inputs_find_what_quick_variants_miss(
     assert found
     assert code is None or found == [code]
     assert findings(made(make, fake, right=True), check, reference) == []
+
+
+def test_the_size_of_an_optional_tensor_that_is_another_one_is_a_guess() -> None:
+    """`bias` of the size of `x` works forward, and not backward: no sample says that it has that size."""
+    one = specimens()["optional_tensor"]
+    samples, options = plain_mark(one)
+    mark = {"op": one.op(), "samples": samples, **options}
+    ((_, found),) = searched(mark, ["gradcheck.backward"], 50)
+    assert found.accepted
+    assert not found.failures

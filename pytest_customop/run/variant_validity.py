@@ -11,7 +11,7 @@ from ..cases.case import Case
 from ..cases.fake_run import fake_run, shapes_of
 from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, reraise_bug, traceback_text
-from ..declare.inputs import TensorSpec
+from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .alias_rejection import alias_rejection
@@ -141,7 +141,7 @@ def _has_sizes_of_author(case: Case) -> bool:
 
 
 def _is_tensor(value: object) -> bool:
-    return isinstance(value, (TensorSpec, torch.Tensor))
+    return isinstance(value, (TensorSpec, SameAs, torch.Tensor))
 
 
 def _sample_works(case: Case) -> bool:
