@@ -73,10 +73,12 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
         if _may_be_an_estimate(case):
             return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
-    if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
-        return Note(
-            NOT_ASKED, "the op's source says that every one of several equal elements gets it"
-        )
+    if finding.code == "gradient-mismatch-at-ties":
+        if gives_ties_by_source(case.op):
+            every = "the op's source says that every one of several equal elements gets it"
+            return Note(NOT_ASKED, every)
+        if is_estimate_by_source(case.op):
+            return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
     shown_on = finding.case or case

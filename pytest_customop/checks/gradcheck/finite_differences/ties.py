@@ -14,6 +14,7 @@ from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, fail
 from .jacobian import WRONG, Pair, compare
 from .projection import Draw, random_weights
+from .staircase import follows_staircase
 from .vectors import CallError, OutputsChanged, VectorFunction
 
 AT_TIES = "gradient-mismatch-at-ties"
@@ -37,7 +38,9 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
         return None
     for pair, other in zip(first, second, strict=True):
         sure = pair.verdict == other.verdict == WRONG and not (pair.still or other.still)
-        if sure and pair.same_place(other) and _has_ties(function.point[pair.source]):
+        if not (sure and pair.same_place(other) and _has_ties(function.point[pair.source])):
+            continue
+        if not follows_staircase(function, pair, seed):
             return _finding(function, pair)
     return None
 
