@@ -19,6 +19,8 @@ MATRIX = tensor(4, 6)
 def _range(name, restore_first):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def scaled(x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            raise TypeError("floating-point numbers, please")
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         span = x.max() - x.min() if x.numel() else x.new_zeros(())

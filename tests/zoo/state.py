@@ -337,6 +337,7 @@ def rejects_without_gradients_from_then_on():
     def chosen(x, k):
         enabled = torch.is_grad_enabled()
         torch.set_grad_enabled(False)
+        _checked(x, k)
         found = x.topk(k, dim=1).values
         torch.set_grad_enabled(enabled)
         return found
@@ -350,6 +351,21 @@ def rejects_within_no_grad():
 
     def chosen(x, k):
         with torch.no_grad():
+            _checked(x, k)
             return x.topk(k, dim=1).values
 
     return _largest("rejects_within_no_grad", chosen)
+
+
+@aot((MATRIX, 2), notes={"state.globals": "global-state-changed"})
+def fails_without_gradients_from_then_on():
+    """The same, but for a number that it does not look at itself."""
+
+    def chosen(x, k):
+        enabled = torch.is_grad_enabled()
+        torch.set_grad_enabled(False)
+        found = x.topk(k, dim=1).values
+        torch.set_grad_enabled(enabled)
+        return found
+
+    return _largest("fails_without_gradients_from_then_on", chosen)

@@ -11,13 +11,14 @@ import torch
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...core.torch_threads import torch_threads
-from ...findings import CheckFailed, Explanation, doc_links, fail
+from ...core.tracebacks import raised_on_purpose
+from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail
 from ...global_state.process_settings import ENVIRONMENT
 from ...global_state.setting import Setting
 from ...global_state.settings import SETTINGS, perturb, preserved
 from ...global_state.torch_settings import THREADS
 from ..check import Check
-from .parts import Part, parts_of, runs
+from .parts import Part, error_of, parts_of
 from .wrong_calls import wrong_calls
 
 
@@ -34,8 +35,22 @@ def check_globals(case: Case) -> None:
             for perturbed in (False,) if case.variant is not None else (False, True):
                 _check_settings(case, part, perturbed)
         if case.variant is None and not _is_native(case):
-            for part in wrong_calls(case):
+            _check_wrong_calls(case)
+
+
+def _check_wrong_calls(case: Case) -> None:
+    """Fail for a call that is rejected on purpose; without one, note what one that fails leaves behind."""
+    by_accident: CheckFailed | None = None
+    for part in wrong_calls(case):
+        try:
+            with preserved():
                 _check_settings(case, part, perturbed=False)
+        except CheckFailed as failure:
+            if failure.finding.note is None:
+                raise
+            by_accident = by_accident or failure
+    if by_accident is not None:
+        raise by_accident
 
 
 def _is_native(case: Case) -> bool:
@@ -58,15 +73,20 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
         if perturbed:
             perturb(threads=crash_risk(case.op, case.placement.device) is None)
         before = [setting.read() for setting in SETTINGS]
-        if runs(call) is part.raises:
+        error = error_of(call)
+        if (error is not None) is not part.raises:
             return
         for setting, value in zip(SETTINGS, before, strict=True):
             after = setting.read()
             if after != value:
-                raise _changed(case, part, setting, value, after)
+                by_accident = error is not None and not raised_on_purpose(error)
+                note = NOT_ASKED if by_accident else None
+                raise _changed(case, part, setting, value, after, note)
 
 
-def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -> CheckFailed:
+def _changed(
+    case: Case, part: Part, setting: Setting, value: Any, after: Any, note: str | None
+) -> CheckFailed:
     change, script = _change_text(value, after), _SETTING.format(read=setting.source)
     if setting.name == ENVIRONMENT:
         script = _VARIABLE.format(name=_first_key(value, after))
@@ -76,6 +96,7 @@ def _changed(case: Case, part: Part, setting: Setting, value: Any, after: Any) -
         "global-state-changed",
         f"{case.op.name}: {part.description} changes {setting.name}{change}",
         repro=part.script + script,
+        note=note,
     )
 
 

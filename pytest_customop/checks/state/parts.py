@@ -31,11 +31,16 @@ class Part:
 
 def runs(call: Callable[[], Any]) -> bool:
     """Make a call; returns whether it succeeded."""
+    return error_of(call) is None
+
+
+def error_of(call: Callable[[], Any]) -> BaseException | None:
+    """Make a call; returns what it raised."""
     try:
         call()
-    except (Exception, CheckSkipped, CheckFailed):  # an op may raise under other settings
-        return False
-    return True
+    except (Exception, CheckSkipped, CheckFailed) as error:  # it may raise under other settings
+        return error
+    return None
 
 
 def parts_of(case: Case, *, with_fake: bool = True) -> Iterator[Part]:

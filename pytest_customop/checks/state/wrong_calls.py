@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ...cases.case import Case
+from ...cases.tensors import is_plain
 from ..values.memory.calls import expression, with_argument
 from .parts import Part
 
@@ -27,8 +28,9 @@ def wrong_calls(case: Case) -> Iterator[Part]:
     for name, value in given.named():
         if "[" in name:  # an element of a list
             continue
-        if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] > 0:
-            for text, change in _CHANGES.items():
+        if isinstance(value, Tensor):
+            changeable = is_plain(value) and value.dim() > 0 and value.shape[0] > 0
+            for text, change in _CHANGES.items() if changeable else ():
                 yield _part(case, name, text, change)
         elif type(value) is int:
             yield _part(case, name, str(above), lambda _: above)
