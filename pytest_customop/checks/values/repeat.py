@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case, Run
+from ...cases.crash_risk import crash_risk
 from ...core.tracebacks import error_line
 from ...findings import WITHIN_ROUNDING, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -22,7 +23,7 @@ from .memory.calls import (
     rounding_explains,
     skip_if_no_results,
 )
-from .memory.perturb import OTHERS, Change, same_strides, write_all
+from .memory.perturb import ONE_NUMBER, OTHERS, Change, same_strides, write_all
 from .memory.poison import fresh_memory_filled, has_new_nan
 from .memory.storage import share_memory
 
@@ -43,10 +44,14 @@ def check_repeat(case: Case) -> None:
         if case.variant is not None:
             _skip_if_unwritten(calls, case.inputs(), kept)
         _fail(case, wrong)
-    change = _change(calls)
+    change = _change(calls, OTHERS)
     if change is not None:
         _fail_if_stale(calls, change, allowed)
         _fail_if_overwritten(case, first_difference(results(first), kept), change)
+    if crash_risk(case.op, case.placement.device) is None:
+        change = _change(calls, [ONE_NUMBER])
+        if change is not None:
+            _fail_if_stale(calls, change, allowed)
     if wrong is not None and not case.op.nondeterministic:
         raise _rounded(case, wrong)
 
@@ -128,10 +133,10 @@ def _reused(case: Case, text: str) -> CheckFailed:
     return fail("output-memory-reused", f"{case.op.name}: {text}", repro=_REUSED)
 
 
-def _change(calls: Caller) -> Change | None:
-    """Other values on which the op works; None if there are none."""
+def _change(calls: Caller, changes: Sequence[Change]) -> Change | None:
+    """The first of these changes of values on which the op works; None if there is none."""
     drawn = calls.case.inputs()
-    for change in OTHERS:
+    for change in changes:
         changed = change.apply(drawn)
         pairs = zip(changed.tensors(), drawn.tensors(), strict=True)
         other = any(not quickly_equal(one.detach(), was.detach()) for (_, one), (_, was) in pairs)
@@ -309,7 +314,8 @@ CHECK = Check(
         "skip. An output that "
         "is kept and lies in memory that a later call uses, or changes by a later call on "
         "other values. A cache by address: inputs that are changed in place must give what "
-        "fresh inputs with these values give."
+        "fresh inputs with these values give. Whole numbers change only for kernels in Python, each to the "
+        "first of its tensor."
     ),
     cannot_see="A cache by shape, and a rotation of more workspaces than the check makes calls.",
     cost="calls",

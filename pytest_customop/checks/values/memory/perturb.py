@@ -18,22 +18,26 @@ _FINITE = "-0.0, 1.0, torch.finfo(t.real.dtype).tiny, -1.0, torch.finfo(t.real.d
 
 @dataclass(frozen=True)
 class Change:
-    """New values for a floating-point or complex tensor.
+    """New values for tensors.
 
     Args:
         description: for a message: `negated`.
         code: an expression of `t`, the tensor, that gives a tensor of the same shape.
+        whole: whether tensors of whole numbers and booleans change, in place of floating-point and
+            complex ones.
     """
 
     description: str
     code: str
+    whole: bool = False
 
     def apply(self, arguments: Arguments) -> Arguments:
-        """Copies of the arguments with the new values in all floating-point and complex tensors."""
+        """Copies of the arguments with the new values in all tensors that change."""
         changed = arguments.copy()
         with torch.no_grad():
-            for _, tensor in changeable(changed):
-                write(tensor, self.values(tensor.detach()))
+            for _, tensor in _filled(changed):
+                if is_differentiable(tensor.dtype) != self.whole:
+                    write(tensor, self.values(tensor.detach()))
         return changed
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -44,7 +48,7 @@ class Change:
 
     def script(self) -> str:
         """Script lines that define `changed()`: `inputs()` with the new values."""
-        return _SCRIPT.format(code=self.code)
+        return _SCRIPT.format(code=self.code, which="not " if self.whole else "")
 
     def line(self, place: str) -> str:
         """The script line that gives the new values to one argument."""
@@ -63,6 +67,9 @@ OTHERS: Sequence[Change] = (
     Change("rolled by one and multiplied by -0.5", f"{ROLLED} * -0.5"),
     Change("rolled by one and halved", f"{ROLLED} * 0.5"),
     Change("rolled by one", ROLLED),
+)
+ONE_NUMBER = Change(
+    "every whole number the first of its tensor", "t.flatten()[0].expand(t.shape)", whole=True
 )
 EXTREMES: Sequence[Change] = (
     Change("NaN, infinity, zeros of both signs among them", _cycle(_SPECIAL)),
@@ -93,8 +100,9 @@ def changed():
     args, kwargs = inputs()
     with torch.no_grad():
         for t in tree_leaves((args, kwargs)):
-            if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()):
-                t.copy_({code})
+            if isinstance(t, torch.Tensor) and t.numel():
+                if {which}(t.is_floating_point() or t.is_complex()):
+                    t.copy_({code})
     return args, kwargs
 """
 
@@ -102,9 +110,15 @@ def changed():
 def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
     """(path, tensor) of the tensors that may have any values: floating-point and complex ones."""
     return [
+        (name, tensor) for name, tensor in _filled(arguments) if is_differentiable(tensor.dtype)
+    ]
+
+
+def _filled(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
+    return [
         (name, tensor)
         for name, tensor in arguments.tensors()
-        if is_plain(tensor) and is_differentiable(tensor.dtype) and tensor.numel()
+        if is_plain(tensor) and tensor.numel()
     ]
 
 
