@@ -23,8 +23,14 @@ _ESTIMATE = re.compile(
 _GRADIENT = r"(gradient|derivative|backward)"
 _PURPOSE = r"(on purpose|deliberate|intentional)"
 _NO_DERIVATIVE = re.compile(
-    rf"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers|is not the (derivative|gradient)"
+    r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers|is\s+not\s+the\s+(derivative|gradient)"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
+    re.I,
+)
+# In one sentence, which may go on in the next line: a gradient, and that it is clipped.
+_CLIPPED = re.compile(
+    rf"{_GRADIENT}(?!s?\s+of\b)[^.]{{0,60}}\b(clipped|clamped)\b"
+    r"|\b(clip|clamp)(s|ped|ping|ed|ing)\s+((the|its|each|incoming)\s+)*gradient",
     re.I,
 )
 # In one line: a gradient, and all, each or every one of several maxima.
@@ -82,9 +88,22 @@ def gives_ties_by_source(op: Op) -> bool:
     return _says(op, _EVERY_TIE)
 
 
+def clips_by_docstring(op: Op) -> bool:
+    """Whether a docstring says that the gradient is clipped.
+
+    Only docstrings are read: clamping in the code of a backward may as well be the mistake.
+    """
+    return any(_CLIPPED.search(inspect.getdoc(one) or "") for one in _functions(op))
+
+
 def _says(op: Op, words: re.Pattern[str]) -> bool:
+    return any(words.search(_source(one)) for one in _functions(op))
+
+
+def _functions(op: Op) -> list[Any]:
+    """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
     functions = [one for _, one in python_kernels(op.overload)] + traced_functions(op.overload)
-    return any(words.search(_source(one)) for one in functions if one is not None)
+    return [one for one in functions if one is not None]
 
 
 def _source(function: Any) -> str:

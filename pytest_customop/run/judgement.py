@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..cases.case import Case
 from ..cases.deliberate import (
+    clips_by_docstring,
     gives_ties_by_source,
     is_estimate_by_source,
     is_no_derivative_by_source,
@@ -83,6 +84,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
+    if finding.code in (*_OF_DERIVATIVES, "backward-not-linear") and clips_by_docstring(case.op):
+        return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE:

@@ -240,6 +240,21 @@ def backward_clips():
     return _sine("backward_clips", lambda x, grad: grad.clamp(-100, 100) * x.cos())
 
 
+@specimen((MATRIX,), requires_grad=True, notes={"backward.linear": "backward-not-linear"})
+def clips_gradients():
+    """The kernel's docstring says so."""
+
+    @torch.library.custom_op("zoo::clips_gradients", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """Twice its input; the backward gives 2 * grad,
+        clamped to [-100, 100]."""
+        return x * 2
+
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: (2 * grad).clamp(-100, 100))
+    return op
+
+
 @specimen(
     (MATRIX,),
     expected={
