@@ -69,7 +69,9 @@ OTHERS: Sequence[Change] = (
     Change("rolled by one", ROLLED),
 )
 ONE_NUMBER = Change(
-    "every whole number the first of its tensor", "t.flatten()[0].expand(t.shape)", whole=True
+    "every whole number the first of its tensor",
+    "t.flatten()[0].clone().expand(t.shape)",
+    whole=True,
 )
 EXTREMES: Sequence[Change] = (
     Change("NaN, infinity, zeros of both signs among them", _cycle(_SPECIAL)),
