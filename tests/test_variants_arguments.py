@@ -229,6 +229,21 @@ def test_an_optional_tensor_is_given_in_several_sizes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "is_given"), [((2, 3, 5), True), ((2, 1, 5), False), ((2, 5, 5), False)]
+)
+def test_an_optional_tensor_is_given_with_a_number_a_channel(
+    size: tuple[int, ...], is_given: bool
+) -> None:
+    found = near(options, Sample((tensor(*size),), id="a"))
+    assert ("bias.channels" in found) == is_given
+    if is_given:
+        given = found["bias.channels"]
+        drawn = dict(draw(resolve(options), given.sample, FLOAT, 0).tensors())
+        assert tuple(drawn["bias"].shape) == (3,)
+        assert given.beyond is None
+
+
+@pytest.mark.parametrize(
     ("target", "elements"),
     [
         (tensor(values=[3, 0, 3, 1]), [3, -100, 3, -100]),

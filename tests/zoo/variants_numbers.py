@@ -246,6 +246,46 @@ def backward_has_an_option():
     return _shifted("backward_has_an_option", lambda grad: grad.sum(0))
 
 
+def _per_channel(name, of_factor):
+    """Channels with factors that may be given; `of_factor(grad)` is their gradient."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor, factor: Optional[Tensor] = None) -> Tensor:
+        if x.dim() != 3 or (factor is not None and factor.shape != x.shape[1:2]):
+            raise ValueError("[batch, channels, length] and a factor for each channel, please")
+        return x.clone() if factor is None else x * factor[:, None]
+
+    scaled.register_fake(lambda x, factor=None: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        x, factor = ctx.saved_tensors
+        if factor is None:
+            return grad.clone(), None
+        return grad * factor[:, None], of_factor(grad * x)
+
+    scaled.register_autograd(backward, setup_context=setup)
+    return scaled
+
+
+@specimen(
+    (tensor(2, 3, 5),),
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="factor.channels",
+)
+def sums_the_batch_alone():
+    """The gradient of a factor for each channel is that of the first element."""
+    return _per_channel("sums_the_batch_alone", lambda grad: grad.sum(0)[:, 0].clone())
+
+
+@specimen((tensor(2, 3, 5),), twin_of="sums_the_batch_alone")
+def sums_batch_and_length():
+    """The gradient of a factor adds up the channel."""
+    return _per_channel("sums_batch_and_length", lambda grad: grad.sum((0, 2)))
+
+
 def _summed(name, counted):
     """Sums over several dims; `counted(dim, dims)` is a dim as the fake kernel counts it."""
 

@@ -17,7 +17,9 @@ _UNSHAPED = "an optional tensor given, of a size that the sample does not show"
 
 
 def steps(view: SampleView, name: str) -> Iterator[Step]:
-    """The tensor as the first one, as a row of it, and without dims; a mask as booleans too.
+    """The tensor as the first one, as a row of it, a number a channel, and one; a mask as booleans too.
+
+    Channels are the dim after the batch.
 
     The dtype is that of the first floating-point tensor.
     """
@@ -33,6 +35,13 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
     if len(shape) > 1:
         row = _resized(like, shape[-1:])
         yield _given(name, "row", f"{name} given, as a row of {like.path}", row, 5)
+    if len(shape) > 2 and shape[1] not in (1, shape[-1]):
+        channels = _resized(like, shape[1:2])
+        what = f"{name} given, a number for each of dim 1 of {like.path}"
+        beyond = (
+            _UNSHAPED if view.may_read_outside else None
+        )  # native code may not look at its size
+        yield _given(name, "channels", what, channels, 5, beyond)
     if shape:
         single = _resized(like, ())
         yield _given(name, "number", f"{name} given, without dims", single, 9, _UNSHAPED)
