@@ -15,7 +15,7 @@ _PART = 8  # the smaller one has this part of the grown size
 _SECONDS = 4.0  # for a call, if its time grows with the square of the size
 _ELEMENTS = 2**27  # of all outputs, if they grow so
 _OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
-_AFFORDABLE = 0.2  # seconds for the calls that decide whether the op accepts the variant
+_AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
 _HOPELESS = 10.0  # a first try that takes so many times what is affordable is not repeated
 
