@@ -14,7 +14,7 @@ import torch
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check
-from pytest_customop.core import process_memory
+from pytest_customop.core import process_memory, watchdog
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.declare.ops import resolve
 from pytest_customop.plugin.child import (
@@ -25,7 +25,7 @@ from pytest_customop.plugin.child import (
     pytest_timeout,
     starting,
 )
-from pytest_customop.run import engine, watchdog
+from pytest_customop.run import engine
 from pytest_customop.settings import Settings
 
 MEMINFO = "MemTotal:       24000000 kB\nMemAvailable:   20000000 kB\n"

@@ -186,7 +186,7 @@ def test_a_hang_in_c_is_ended(native: Suite, plugins: tuple[str, ...]) -> None:
     subprocess.run(command, check=True)
     limit = ("--customop-timeout=3",)
     if plugins:
-        native.write("conftest.py", "import pytest_customop.run.watchdog as w\nw.SECONDS = -7.0\n")
+        native.write("conftest.py", "import pytest_customop.core.watchdog as w\nw.SECONDS = -7.0\n")
         limit = ()
     else:
         pytest.importorskip("pytest_timeout")

@@ -148,7 +148,7 @@ def test_what_is_too_risky_is_not_run_in_this_process(suite: Suite, option: str,
 
 def test_python_that_does_not_come_back_is_ended_in_this_process(suite: Suite) -> None:
     suite.write(
-        "conftest.py", "import pytest_customop.run.watchdog as guard\nguard.SECONDS = 1.0\n"
+        "conftest.py", "import pytest_customop.core.watchdog as guard\nguard.SECONDS = 1.0\n"
     )
     run(suite, "--customop-isolate=off", "-k", "test_loops")
     assert outcomes(suite) == {"test_loops 0~empty0": "hang"}

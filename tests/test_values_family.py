@@ -11,9 +11,11 @@ import torch.nn.functional as F
 import verdicts
 from torch import Tensor
 
+from pytest_customop import check_op
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.tensors import same_bits
+from pytest_customop.checks.values import repeat
 from pytest_customop.compat.ops import compiled_code_shares_no_storage
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
@@ -702,3 +704,25 @@ def test_a_fake_kernel_that_does_not_show_what_it_takes(fake: Any) -> None:
     schema = "(Tensor x, float by=0.5) -> Tensor"
     op = _scaled(lambda x, by=0.5: x * by, schema, fake)
     assert verdict("defaults", case(op, MATRIX)) is None
+
+
+def test_a_walk_that_never_ends_on_equal_numbers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeat, "_SECONDS", 0.3)
+    walked: list[int] = []
+
+    @torch.library.custom_op("t_values_family::depths", mutates_args=())
+    def depths(parents: torch.Tensor) -> torch.Tensor:
+        walked.append(0)
+        found = torch.zeros_like(parents)
+        for start in range(parents.numel()):
+            at = start
+            while (at := int(parents[at])) >= 0:
+                found[start] += 1
+                walked[-1] += 1
+        return found
+
+    depths.register_fake(torch.empty_like)
+    parents = torch.tensor([1, 3, 3, -1])
+    (found,) = check_op(depths, [(parents,)], checks="values.repeat", variants=False)
+    assert found.outcome == "passed"
+    assert walked[-1] > 100  # all parents were 1

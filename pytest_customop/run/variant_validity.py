@@ -11,13 +11,13 @@ from ..cases.case import Case
 from ..cases.fake_run import fake_run, shapes_of
 from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, reraise_bug, traceback_text
+from ..core.watchdog import LimitExceeded, within_limits
 from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .alias_rejection import alias_rejection
 from .growth import costly, is_large, processor_seconds, skip_if_costly, skip_if_slow
 from .repro import CALL
-from .watchdog import LimitExceeded, within_limits
 
 
 class VariantRejected(CheckSkipped):

@@ -38,9 +38,8 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
     if len(shape) > 2 and shape[1] not in (1, shape[-1]):
         channels = _resized(like, shape[1:2])
         what = f"{name} given, a number for each of dim 1 of {like.path}"
-        beyond = (
-            _UNSHAPED if view.may_read_outside else None
-        )  # native code may not look at its size
+        # Native code may not look at the size.
+        beyond = _UNSHAPED if view.may_read_outside else None
         yield _given(name, "channels", what, channels, 5, beyond)
     if shape:
         single = _resized(like, ())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...core import watchdog
 from ...core.process_memory import available, resident
-from ...run import watchdog
 
 SECONDS = 300.0  # that an item may take in a child process by default
 STARTING = 600.0  # seconds until the child has started, or has collected a file

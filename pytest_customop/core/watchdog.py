@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from ..core.process_memory import available, resident
+from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
 _TICK = 0.2  # seconds between two looks at the clock and at the memory
@@ -31,25 +31,28 @@ class LimitExceeded(BaseException):
 
 
 @contextlib.contextmanager
-def within_limits() -> Iterator[None]:
-    """End the block if it takes longer than `SECONDS`, or more than half of the memory that is free.
+def within_limits(seconds: float | None = None) -> Iterator[None]:
+    """End the block if it takes too long, or more than half of the memory that is free.
 
-    It works in the main thread, where the system has SIGALRM and no other timer is set, and it ends Python
-    code only. Elsewhere nothing ends the block.
+    Where `is_possible()` says no, nothing ends the block.
+
+    Args:
+        seconds: it may take; None: `SECONDS`.
 
     Raises:
         LimitExceeded: `hang` for the time, `crash` for the memory.
     """
-    if not _possible():
+    if not is_possible():
         yield
         return
-    end, free = time.monotonic() + SECONDS, available()
+    seconds = SECONDS if seconds is None else seconds
+    end, free = time.monotonic() + seconds, available()
     room = math.inf if free is None else free / 2
     limit = (resident(os.getpid()) or 0) + room
 
     def look(number: int, frame: FrameType | None) -> None:
         if time.monotonic() > end:
-            raise LimitExceeded("hang", f"it was still running after {SECONDS:g} s")
+            raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
         if (resident(os.getpid()) or 0) > limit:
             raise LimitExceeded("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
@@ -62,7 +65,11 @@ def within_limits() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _possible() -> bool:
+def is_possible() -> bool:
+    """Whether a block can be ended here, and then only Python code.
+
+    That is in the main thread, where the system has SIGALRM and no other timer is set.
+    """
     return (
         hasattr(signal, "setitimer")
         and threading.current_thread() is threading.main_thread()
