@@ -1,9 +1,9 @@
-"""The names in the Python code of an op: what it may call."""
+"""The names and the numbers in the Python code of an op."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..compat.ops import python_kernels
@@ -14,24 +14,40 @@ _DEPTH = 4  # functions that call functions
 
 def names_in_code(op: Op) -> Iterator[str]:
     """The names in the Python kernels of an op, and in the functions which they refer to."""
+    for code, _ in _codes(op):
+        yield from code.co_names
+
+
+def whole_numbers_in_code(op: Op) -> set[int]:
+    """The whole numbers in the Python kernels of an op, by name too, and in the functions which they use."""
+    found: set[int] = set()
+    for code, known in _codes(op):
+        constants = [*code.co_consts, *(known.get(name) for name in code.co_names)]
+        found |= {one for one in constants if type(one) is int}
+    return found
+
+
+def _codes(op: Op) -> Iterator[tuple[types.CodeType, Mapping[str, Any]]]:
     for _, function in python_kernels(op.overload):
-        yield from _names(function, _DEPTH, set())
+        yield from _codes_of(function, _DEPTH, set())
 
 
-def _names(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
-    """The names in the code of a function, and in that of the functions which it refers to."""
+def _codes_of(
+    function: Any, depth: int, seen: set[int]
+) -> Iterator[tuple[types.CodeType, Mapping[str, Any]]]:
+    """The code of a function and of those which it refers to, with what global names mean there."""
     function = getattr(function, "__wrapped__", function)  # of functools.cache
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType) or depth == 0 or id(code) in seen:
         return
     seen.add(id(code))
     for one in _inside(code):
-        yield from one.co_names
+        yield one, function.__globals__
         for name in one.co_names:
-            yield from _names(function.__globals__.get(name), depth - 1, seen)
+            yield from _codes_of(function.__globals__.get(name), depth - 1, seen)
     for cell in function.__closure__ or ():
         try:
-            yield from _names(cell.cell_contents, depth - 1, seen)
+            yield from _codes_of(cell.cell_contents, depth - 1, seen)
         except ValueError:  # not filled yet
             continue
 

@@ -39,6 +39,11 @@ _EVERY_TIE = re.compile(
     r"\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b",
     re.I | re.M,
 )
+# How many are taken at most.
+_LIMIT = re.compile(
+    r"\b(at most|up to|no more than|not more than|only the first|the first (\w+ )?(\d|[A-Z])|truncat\w*"
+    r"|limit(s|ed)?|cap(s|ped|acity)?|max(imum)? (number|count) of|saturat\w*|overflow\w*)\b",
+)
 
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
@@ -94,6 +99,11 @@ def clips_by_docstring(op: Op) -> bool:
     Only docstrings are read: clamping in the code of a backward may as well be the mistake.
     """
     return any(_CLIPPED.search(inspect.getdoc(one) or "") for one in _functions(op))
+
+
+def names_limit(op: Op) -> bool:
+    """Whether a docstring says of something how many or how much there is at most."""
+    return any(_LIMIT.search(inspect.getdoc(one) or "") for one in _functions(op))
 
 
 def _says(op: Op, words: re.Pattern[str]) -> bool:

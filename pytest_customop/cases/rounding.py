@@ -50,23 +50,37 @@ def allowed_by_order(
 ) -> float:
     """How far two results may differ because an op adds up the same numbers in another order.
 
-    A sum of n numbers, added up in another order, differs by some sqrt(n) roundings of the largest
-    partial sum. An op does not say which numbers it adds. So n is the number of elements of its largest
-    argument, and the partial sums are taken to be as large as the largest element of the results and of
-    the arguments. The rounding is that of the coarsest dtype among them, or that of float32 where the
-    results have no more digits: 4 * eps * sqrt(n) * largest, and at most an eighth of the largest.
+    The partial sums are taken to be as large as the largest element of the results and of the arguments:
+    `share_of_order` of that.
 
     Args:
         actual, expected: two results, of floating-point or complex dtype.
         given: the arguments of the op.
     """
     floating = [one for one in given if is_differentiable(one.dtype)]
+    share = share_of_order(actual, expected, floating)
+    return share * max(largest_magnitude(in_double(one)) for one in (actual, expected, *floating))
+
+
+def share_of_order(
+    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+) -> float:
+    """The share of the largest partial sum by which another order of additions changes a sum.
+
+    A sum of n numbers, added up in another order, differs by some sqrt(n) roundings of the largest
+    partial sum. An op does not say which numbers it adds. So n is the number of elements of its largest
+    argument. The rounding is that of the coarsest dtype among them, or that of float32 where the results
+    have no more digits: 4 * eps * sqrt(n), and at most an eighth.
+
+    Args:
+        actual, expected, given: as in `allowed_by_order`.
+    """
+    floating = [one for one in given if is_differentiable(one.dtype)]
     count = max((one.numel() for one in floating), default=1)
     eps = max(torch.finfo(one.dtype).eps for one in (expected, *floating))
     if _is_single(actual) and _is_single(expected):
         eps = max(eps, torch.finfo(torch.float32).eps)
-    share = min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
-    return share * max(largest_magnitude(in_double(one)) for one in (actual, expected, *floating))
+    return min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
 
 
 def _is_single(tensor: torch.Tensor) -> bool:

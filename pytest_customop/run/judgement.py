@@ -48,10 +48,12 @@ _OF_DERIVATIVES = (
 )
 _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on purpose"
 _NARROWED = "neither the mark nor a tensor of the sample says float64"
+_LIMITED = "so many entries may be taken at most, or blocks of them computed apart, on purpose"
 _NOT_ASKED = {
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
     **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
+    **dict.fromkeys(("result-depends-on-order", "parts-differ-from-whole"), _LIMITED),
 }
 
 

@@ -8,7 +8,7 @@ from ...cases.case import Case
 from ...cases.tensors import output_leaves
 from ..values.memory.calls import GRADIENT
 
-_START = """
+START = """
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 
@@ -54,7 +54,7 @@ def call_lines(name: str, rounded_to: object = None) -> str:
     """
     rounded = "" if rounded_to is None else f".to({rounded_to}).to(wide)"
     is_gradient = name.startswith(GRADIENT)
-    return _START + (_GRADIENTS.replace("{rounded}", rounded) if is_gradient else _RESULTS)
+    return START + (_GRADIENTS.replace("{rounded}", rounded) if is_gradient else _RESULTS)
 
 
 def position(case: Case, name: str) -> int:

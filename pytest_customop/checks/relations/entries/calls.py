@@ -1,0 +1,155 @@
+"""Calls of an op on some entries of a group of dims, in some order, and how two results compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case, Run
+from ....cases.picture import picture_of
+from ....cases.rounding import share_of_order
+from ....cases.tensors import (
+    difference,
+    equal_values,
+    in_double,
+    is_differentiable,
+    largest_magnitude,
+)
+from ...values.memory.calls import Caller, Leaves, comparable, copied, gradients_of, results
+from .groups import DimGroup
+
+Results = Mapping[str, Any]
+# By the name of an output: the dim of it that follows the entries; None where none does.
+Along = Mapping[str, int | None]
+
+
+class Rearranged:
+    """Calls of an op on entries of a group of dims.
+
+    Args:
+        case: whose op is called.
+        group: the dims.
+        arguments: gives fresh arguments; None: those of the case.
+    """
+
+    def __init__(
+        self, case: Case, group: DimGroup, arguments: Callable[[], Arguments] | None = None
+    ) -> None:
+        self.case = case
+        self._group = group
+        self._arguments = arguments or case.inputs
+        self._calls = Caller(case)
+        self._grad_outputs: dict[str, torch.Tensor] = {}
+
+    def whole(self) -> Results | None:
+        """The results by name, and the gradients for random grad_outputs; None where the op raises."""
+        return self._found(self._arguments(), None, {})
+
+    def taken(self, index: torch.Tensor, along: Along | None) -> Results | None:
+        """The results for the entries at some positions; None where the op raises.
+
+        Args:
+            index: the positions.
+            along: which dim of the grad_output of each output follows; None: no gradients are wanted.
+        """
+        return self._found(self._group.taken(self._arguments(), index), index, along)
+
+    def _found(
+        self, arguments: Arguments, index: torch.Tensor | None, along: Along | None
+    ) -> Results | None:
+        run = self._calls(arguments)
+        if run.error is not None:
+            return None
+        found = copied(results(run))
+        if along is not None and self.case.requires_grad:
+            found += copied(self._gradients(run, index, along))
+        return dict(found)
+
+    def _gradients(self, run: Run, index: torch.Tensor | None, along: Along) -> Leaves:
+        """The gradients; none where a grad_output is not known."""
+
+        def grad_outputs(outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
+            if index is None:
+                drawn = self.case.grad_outputs(outputs)
+                names = [name for name, _ in outputs]
+                self._grad_outputs = dict(zip(names, drawn, strict=True))
+                return drawn
+            return [follow(self._grad_outputs[name], along[name], index) for name, _ in outputs]
+
+        known = along.keys() & self._grad_outputs.keys()
+        if index is not None and not {name for name, _ in run.differentiable_outputs} <= known:
+            return []
+        return gradients_of(self.case, run, grad_outputs) or []
+
+
+def follow(tensor: torch.Tensor, dim: int | None, index: torch.Tensor) -> torch.Tensor:
+    """The entries of a tensor at these positions along a dim; the tensor itself without one."""
+    return tensor if dim is None else tensor.index_select(dim, index.to(tensor.device))
+
+
+class Wrong(NamedTuple):
+    """Two results that must agree and do not.
+
+    Args:
+        name: of the result.
+        text: how they differ.
+        actual, expected: the two.
+        rtol, atol: how far they may differ.
+    """
+
+    name: str
+    text: str
+    actual: Any
+    expected: Any
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def has_one_shape(self) -> bool:
+        """Whether the two have one shape; one that depends on values is no mistake."""
+        shapes = [getattr(one, "shape", None) for one in (self.actual, self.expected)]
+        return bool(shapes[0] == shapes[1])
+
+    @property
+    def picture(self) -> Mapping[str, Any] | None:
+        """The two as a picture."""
+        return picture_of(self.name, self.actual, self.expected)
+
+
+def differing(case: Case, name: str, actual: Any, expected: Any) -> Wrong | None:
+    """How two results differ beyond another order of additions; None if they do not.
+
+    Args:
+        case: whose arguments and tolerances count.
+        name: of the results.
+    """
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        same = equal_values(actual, expected)
+        return (
+            None if same else Wrong(name, f"{actual!r} instead of {expected!r}", actual, expected)
+        )
+    if not (comparable(actual) and comparable(expected)):
+        return None
+    rtol, atol = 0.0, 0.0
+    if is_differentiable(expected.dtype) and actual.shape == expected.shape:
+        rtol, _ = case.tolerance(expected.dtype)
+        given = [tensor for _, tensor in case.inputs().tensors()]
+        largest = max(largest_magnitude(in_double(one)) for one in (actual, expected))
+        atol = share_of_order(actual, expected, given) * largest
+    text = difference(actual, expected, rtol, atol)
+    return None if text is None else Wrong(name, text, actual, expected, rtol, atol)
+
+
+def gap(actual: Any, expected: Any) -> float:
+    """The largest difference of two results; of whole numbers how many differ."""
+    if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return 0.0 if equal_values(actual, expected) else float("inf")
+    if actual.shape != expected.shape:
+        return float("inf")
+    if not is_differentiable(expected.dtype):
+        return float((actual != expected).sum())
+    gaps = (in_double(actual) - in_double(expected)).abs()
+    return float(gaps.nan_to_num(float("inf")).max()) if gaps.numel() else 0.0

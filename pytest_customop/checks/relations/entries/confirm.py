@@ -1,0 +1,94 @@
+"""Whether a relation that an op has at a small size, and lacks at a larger one, is a defect of the op.
+
+What depends on values has other reasons: a norm that is clipped from some magnitude on, or results that
+amplify roundings. So it must be lacking for other values too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.tensors import is_differentiable, is_plain
+from ...values.memory.perturb import ROUNDINGS
+from .calls import Rearranged, Wrong, gap
+from .groups import DimGroup
+
+# Calls of the op on a case with these arguments -> what is wrong.
+Violation = Callable[[Rearranged], Wrong | None]
+
+_MOVES = 3
+_BELOW = 0.25  # the sample may be near to a limit
+_TIMES = 16  # what roundings of the inputs change is met by chance
+
+
+def is_confirmed(case: Case, group: DimGroup, violation: Violation, wrong: Wrong) -> bool:
+    """Whether a relation is lacking for other values too, beyond what roundings explain.
+
+    Args:
+        case, group: on which it is lacking.
+        violation: looks for it again.
+        wrong: what was found.
+    """
+    if _amplifies_roundings(case, group, wrong):
+        return False
+    return all(
+        other is not None and other.name == wrong.name
+        for other in map(violation, _elsewhere(case, group, wrong))
+    )
+
+
+def _amplifies_roundings(case: Case, group: DimGroup, wrong: Wrong) -> bool:
+    """Whether inputs moved by roundings change the result about as much."""
+    base = Rearranged(case, group).whole()
+    spread = 0.0
+    for change in ROUNDINGS[:_MOVES]:
+        moved = Rearranged(case, group, partial(change.apply, case.inputs())).whole()
+        if base is None or moved is None or wrong.name not in base.keys() & moved.keys():
+            return True
+        spread = max(spread, gap(moved[wrong.name], base[wrong.name]))
+    return gap(wrong.actual, wrong.expected) <= _TIMES * spread
+
+
+def _elsewhere(case: Case, group: DimGroup, wrong: Wrong) -> Iterator[Rearranged]:
+    """Calls with other values, and once more with the same: what differs by chance does not come again.
+
+    The others are drawn again, and of a smaller norm than few entries have.
+    """
+    yield Rearranged(case, group)
+    again = replace(case, seed=case.seed + 1)
+    yield Rearranged(again, group)
+    if isinstance(wrong.expected, torch.Tensor) and is_differentiable(wrong.expected.dtype):
+        share = group.trusted / group.size
+        wide = Rearranged(again.widened(), group)  # smaller numbers differ by less
+        of_use = again.widened() if wide.whole() is not None else again
+        yield Rearranged(of_use, group, lambda: _mapped(of_use, lambda one: _scaled(one, share)))
+
+
+def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+    """The arguments with other values in all floating-point tensors."""
+
+    def changed(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        if not (tensor.is_floating_point() and is_plain(tensor) and tensor.numel()):
+            return tensor
+        value = torch.empty_like(tensor.detach()).copy_(change(tensor.detach()))
+        return value.requires_grad_(tensor.requires_grad)
+
+    return case.inputs().map_distinct(changed)
+
+
+def _scaled(tensor: torch.Tensor, share: float) -> torch.Tensor:
+    """Numbers nearer to 0, or to the one nearest to it, so that they add up to less than fewer ones did.
+
+    Those of both signs add up to the square root of how many there are.
+    """
+    low, high = (float(one) for one in torch.aminmax(tensor))
+    centre = 0.0 if low <= 0.0 <= high else (low if low > 0 else high)
+    factor = _BELOW * (math.sqrt(share) if low < 0 < high else share)
+    return centre + (tensor - centre) * factor

@@ -1,0 +1,109 @@
+"""Dims of arguments that have one size, and whose entries are taken together: the rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.tensors import is_plain
+from ....core.wording import listed
+
+_LARGE = 32  # entries of a sample that has parts small enough to learn from
+_PART = 8
+
+
+class DimGroup(NamedTuple):
+    """Dims whose entries belong together.
+
+    Args:
+        dims: (path of the argument, dim) of each.
+        size: of each in the case.
+        trusted: a smaller size, at which the op does right: that of the sample, or of a part of it.
+    """
+
+    dims: tuple[tuple[str, int], ...]
+    size: int
+    trusted: int
+
+    def __str__(self) -> str:
+        return listed([f"dim {dim} of `{path}`" for path, dim in self.dims])
+
+    def taken(self, arguments: Arguments, index: torch.Tensor) -> Arguments:
+        """The arguments with the entries at these positions, in this order, of every dim of the group."""
+
+        def taken(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            dims = [dim for path, dim in self.dims if path == name]
+            if not dims:
+                return tensor
+            value = tensor.detach()
+            for dim in dims:
+                value = value.index_select(dim, index.to(value.device))
+            return value.requires_grad_(tensor.requires_grad)
+
+        return arguments.map_distinct(taken)
+
+
+def grown_groups(case: Case) -> list[DimGroup]:
+    """The groups of a case that are larger than what can be learned from.
+
+    Those of a variant are dims that are larger than in its sample, and were equal there. Those of a sample
+    are dims so large that a small part of them can be taken. Where a tensor has one size several times,
+    its dims may belong together or not: there is a group for each way.
+    """
+    before = case if case.base_case is None else case.base_case
+    shapes = [
+        {name: tensor.shape for name, tensor in one.inputs().tensors() if is_plain(tensor)}
+        for one in (before, case)
+    ]
+    by_sizes: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    for name, shape in shapes[1].items():
+        old = shapes[0].get(name, ())
+        if len(old) == len(shape):
+            for dim, sizes in enumerate(zip(old, shape, strict=True)):
+                by_sizes.setdefault(sizes, []).append((name, dim))
+    found = []
+    for (trusted, size), dims in by_sizes.items():
+        if case.base_case is None and size >= _LARGE:
+            trusted = _PART
+        if 2 <= trusted < size:
+            found += [DimGroup(each, size, trusted) for each in _alternatives(dims)]
+    return found
+
+
+def _alternatives(dims: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], ...]]:
+    """All dims; where a tensor has several, the first of each and the last of each; a tensor alone."""
+    first = dict(reversed(dims))
+    last = dict(dims)
+    alone = [one for one in dims if one[0] == dims[0][0]]
+    every = [dims, sorted(first.items()), sorted(last.items()), alone, alone[:1], alone[-1:]]
+    yield from dict.fromkeys(tuple(each) for each in every)
+
+
+def few_entries(case: Case, group: DimGroup, draw: int) -> Callable[[], Arguments]:
+    """What gives fresh arguments with few entries: those of the sample, or the first ones of a sample.
+
+    Args:
+        case, group: of `grown_groups`.
+        draw: 0, or 1 for other values, each of which comes twice.
+    """
+    small = case_of_few(case, draw)
+    first = torch.arange(group.trusted)
+
+    def drawn() -> Arguments:
+        arguments = small.inputs()
+        if case.base_case is None:
+            arguments = group.taken(arguments, first)
+        return group.taken(arguments, first // 2 * 2) if draw else arguments
+
+    return drawn
+
+
+def case_of_few(case: Case, draw: int) -> Case:
+    """The case of which `few_entries` takes its arguments."""
+    small = case.base_case or case
+    return replace(small, seed=small.seed + draw) if draw else small

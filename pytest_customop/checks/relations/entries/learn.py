@@ -1,0 +1,108 @@
+"""Run a check that learns from a small part of a case: in a copy of the process where that could crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
+from ....cases.tensors import is_differentiable
+from ....core.forked import Send
+from ....findings import CheckFailed, CheckSkipped, fail, skip
+from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
+from ...values.memory.forked_calls import run_calls_in_copy
+from .groups import DimGroup, grown_groups
+
+
+class Broken(NamedTuple):
+    """A relation that holds for few entries and not for many.
+
+    Args:
+        message: what is wrong.
+        repro: the lines of a script that shows it.
+        note: why it is not a failure; None for one that is.
+        picture: of the values that differ, as `cases.picture.picture_of` makes it.
+    """
+
+    message: str
+    repro: str
+    note: str | None
+    picture: Mapping[str, Any] | None
+
+    def failure(self, code: str) -> CheckFailed:
+        """The finding with a code."""
+        return fail(code, self.message, repro=self.repro, note=self.note, picture=self.picture)
+
+
+class Learned(NamedTuple):
+    """What became of a case.
+
+    Args:
+        learned: whether the op has the relation for few entries of a group.
+        broken: where it has not for many; None where it has.
+    """
+
+    learned: bool
+    broken: Broken | None = None
+
+
+# (case, group) -> what became of it.
+Look = Callable[[Case, DimGroup], Learned]
+
+
+def look_at_groups(case: Case, look: Look, fewer: bool) -> Broken | None:
+    """The first group of dims for which a relation is broken; None without one.
+
+    Args:
+        look: at one group.
+        fewer: whether it calls the op on fewer entries, which positions may lie outside of.
+
+    Raises:
+        CheckSkipped: where there is nothing to learn, or nothing larger than what can be learned from.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    groups = grown_groups(case)
+    if not groups:
+        reason = "no dim is larger than one that shows what is right"
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+    def found() -> Learned:
+        learned = False
+        for group in groups:
+            one = look(case, group)
+            learned |= one.learned
+            if one.broken is not None:
+                return one
+        return Learned(learned)
+
+    verdict = _in_copy(case, found) if _is_unsafe(case, fewer) else found()
+    if not verdict.learned:
+        raise _nothing_learned()
+    return verdict.broken
+
+
+def _is_unsafe(case: Case, fewer: bool) -> bool:
+    """Whether a compiled kernel might be led out of its memory by entries that are taken."""
+    if crash_risk(case.op, case.placement.device) is None:
+        return False
+    whole = [one for _, one in case.inputs().tensors() if not is_differentiable(one.dtype)]
+    return fewer or bool(whole)
+
+
+def _in_copy(case: Case, found: Callable[[], Learned]) -> Learned:
+    def work(send: Send) -> None:
+        Caller(case)(case.inputs())
+        send(found())
+
+    forked = run_calls_in_copy(case, work)
+    if forked is None or not forked.messages:
+        return Learned(learned=False)
+    verdict: Learned = forked.messages[0]
+    return verdict
+
+
+def _nothing_learned() -> CheckSkipped:
+    reason = "entries along no dim are computed alike, each by itself or in any order"
+    return skip("nothing-to-check", reason, unjudged=False)

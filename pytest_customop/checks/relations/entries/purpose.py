@@ -1,0 +1,142 @@
+"""Whether an op does something else for many entries than for few on purpose.
+
+It may take a sample of them, the first or the best ones, or change to an approximation. That cannot be told
+from a mistake, unless nothing of the kind explains what is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ....cases.argument_names import names_dims
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.code_names import whole_numbers_in_code
+from ....cases.crash_risk import crash_risk
+from ....cases.deliberate import names_limit
+from ....cases.tensors import is_differentiable
+from ....core.watchdog import LimitExceeded, within_limits
+from ....findings import NOT_ASKED
+from ...values.memory.calls import with_argument
+from .calls import Along, Rearranged, Wrong
+from .confirm import Violation
+from .groups import DimGroup, case_of_few, few_entries
+
+_FEW_MORE = 3  # entries; a limit is hardly passed by so few
+_BYTE = 2**8
+_RESAMPLED = 8
+_SECONDS = 2.0  # for calls with a larger number among the arguments
+
+
+def note_if_on_purpose(
+    case: Case, group: DimGroup, violation: Violation, wrong: Wrong, ignores: bool
+) -> str | None:
+    """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
+
+    It is a mistake if a few entries more are enough, if there are results that depend on no entry, and if
+    whole numbers are wrong by multiples of 256.
+
+    Args:
+        case, group: of which many entries are looked at.
+        violation: looks for the finding again.
+        wrong: what was found.
+        ignores: what `ignores_entries` says.
+    """
+    if _is_limited(case, group, violation):
+        return NOT_ASKED
+    few_more = group.size <= group.trusted + _FEW_MORE
+    if few_more and group.trusted not in whole_numbers_in_code(case.op):
+        return None
+    return None if ignores or _wraps(wrong) else NOT_ASKED
+
+
+def _wraps(wrong: Wrong) -> bool:
+    """Whether whole numbers differ by what is lost in 8, 16 or 32 bits."""
+    actual, expected = wrong.actual, wrong.expected
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return False
+    if actual.shape != expected.shape or {actual.dtype, expected.dtype} & {torch.bool}:
+        return False
+    if is_differentiable(actual.dtype) or is_differentiable(expected.dtype):
+        return False
+    return not bool(((actual.long() - expected.long()) % _BYTE).any())
+
+
+def ignores_entries(
+    case: Case, group: DimGroup, name: str, dim: int | None, along: Along | None
+) -> bool:
+    """Whether some entries of a result depend on no entry of the arguments, where there are many.
+
+    Args:
+        case, group: of which many entries are looked at.
+        name: of the result.
+        dim: of the result, that has an entry for each; None: it is one result of all, and not looked at.
+        along: as in `Rearranged.taken`.
+    """
+    if dim is None:
+        return False
+    few = Rearranged(case_of_few(case, 0), group, few_entries(case, group, 0))
+    if not _all_depend(few, name, dim, group.trusted, along):
+        return False
+    return _all_depend(Rearranged(case, group), name, dim, group.size, along) is False
+
+
+def _all_depend(
+    calls: Rearranged, name: str, dim: int, size: int, along: Along | None
+) -> bool | None:
+    """Whether every entry of a result changes where the entries of the arguments are others."""
+    whole = calls.whole()
+    if whole is None or name not in whole:
+        return None
+    changed = torch.zeros(size, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(_RESAMPLED):
+        other = calls.taken(torch.randint(size, (size,), generator=generator), along)
+        if other is None or name not in other or other[name].shape != whole[name].shape:
+            return None
+        differs = (other[name] != whole[name]).movedim(dim, 0).reshape(size, -1).any(1)
+        changed |= differs.cpu()
+    return bool(changed.all())
+
+
+def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
+    """Whether the op may take so many entries and no more.
+
+    A docstring says so, or a whole number among the arguments lies between both sizes, and with a larger
+    one the relation holds.
+    """
+    if names_limit(case.op):
+        return True
+    limits = [
+        name
+        for name, value in _whole_numbers(case)
+        if 1 < value < group.size and not names_dims(name)
+    ]
+    if not limits:
+        return False
+    if crash_risk(case.op, case.placement.device):
+        return True
+
+    def raised() -> Arguments:
+        arguments = case.inputs()
+        for name in limits:
+            arguments = with_argument(arguments, name, group.size)
+        return arguments
+
+    try:
+        with within_limits(_SECONDS):
+            found = violation(Rearranged(case, group, raised))
+    except LimitExceeded:  # it counts steps
+        return True
+    return found is None
+
+
+def _whole_numbers(case: Case) -> Iterator[tuple[str, int]]:
+    """(name, value) of the arguments that are whole numbers, given or left to their defaults."""
+    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    for argument in case.op.arguments:
+        value = given.get(argument.name, argument.default_value)
+        if type(value) is int:
+            yield argument.name, value

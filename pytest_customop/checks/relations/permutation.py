@@ -1,0 +1,260 @@
+"""`relations.permutation`: entries in another order give the same, as they do where they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ...cases.case import Case
+from ...cases.tensors import equal_values, same_bits
+from ...findings import Explanation, doc_links
+from ..check import Check
+from ..values.memory.calls import GRADIENT
+from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
+from .entries.confirm import is_confirmed
+from .entries.groups import DimGroup, case_of_few, few_entries
+from .entries.learn import Broken, Learned, look_at_groups
+from .entries.purpose import ignores_entries, note_if_on_purpose
+from .entries.script import rearranging_lines
+
+# By the name of a result: the dims of it that may follow the order; None: it does not depend on it.
+_Ways = frozenset[int | None]
+_Rules = Mapping[str, _Ways]
+
+_ORDERS = (
+    ("in reverse", "torch.arange({size}).flip(0)"),
+    ("shuffled", "torch.randperm({size}, generator=torch.Generator().manual_seed(1))"),
+)
+
+
+def check_permutation(case: Case) -> None:
+    """Compare results for entries in another order, if order does not count where they are few."""
+    broken = look_at_groups(case, _look, fewer=case.base_case is None)
+    if broken is not None:
+        raise broken.failure("result-depends-on-order")
+
+
+def _look(case: Case, group: DimGroup) -> Learned:
+    rules = _learned_rules(case, group)
+    if not rules:
+        return Learned(learned=False)
+    for order, code in _ORDERS:
+        index = _index(code, group.size)
+
+        def violation(calls: Rearranged, index: torch.Tensor = index) -> Wrong | None:
+            return _violation(calls, rules, index)
+
+        wrong = violation(Rearranged(case, group))
+        if wrong is None or not is_confirmed(case, group, violation, wrong):
+            continue
+        dim, along = _one(rules[wrong.name]), _along(rules)
+        ignores = ignores_entries(case, group, wrong.name, dim, along)
+        if dim is not None and not ignores:
+            continue  # blocks of entries may be computed apart on purpose, each with a scale of its own
+        same = "the same" if dim is None else "the same in that order"
+        message = (
+            f"{case.op.name}: with the {group.size} entries along {group} {order} it does not give "
+            f"{same}, as it does with {group.trusted}: {wrong.name}: {wrong.text}"
+        )
+        script = rearranging_lines(case, group, wrong, along) + _SCRIPT.format(
+            order=code.format(size=group.size),
+            followed="expected" if dim is None else f"expected.index_select({dim}, index)",
+        )
+        note = note_if_on_purpose(case, group, violation, wrong, ignores)
+        return Learned(True, Broken(message, script, note, wrong.picture))
+    return Learned(learned=True)
+
+
+def _index(code: str, size: int) -> torch.Tensor:
+    found: torch.Tensor = eval(code.format(size=size), {"torch": torch})
+    return found
+
+
+def _one(ways: _Ways) -> int | None:
+    """The dim that follows the order; None where none does. One whose entries are equal does both."""
+    return next((dim for dim in ways if dim is not None), None)
+
+
+def _along(rules: _Rules) -> Along:
+    return {name: _one(ways) for name, ways in rules.items() if not name.startswith(GRADIENT)}
+
+
+def _learned_rules(case: Case, group: DimGroup) -> _Rules:
+    """How each result follows the order of few entries; those that follow in no way are left out."""
+    found = []
+    for draw in (0, 1):
+        calls = Rearranged(case_of_few(case, draw), group, few_entries(case, group, draw))
+        found.append(_rules_of(calls, group.trusted, twice=bool(draw)))
+        if not found[-1]:
+            return {}
+    first, second = found
+    both = {name: first[name] & second[name] for name in first.keys() & second.keys()}
+    return {name: ways for name, ways in both.items() if ways}
+
+
+def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
+    """The rules that hold in one draw; where its entries come `twice`, no dependence can be told."""
+    whole = calls.whole()
+    if whole is None:
+        return {}
+    outputs = {name: one for name, one in whole.items() if not name.startswith(GRADIENT)}
+    rules = _consistent(
+        calls, whole, {name: _ways(one, size) for name, one in outputs.items()}, size
+    )
+    if not rules:
+        return {}
+    if not twice:
+        depending = _depending(calls, outputs, size)
+        rules = {name: ways for name, ways in rules.items() if name in depending}
+    gradients = {
+        name: _ways(one, size)
+        for name, one in whole.items()
+        if name.startswith(GRADIENT) and bool(one.any())
+    }
+    if not (rules and gradients):
+        return rules
+    return {**rules, **_consistent(calls, whole, gradients, size, _along(rules))}
+
+
+def _ways(result: Any, size: int) -> _Ways:
+    """How a result may follow the order of entries."""
+    shape = result.shape if isinstance(result, torch.Tensor) else ()
+    return frozenset({None, *(dim for dim, one in enumerate(shape) if one == size)})
+
+
+def _consistent(
+    calls: Rearranged, whole: Results, rules: _Rules, size: int, along: Along | None = None
+) -> _Rules:
+    """The ways in which results follow every order; those that follow in no way are left out.
+
+    Args:
+        along: as in `Rearranged.taken`.
+    """
+    kept = dict(rules)
+    for _, code in _ORDERS:
+        index = _index(code, size)
+        other = calls.taken(index, along)
+        if other is None:
+            return {}
+        kept = {
+            name: frozenset(
+                dim for dim in ways if _broken(calls.case, name, whole, other, dim, index) is None
+            )
+            for name, ways in kept.items()
+            if name in other
+        }
+    return {name: ways for name, ways in kept.items() if ways}
+
+
+def _depending(calls: Rearranged, whole: Results, size: int) -> set[str]:
+    """The results that change where each second entry is replaced by the one beside it."""
+    found = set()
+    first = torch.arange(size) // 2 * 2
+    for index in (first, (first + 1).clamp(max=size - 1)):
+        other = calls.taken(index, None) or {}
+        found |= {
+            name for name in whole.keys() & other.keys() if not _equal(other[name], whole[name])
+        }
+    return found
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return same_bits(one, other)
+    return equal_values(one, other)
+
+
+def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong | None:
+    """The first result that follows in no way that it may."""
+    whole = calls.whole()
+    other = calls.taken(index, _along(rules)) if whole is not None else None
+    if whole is None or other is None:
+        return None
+    for name, ways in rules.items():
+        if name in whole and name in other:
+            found = [_broken(calls.case, name, whole, other, dim, index) for dim in ways]
+            if found[0] is not None and None not in found and found[0].has_one_shape:
+                return found[0]
+    return None
+
+
+def _broken(
+    case: Case, name: str, whole: Results, other: Results, dim: int | None, index: torch.Tensor
+) -> Wrong | None:
+    """How a result does not follow the order along one of its dims, or along none."""
+    expected, actual = whole[name], other[name]
+    if dim is not None and isinstance(expected, torch.Tensor):
+        if expected.dim() <= dim or expected.shape[dim] != len(index):
+            return Wrong(name, "it has another shape", actual, expected)
+        expected = follow(expected, dim, index)
+    return differing(case, name, actual, expected)
+
+
+_SCRIPT = """
+index = {order}
+expected = call(torch.arange(len(index)))
+assert_close(call(index), {followed})
+"""
+
+FINDINGS = {
+    "result-depends-on-order": Explanation(
+        meaning=(
+            "Where entries along a dim are few, their order does not count: the result is the same, or in "
+            "the same order as they are. Where they are many, it counts."
+        ),
+        why=(
+            "Which entries are treated in another way depends on where they stand: those behind the last "
+            "full block, those at the edge of a block, all blocks but one."
+        ),
+        fix=(
+            "Look at what happens beyond the size of a block, of a vector or of a chunk: is the rest "
+            "computed, is what earlier blocks gave combined with the next, is the mask of the last block "
+            "that of its own size? If order is meant to count, or only so many entries are taken, write "
+            'checks=["-relations.permutation"].'
+        ),
+        before="""
+blocks = x[: len(x) // BLOCK * BLOCK].view(-1, BLOCK)   # the rest is left out
+return blocks.sum(1).sum()
+""",
+        after="""
+blocks = torch.nn.functional.pad(x, (0, -len(x) % BLOCK)).view(-1, BLOCK)
+return blocks.sum(1).sum()
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
+        follows=(
+            *(
+                "reference-mismatch",
+                "stale-result",
+                "uninitialized-output",
+                "outputs-not-repeatable",
+            ),
+            *("undeclared-mutation", "result-depends-on-thread-count", "parts-differ-from-whole"),
+            *("precision-mismatch", "gradient-mismatch"),
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.permutation",
+    summary="many entries in another order give the same, as few do",
+    run=check_permutation,
+    variants=("shape", "large", "long"),
+    variants_with_gradients=True,
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "A kernel or a backward that treats entries by where they stand: the rest behind the last full "
+        "block, blocks that forget what the ones before gave. It is first seen on the sample, or on eight "
+        "entries of a larger one, that results do not depend on the order of entries along a dim, or "
+        "follow it. On larger sizes they must do so too, also with other values."
+    ),
+    cannot_see=(
+        "What is wrong for all entries alike, ops in which order counts, and sizes that are not tried. A "
+        "finding is a note where a whole number among the arguments or a docstring may say how many "
+        "entries are taken. Results that follow the order count only where some of them depend on no "
+        "entry: blocks of entries may have scales of their own."
+    ),
+    cost="many calls",
+)

@@ -1,0 +1,364 @@
+"""`relations.split`: parts of the entries, computed alone, give what they give together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from ...cases.case import Case
+from ...cases.tensors import is_differentiable
+from ...findings import Explanation, doc_links
+from ..check import Check
+from ..values.memory.calls import GRADIENT
+from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
+from .entries.confirm import Violation, is_confirmed
+from .entries.groups import DimGroup, case_of_few, few_entries
+from .entries.learn import Broken, Learned, look_at_groups
+from .entries.purpose import ignores_entries, note_if_on_purpose
+from .entries.script import rearranging_lines
+
+
+class _Way(NamedTuple):
+    """How the results of parts give the result of all entries.
+
+    Args:
+        verb: for a message.
+        code: an expression of the results `one` and `other` of two parts, and of the numbers `m` and `n`
+            of their entries; empty where each part gives its own entries of the result.
+        dim: of the result, that has these entries.
+        fractions: whether it is for floating-point results only.
+    """
+
+    verb: str
+    code: str = ""
+    dim: int | None = None
+    fractions: bool = False
+
+    def joined(self, one: Any, other: Any, m: int, n: int) -> Any:
+        """The result of two parts together."""
+        return eval(self.code, {"torch": torch, "one": one, "other": other, "m": m, "n": n})
+
+
+_ADDED = _Way("added", "one + other")
+_JOINED = (
+    _ADDED,
+    _Way("averaged", "(one * m + other * n) / (m + n)", fractions=True),
+    _Way("the larger taken", "torch.maximum(one, other)"),
+    _Way("the smaller taken", "torch.minimum(one, other)"),
+    _Way("combined by logaddexp", "torch.logaddexp(one, other)", fractions=True),
+)
+_Rules = Mapping[str, frozenset[_Way]]
+
+
+class _Part(NamedTuple):
+    """Some entries.
+
+    Args:
+        description: for a message.
+        code: of their positions.
+    """
+
+    description: str
+    code: str
+
+    @property
+    def positions(self) -> torch.Tensor:
+        """Their positions."""
+        found: torch.Tensor = eval(self.code, {"torch": torch})
+        return found
+
+
+def _range(first: int, last: int) -> _Part:
+    return _Part(f"{first} to {last - 1}", f"torch.arange({first}, {last})")
+
+
+def _halves(size: int) -> Iterator[tuple[_Part, _Part]]:
+    """Few entries in two parts: the first and the last, those at even positions and those at odd ones."""
+    yield _range(0, size // 2), _range(size // 2, size)
+    yield (
+        _Part("at even positions", f"torch.arange(0, {size}, 2)"),
+        _Part("at odd positions", f"torch.arange(1, {size}, 2)"),
+    )
+
+
+def _windows(group: DimGroup) -> Iterator[_Part]:
+    """As many of the many entries as are known to be right: the last, the first, some in the middle."""
+    few, size = group.trusted, group.size
+    for first in dict.fromkeys((size - few, 0, size // 2 - few // 2)):
+        yield _range(first, first + few)
+    yield _Part(
+        "apart from each other",
+        f"torch.arange({few}) * {size // few} + {(size - 1) % (size // few)}",
+    )
+
+
+def _divisions(group: DimGroup) -> Iterator[tuple[_Part, _Part]]:
+    """All of the many entries in two parts."""
+    few, size = group.trusted, group.size
+    yield _range(0, size - few), _range(size - few, size)
+    yield _range(0, size // 2), _range(size // 2, size)
+
+
+def check_split(case: Case) -> None:
+    """Compare what many entries give with what parts of them do, if few are computed by themselves."""
+    broken = look_at_groups(case, _look, fewer=True)
+    if broken is not None:
+        raise broken.failure("parts-differ-from-whole")
+
+
+def _look(case: Case, group: DimGroup) -> Learned:
+    rules = _learned_rules(case, group)
+    if not rules:
+        return Learned(learned=False)
+    for violation, parts in _violations(group, rules):
+        wrong = violation(Rearranged(case, group))
+        if wrong is not None and is_confirmed(case, group, violation, wrong):
+            return Learned(True, _broken(case, group, rules, wrong, parts, violation))
+    return Learned(learned=True)
+
+
+def _broken(
+    case: Case,
+    group: DimGroup,
+    rules: _Rules,
+    wrong: Wrong,
+    parts: tuple[_Part, ...],
+    violation: Violation,
+) -> Broken:
+    way = next(one for one in rules[wrong.name] if (one.dim is None) == (len(parts) == 2))
+    ranges = [part.description for part in parts]
+    if way.dim is not None:
+        said = f"entries {ranges[0]} along {group} alone do not give what they give among all {group.size}"
+        compared = f"expected.index_select({way.dim}, {parts[0].code}), call({parts[0].code})"
+    else:
+        said = (
+            f"entries {ranges[0]} and {ranges[1]} along {group}, {way.verb}, do not give what all "
+            f"{group.size} give together"
+        )
+        compared = f"expected, ({way.code}).to(expected.dtype)"
+    message = f"{case.op.name}: {said}, as parts of {group.trusted} do: {wrong.name}: {wrong.text}"
+    lines = rearranging_lines(case, group, wrong, _along(rules))
+    if way.dim is None:
+        lines += "".join(
+            f"{which} = call({part.code})\n{count} = {len(part.positions)}\n"
+            for which, count, part in zip(("one", "other"), "mn", parts, strict=True)
+        )
+    lines += f"expected = call(torch.arange({group.size}))\nassert_close({compared})\n"
+    ignores = ignores_entries(case, group, wrong.name, way.dim, _along(rules))
+    note = note_if_on_purpose(case, group, violation, wrong, ignores)
+    return Broken(message, lines, note, wrong.picture)
+
+
+def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tuple[_Part, ...]]]:
+    """What looks for a difference between all entries and some parts, with these parts."""
+    if any(way.dim is not None for ways in rules.values() for way in ways):
+        for part in _windows(group):
+            yield partial(_differs, rules=rules, parts=(part,)), (part,)
+    if any(way.dim is None for ways in rules.values() for way in ways):
+        for both in _divisions(group):
+            yield partial(_differs, rules=rules, parts=both), both
+
+
+def _differs(calls: Rearranged, rules: _Rules, parts: tuple[_Part, ...]) -> Wrong | None:
+    """The first result that no way gives which parts of it may.
+
+    Args:
+        calls: of the op on all entries.
+        rules: the ways, by result.
+        parts: one, of a result that has its entries; or two that are all entries together.
+    """
+    whole = calls.whole()
+    found = (
+        [calls.taken(part.positions, _along(rules)) for part in parts] if whole is not None else []
+    )
+    if whole is None or None in found:
+        return None
+    results = [one for one in found if one is not None]
+    for name, ways in rules.items():
+        fitting = [way for way in ways if (way.dim is None) == (len(parts) == 2)]
+        if fitting and name in whole and all(name in one for one in results):
+            wrong = [_wrong(calls.case, name, whole, results, way, parts) for way in fitting]
+            if wrong[0] is not None and None not in wrong and wrong[0].has_one_shape:
+                return wrong[0]
+    return None
+
+
+def _wrong(
+    case: Case,
+    name: str,
+    whole: Results,
+    results: list[Results],
+    way: _Way,
+    parts: tuple[_Part, ...],
+) -> Wrong | None:
+    """How a result is not what its parts give in one way."""
+    expected = whole[name]
+    if way.dim is not None:
+        (part,), (actual,) = parts, [one[name] for one in results]
+        if expected.dim() <= way.dim or int(part.positions.max()) >= expected.shape[way.dim]:
+            return Wrong(name, "it has another shape", actual, expected)
+        return differing(case, name, follow(expected, way.dim, part.positions), actual)
+    one, other = (found[name] for found in results)
+    if not one.shape == other.shape == expected.shape:
+        return Wrong(name, "it has another shape", one, expected)
+    joined = way.joined(one, other, *(len(part.positions) for part in parts))
+    return differing(case, name, expected, joined.to(expected.dtype))
+
+
+def _along(rules: _Rules) -> Along:
+    """The outputs whose gradients can be told from those of their parts."""
+    along = {}
+    for name, ways in rules.items():
+        own = next((way for way in ways if way.dim is not None), None)
+        if not name.startswith(GRADIENT) and (own is not None or _ADDED in ways):
+            along[name] = None if own is None else own.dim
+    return along
+
+
+def _learned_rules(case: Case, group: DimGroup) -> _Rules:
+    """How parts of few entries give each result; results for which there is no way are left out."""
+    found = []
+    for draw in (0, 1):
+        calls = Rearranged(case_of_few(case, draw), group, few_entries(case, group, draw))
+        found.append(_rules_of(calls, group.trusted))
+        if not found[-1]:
+            return {}
+    first, second = found
+    both = {name: first[name] & second[name] for name in first.keys() & second.keys()}
+    return {name: ways for name, ways in both.items() if ways}
+
+
+def _rules_of(calls: Rearranged, size: int) -> _Rules:
+    whole = calls.whole()
+    if whole is None:
+        return {}
+    tensors = {name: one for name, one in whole.items() if isinstance(one, torch.Tensor)}
+    outputs = {
+        name: _ways(one, size) for name, one in tensors.items() if not name.startswith(GRADIENT)
+    }
+    gradients = {
+        name: _ways(one, size)
+        for name, one in tensors.items()
+        if name.startswith(GRADIENT) and bool(one.any())
+    }
+    rules = _consistent(calls, whole, outputs, size, None)
+    if rules and gradients and _along(rules):
+        rules = {**rules, **_consistent(calls, whole, gradients, size, _along(rules))}
+    return rules
+
+
+def _ways(result: torch.Tensor, size: int) -> frozenset[_Way]:
+    """The ways in which parts may give a result."""
+    own = {_Way("taken", dim=dim) for dim, one in enumerate(result.shape) if one == size}
+    if result.dtype.is_complex:
+        return frozenset({*own, _ADDED})
+    fractions = is_differentiable(result.dtype)
+    if fractions and result.dtype.itemsize == 1:  # torch does not compute in it
+        return frozenset(own)
+    return frozenset(own | {way for way in _JOINED if fractions or not way.fractions})
+
+
+def _consistent(
+    calls: Rearranged, whole: Results, rules: _Rules, size: int, along: Along | None
+) -> _Rules:
+    """The ways in which parts of few entries give the results; results without one are left out.
+
+    A result that each part gives as all entries do shows no way.
+    """
+    kept = dict(rules)
+    for parts in _halves(size):
+        found = [calls.taken(part.positions, along) for part in parts]
+        results = [one for one in found if one is not None]
+        if len(results) < len(parts):
+            return {}
+        for name in kept:
+            if not all(isinstance(one.get(name), torch.Tensor) for one in results):
+                kept[name] = frozenset()
+            kept[name] = frozenset(
+                way for way in kept[name] if _holds(calls.case, name, whole, results, way, parts)
+            )
+    return {name: ways for name, ways in kept.items() if ways}
+
+
+def _holds(
+    case: Case,
+    name: str,
+    whole: Results,
+    results: list[Results],
+    way: _Way,
+    parts: tuple[_Part, _Part],
+) -> bool:
+    if way.dim is None:
+        alike = all(differing(case, name, one[name], whole[name]) is None for one in results)
+        return not alike and _wrong(case, name, whole, results, way, parts) is None
+    return all(
+        one[name].dim() > way.dim
+        and one[name].shape[way.dim] == len(part.positions)
+        and _wrong(case, name, whole, [one], way, (part,)) is None
+        for one, part in zip(results, parts, strict=True)
+    )
+
+
+FINDINGS = {
+    "parts-differ-from-whole": Explanation(
+        meaning=(
+            "Where entries along a dim are few, parts of them give what they give together: each its own "
+            "entries of the result, or results whose sum, mean, largest or smallest is that of all. Where "
+            "they are many, it is not so."
+        ),
+        why=(
+            "With more entries than the author tried, the op computes something else: the rest behind the "
+            "last full block is left out, a count or an offset overflows, a buffer is too small, one block "
+            "is combined with the next in a wrong way."
+        ),
+        fix=(
+            "Look at what happens beyond the size of a block, of a vector or of a chunk, and at the dtypes "
+            "of counts and offsets. If many entries are meant to give something else, or only so many are "
+            'taken, write checks=["-relations.split"].'
+        ),
+        before="""
+for start in range(0, len(x) // BLOCK * BLOCK, BLOCK):   # the rest is left out
+    out[start : start + BLOCK] = f(x[start : start + BLOCK])
+""",
+        after="""
+for start in range(0, len(x), BLOCK):
+    out[start : start + BLOCK] = f(x[start : start + BLOCK])
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
+        follows=(
+            *(
+                "reference-mismatch",
+                "stale-result",
+                "uninitialized-output",
+                "outputs-not-repeatable",
+            ),
+            *("undeclared-mutation", "result-depends-on-thread-count"),
+            *("precision-mismatch", "gradient-mismatch"),
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.split",
+    summary="parts of many entries, computed alone, give what they give together, as those of few do",
+    run=check_split,
+    variants=("shape", "large", "long"),
+    variants_with_gradients=True,
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "A kernel or a backward that does something else for many entries than for few: it leaves out the "
+        "rest behind the last full block, counts in too few bits, combines blocks in a wrong way. It is "
+        "first seen on the sample, or on eight entries of a larger one, how parts along a dim give the "
+        "result: each its own entries, or a sum, a mean, the largest, the smallest, a logarithm of summed "
+        "exponentials. On larger sizes they must give it so too, also with other values."
+    ),
+    cannot_see=(
+        "Results of another kind, and sizes that are not tried. A finding is a note where a whole number "
+        "among the arguments or a docstring may say how many entries are taken."
+    ),
+    cost="many calls",
+)
