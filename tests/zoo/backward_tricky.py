@@ -282,3 +282,39 @@ def frees_what_it_saved():
 
     sine.register_autograd(backward, setup_context=setup)
     return sine
+
+
+TIES = tensor(values=[[1.0, 3.0, 3.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+
+
+def _softmax_of_two(name, only):
+    """The softmax of the two largest numbers of each row, the larger first."""
+
+    def ordered(x):
+        return x.sort(dim=-1, descending=True, stable=True)
+
+    def kernel(x):
+        if x.dim() != 2 or x.shape[1] < 2 or x.dtype not in only:
+            raise TypeError(f"rows of two numbers and more, please, of {only}")
+        return ordered(x).values[:, :2].softmax(-1)
+
+    def backward(x, grad):
+        found = ordered(x)
+        y = found.values[:, :2].softmax(-1)
+        return torch.zeros_like(x).scatter(
+            -1, found.indices[:, :2], y * (grad - (y * grad).sum(-1, keepdim=True))
+        )
+
+    return _op(name, kernel, backward, lambda x: x.new_empty(x.shape[0], 2))
+
+
+@specimen((TIES,))
+def softmax_of_two_of_equal_numbers():
+    """Correct: what it gives of equal numbers has few digits, in float64 too."""
+    return _softmax_of_two("softmax_of_two_of_equal_numbers", (torch.float32, torch.float64))
+
+
+@specimen((tensor(values=[[0.0, 0.0, 0.0, 0.0]]),), skips=NO_FLOAT64)
+def softmax_of_two_of_equal_numbers_in_single_precision():
+    """Correct: takes float32 only; differences at equal numbers are those of both branches."""
+    return _softmax_of_two("softmax_of_two_of_equal_numbers_in_single_precision", (torch.float32,))
