@@ -93,6 +93,36 @@ def factor_of_one_is_a_copy():
 _REDUCTIONS = {"mean": lambda count: count, "sum": lambda count: 1}
 
 
+def _resampled(name, shortcut):
+    """Every element held for `new / old` steps; `shortcut(x)` where both rates are equal."""
+
+    def kernel(x, old, new):
+        if old < 1 or new < 1 or new % old:
+            raise ValueError("a multiple of the old rate, please")
+        return shortcut(x) if old == new else x.repeat_interleave(new // old, -1)
+
+    return library_op(
+        name,
+        "(Tensor x, int old, int new) -> Tensor",
+        kernel,
+        lambda x, old, new: x.new_empty(*x.shape[:-1], x.shape[-1] * (new // old)),
+    )
+
+
+@specimen((MATRIX, 2, 10), variant_findings=ALIAS, shown_by="new.is.old")
+def equal_rates_are_the_input():
+    """Returns the input itself where both rates are equal."""
+    return _resampled("equal_rates_are_the_input", lambda x: x)
+
+
+@specimen((MATRIX, 2, 10), twin_of="equal_rates_are_the_input")
+def equal_rates_are_a_copy():
+    """Returns a copy where both rates are equal."""
+    return _resampled(
+        "equal_rates_are_a_copy", lambda x: x.clone(memory_format=torch.contiguous_format)
+    )
+
+
 def _loss(name, divisor):
     """A squared error; `divisor(reduction, count)` is what its backward divides by."""
 

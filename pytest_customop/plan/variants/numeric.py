@@ -1,4 +1,4 @@
-"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size.
+"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size, as another.
 
 For native code, where a buffer may end, also a large one.
 
@@ -9,12 +9,14 @@ of bounds, those that belong to a tensor's size or to its whole numbers: they ch
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
+from ...cases.argument_names import names_dims
 from ...declare.variant import Step
 from .sample_view import SampleView
 
@@ -95,6 +97,7 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("0", 0, 8),
         ("-1", -1, 11),
         *((f"size_{size}", size, 4) for size in _last_sizes(view)),
+        *((f"is.{other}", number, 4) for other, number in _numbers_before(view, name)),
     ]
     if view.may_read_outside and value > 0:
         others.append(("large", value + _BUFFER, 6))
@@ -110,6 +113,18 @@ def _last_sizes(view: SampleView) -> list[int]:
     """The last sizes of the tensors above 1: where a number equals one, an op may do nothing at all."""
     last = [each.shape[-1] for each in view.tensors if each.shape and each.shape[-1] > 1]
     return [*dict.fromkeys(last)][:_SIZES]
+
+
+def _numbers_before(view: SampleView, name: str) -> list[tuple[str, int]]:
+    """(name, value) of the whole numbers before an argument: where two are equal, an op may do nothing."""
+    before = [
+        *itertools.takewhile(lambda one: one != name, (each.name for each in view.op.arguments))
+    ]
+    return [
+        (other, view.given[other])
+        for other in before
+        if type(view.given.get(other)) is int and not names_dims(other)
+    ]
 
 
 def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
