@@ -19,7 +19,7 @@ def names_in_code(op: Op) -> Iterator[str]:
 
 
 def whole_numbers_in_code(op: Op) -> set[int]:
-    """The whole numbers in the Python kernels of an op, by name too, and in the functions which they use."""
+    """The whole numbers in the Python kernels of an op, and in the functions that they use, by name too."""
     found: set[int] = set()
     for code, known in _codes(op):
         constants = [*code.co_consts, *(known.get(name) for name in code.co_names)]

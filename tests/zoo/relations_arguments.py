@@ -293,3 +293,52 @@ def turns_the_first_numbers():
 
     turns.register_fake(lambda x, rot_dim=0: x.new_empty(x.shape))
     return turns
+
+
+def _ordered_edges(name, key):
+    """The order of edges by row and column; `key(row, column, nodes)` is what they are sorted by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def ordered(edge_index: Tensor, nodes: int) -> Tensor:
+        if edge_index.dim() != 2 or len(edge_index) != 2 or nodes < 1:
+            raise ValueError("rows and columns of edges, please")
+        row, column = edge_index
+        return key(row, column, nodes).argsort(stable=True)
+
+    ordered.register_fake(
+        lambda edge_index, nodes: edge_index.new_empty(edge_index.shape[1], dtype=torch.int64)
+    )
+    return ordered
+
+
+EDGES = tensor(values=[[4, 0, 3, 5, 2], [1, 2, 0, 5, 1]], dtype=torch.int64)
+
+
+@aot((EDGES, 6), expected=INDEX_DTYPE)
+def edges_by_a_key_of_their_dtype():
+    """The key of an edge is as narrow as the positions, too narrow for many nodes."""
+    return _ordered_edges(
+        "edges_by_a_key_of_their_dtype", lambda row, column, nodes: row * nodes + column
+    )
+
+
+@aot((EDGES, 6), twin_of="edges_by_a_key_of_their_dtype")
+def edges_by_a_wide_key():
+    """The key of an edge has 64 bits."""
+    return _ordered_edges(
+        "edges_by_a_wide_key", lambda row, column, nodes: row.long() * nodes + column
+    )
+
+
+@aot((EDGES, 6))
+def edges_as_one_number():
+    """Correct: one number for each edge, in the dtype of the positions, as far as that goes."""
+
+    @torch.library.custom_op("zoo::edges_as_one_number", mutates_args=())
+    def numbered(edge_index: Tensor, nodes: int) -> Tensor:
+        if edge_index.dim() != 2 or len(edge_index) != 2:
+            raise ValueError("rows and columns of edges, please")
+        return edge_index[0] * nodes + edge_index[1]
+
+    numbered.register_fake(lambda edge_index, nodes: edge_index.new_empty(edge_index.shape[1]))
+    return numbered

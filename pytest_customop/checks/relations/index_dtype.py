@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.argument_names import names_positions
+from ...cases.argument_names import names_dims, names_positions, names_seed
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import base_name, is_plain
-from ...core.forked import Send
+from ...core.forked import ForkedError, Send
+from ...core.process_memory import limit_growth
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     GRADIENT,
     Caller,
     expression,
+    plain_arguments,
     skip_if_no_results,
     skip_if_random,
+    with_argument,
 )
 from ..values.memory.forked_calls import run_calls_in_copy
 from .compare import disagreement, everything, is_unsteady
@@ -30,6 +34,9 @@ from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
 _SMALL = 2**15  # below it, numbers that are multiplied with each other stay in int32
+_BITS = 2**32
+_MEMORY = 2**30  # bytes that calls with a larger number may take
+_SECONDS = 10.0  # that they may take
 _SPARE = 1024  # what positions may lie above the number of elements: a vocabulary, an ignored label
 
 
@@ -64,13 +71,32 @@ def check_index_dtype(case: Case) -> None:
         reason = f"with {named} the op raises {verdict.rejected}"
         raise skip("nothing-to-check", reason, unjudged=False)
     if verdict.wrong:
-        is_gradient = verdict.result.startswith(GRADIENT)
-        raise fail(
-            "gradient-depends-on-index-dtype" if is_gradient else "index-dtype-mismatch",
-            f"{case.op.name}: with {named} it does not give what it gives with the same numbers as "
-            f"{_dtypes(case, positions)}: {verdict.wrong}",
-            repro=_script(case, positions, verdict.result),
-        )
+        raise _failure(case, positions, verdict)
+    for name, bound in _bounds(case, positions):
+        verdict = _verdict_of_bound(case, positions, name, bound)
+        if verdict is not None and verdict.wrong:
+            raise _failure(case, positions, verdict, {name: bound})
+
+
+def _failure(
+    case: Case, positions: list[str], verdict: _Verdict, changed: Mapping[str, int] | None = None
+) -> CheckFailed:
+    """The finding.
+
+    Args:
+        positions: the arguments in question.
+        verdict: what is wrong.
+        changed: other values of arguments, with which it is wrong.
+    """
+    changed = changed or {}
+    others = "".join(f", {name}={value}" for name, value in changed.items())
+    is_gradient = verdict.result.startswith(GRADIENT)
+    return fail(
+        "gradient-depends-on-index-dtype" if is_gradient else "index-dtype-mismatch",
+        f"{case.op.name}: with {_named(case, positions)}{others} it does not give what it gives with the "
+        f"same numbers as {_dtypes(case, positions)}: {verdict.wrong}",
+        repro=_script(case, positions, verdict.result, changed),
+    )
 
 
 def _verdict(case: Case, positions: list[str]) -> _Verdict:
@@ -91,6 +117,59 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
     ):
         return _Verdict()
     return _Verdict(wrong=str(wrong), result=wrong.name)
+
+
+def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
+    """Whole numbers among the arguments that positions stay below, and larger ones in place of them.
+
+    A number of nodes or of classes. What is computed from it and a position, as `row * nodes + column`, no
+    longer fits into 32 bits with the larger one.
+    """
+    if case.base_case is not None:
+        return
+    tensors = dict(case.inputs().tensors())
+    most = max((int(tensors[name].max()) for name in positions if tensors[name].numel()), default=0)
+    if most < 2:
+        return
+    for name, value in plain_arguments(case.inputs()):
+        is_bound = type(value) is int and most < value <= _SMALL and "[" not in name
+        if is_bound and not (names_dims(name) or names_seed(name)):
+            yield name, _BITS // most + 7
+
+
+def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -> _Verdict | None:
+    """The verdict with a larger number, in a copy of this process that gets little memory."""
+
+    def work(send: Send) -> None:
+        limit_growth(_MEMORY)
+        send(None)
+        calls = Caller(case)
+        runs = [
+            calls(with_argument(arguments, name, bound))
+            for arguments in (case.inputs(), _cast(case.inputs(), positions))
+        ]
+        if any(run.error is not None for run in runs):
+            return
+        expected, actual = (everything(case, run) for run in runs)
+        wrong = disagreement(case, actual, expected, same_dtypes=False)
+        if wrong is not None and all(_fits(dict(one)[wrong.name]) for one in (expected, actual)):
+            send(_Verdict(wrong=str(wrong), result=wrong.name))
+
+    try:
+        forked = run_calls_in_copy(case, work, _SECONDS)
+    except ForkedError:  # the memory was not enough for a comparison
+        return None
+    if forked is None or len(forked.messages) < 2:
+        return None
+    verdict: _Verdict = forked.messages[1]
+    return verdict
+
+
+def _fits(result: Any) -> bool:
+    """Whether a result has no whole number that int32 cannot hold: one that has must differ."""
+    if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
+        return True
+    return bool((result.abs() < _BITS // 2).all())
 
 
 def _takes_dtype(calls: Caller, positions: list[str]) -> bool:
@@ -177,8 +256,9 @@ def _dtypes(case: Case, names: list[str]) -> str:
     return " and ".join(sorted({dtype_name(tensors[name].dtype) for name in names}))
 
 
-def _script(case: Case, names: list[str], result: str) -> str:
+def _script(case: Case, names: list[str], result: str, changed: Mapping[str, int]) -> str:
     tensors = dict(case.inputs().tensors())
+    others = [f"{expression(case, name)} = {value}" for name, value in changed.items()]
     lines = [
         f"flat = {place}.to({_OTHER[tensors[name].dtype]}).flatten()\n"
         f"behind = torch.cat([flat, torch.zeros_like(flat)])\n"
@@ -189,8 +269,9 @@ def _script(case: Case, names: list[str], result: str) -> str:
     compared = compare_lines(case, result, same_dtype=False) if result else ""
     return (
         call_lines(result)
-        + "\nexpected = call(*inputs())\nargs, kwargs = inputs()\nargs = list(args)\n"
-        + "\n".join(lines)
+        + "\n".join(["\nargs, kwargs = inputs()", "args = list(args)", *others])
+        + "\nexpected = call(args, kwargs)\n"
+        + "\n".join(["args, kwargs = inputs()", "args = list(args)", *others, *lines])
         + "\ngot = call(args, kwargs)\n"
         + compared
     )
@@ -249,7 +330,9 @@ CHECK = Check(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "
         "int64. Results may have the dtype of the positions, and the smallest and the largest number "
         "of a dtype may stand for what is missing. So does an op that raises for int32 positions, but not "
-        "where all of them are 0. A native kernel is called in a copy of the process."
+        "where all of them are 0. A native kernel is called in a copy of the process. A whole "
+        "number that positions stay below, as that of the nodes, is made so large that its products with "
+        "them need more than 32 bits."
     ),
     cannot_see=(
         "Arguments that are not called like positions, or hold numbers far above all sizes: seeds, "
