@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
-from ...cases.tensors import equal_values, same_bits
 from ...findings import Explanation, doc_links
 from ..check import Check
 from ..values.memory.calls import GRADIENT
@@ -106,7 +105,7 @@ def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
     if not rules:
         return {}
     if not twice:
-        depending = _depending(calls, outputs, size)
+        depending = calls.depending(outputs, size)
         rules = {name: ways for name, ways in rules.items() if name in depending}
     gradients = {
         name: _ways(one, size)
@@ -146,24 +145,6 @@ def _consistent(
             if name in other
         }
     return {name: ways for name, ways in kept.items() if ways}
-
-
-def _depending(calls: Rearranged, whole: Results, size: int) -> set[str]:
-    """The results that change where each second entry is replaced by the one beside it."""
-    found = set()
-    first = torch.arange(size) // 2 * 2
-    for index in (first, (first + 1).clamp(max=size - 1)):
-        other = calls.taken(index, None) or {}
-        found |= {
-            name for name in whole.keys() & other.keys() if not _equal(other[name], whole[name])
-        }
-    return found
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return same_bits(one, other)
-    return equal_values(one, other)
 
 
 def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong | None:

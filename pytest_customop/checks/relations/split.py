@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import is_differentiable
 from ...findings import Explanation, doc_links
@@ -15,7 +17,7 @@ from ..check import Check
 from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import Violation, is_confirmed
-from .entries.groups import DimGroup, case_of_few, few_entries
+from .entries.groups import DimGroup
 from .entries.learn import Broken, Learned, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
@@ -76,7 +78,7 @@ def _range(first: int, last: int) -> _Part:
 
 
 def _halves(size: int) -> Iterator[tuple[_Part, _Part]]:
-    """Few entries in two parts: the first and the last, those at even positions and those at odd ones."""
+    """Two parts of one size: the first and the last entries, those at even positions and at odd ones."""
     yield _range(0, size // 2), _range(size // 2, size)
     yield (
         _Part("at even positions", f"torch.arange(0, {size}, 2)"),
@@ -219,16 +221,36 @@ def _along(rules: _Rules) -> Along:
 
 
 def _learned_rules(case: Case, group: DimGroup) -> _Rules:
-    """How parts of few entries give each result; results for which there is no way are left out."""
+    """How two parts, each of a size known to be right, give each result.
+
+    Results for which there is no way are left out.
+    """
     found = []
-    for draw in (0, 1):
-        calls = Rearranged(case_of_few(case, draw), group, few_entries(case, group, draw))
-        found.append(_rules_of(calls, group.trusted))
+    positions = torch.arange(2 * group.trusted)
+    for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
+        drawn = replace(case, seed=case.seed + draw)
+        few = partial(_taken, drawn, group, index % group.size)
+        rules = _rules_of(Rearranged(drawn, group, few), len(index))
+        if draw == 0:  # in the other one, entries that are beside each other are equal
+            calls = Rearranged(
+                drawn, group, partial(_taken, drawn, group, torch.arange(group.trusted))
+            )
+            depending = calls.depending(calls.whole() or {}, group.trusted)
+            rules = {
+                name: ways
+                for name, ways in rules.items()
+                if name in depending or name.startswith(GRADIENT)
+            }
+        found.append(rules)
         if not found[-1]:
             return {}
-    first, second = found
-    both = {name: first[name] & second[name] for name in first.keys() & second.keys()}
-    return {name: ways for name, ways in both.items() if ways}
+    one, other = found
+    common = {name: one[name] & other[name] for name in one.keys() & other.keys()}
+    return {name: ways for name, ways in common.items() if ways}
+
+
+def _taken(case: Case, group: DimGroup, index: torch.Tensor) -> Arguments:
+    return group.taken(case.inputs(), index)
 
 
 def _rules_of(calls: Rearranged, size: int) -> _Rules:
@@ -264,10 +286,7 @@ def _ways(result: torch.Tensor, size: int) -> frozenset[_Way]:
 def _consistent(
     calls: Rearranged, whole: Results, rules: _Rules, size: int, along: Along | None
 ) -> _Rules:
-    """The ways in which parts of few entries give the results; results without one are left out.
-
-    A result that each part gives as all entries do shows no way.
-    """
+    """The ways in which parts of few entries give the results; results without one are left out."""
     kept = dict(rules)
     for parts in _halves(size):
         found = [calls.taken(part.positions, along) for part in parts]
@@ -292,8 +311,7 @@ def _holds(
     parts: tuple[_Part, _Part],
 ) -> bool:
     if way.dim is None:
-        alike = all(differing(case, name, one[name], whole[name]) is None for one in results)
-        return not alike and _wrong(case, name, whole, results, way, parts) is None
+        return _wrong(case, name, whole, results, way, parts) is None
     return all(
         one[name].dim() > way.dim
         and one[name].shape[way.dim] == len(part.positions)

@@ -17,6 +17,7 @@ from ....cases.tensors import (
     in_double,
     is_differentiable,
     largest_magnitude,
+    same_bits,
 )
 from ...values.memory.calls import Caller, Leaves, comparable, copied, gradients_of, results
 from .groups import DimGroup
@@ -57,6 +58,21 @@ class Rearranged:
         """
         return self._found(self._group.taken(self._arguments(), index), index, along)
 
+    def depending(self, whole: Results, size: int) -> set[str]:
+        """The results that change where each second entry is replaced by the one beside it.
+
+        Args:
+            whole: the results of all entries.
+            size: how many these are.
+        """
+        found = set()
+        first = torch.arange(size) // 2 * 2
+        for index in (first, (first + 1).clamp(max=size - 1)):
+            other = self.taken(index, None) or {}
+            common = whole.keys() & other.keys()
+            found |= {name for name in common if not _is_equal(other[name], whole[name])}
+        return found
+
     def _found(
         self, arguments: Arguments, index: torch.Tensor | None, along: Along | None
     ) -> Results | None:
@@ -83,6 +99,12 @@ class Rearranged:
         if index is not None and not {name for name, _ in run.differentiable_outputs} <= known:
             return []
         return gradients_of(self.case, run, grad_outputs) or []
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return same_bits(one, other)
+    return equal_values(one, other)
 
 
 def follow(tensor: torch.Tensor, dim: int | None, index: torch.Tensor) -> torch.Tensor:
