@@ -85,8 +85,9 @@ def _script(case: Case, arguments: Sequence[Argument], verdict: Verdict) -> str:
         + "dtype = torch.uint8 if got.dtype == torch.bool else got.dtype\n"
         + "known = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)\n"
         + "fits = (expected.double() >= known.min) & (expected.double() <= known.max)\n"
+        + "rtol = 0.02 if got.is_floating_point() else 0.0\n"
         + "torch.testing.assert_close(\n"
-        + "    got[fits], expected[fits], rtol=0.02, atol=1e-6, check_dtype=False\n)\n"
+        + "    got[fits], expected[fits], rtol=rtol, atol=0.0, check_dtype=False\n)\n"
     )
 
 

@@ -109,7 +109,7 @@ def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
         seed: tensors of one call get different ones.
     """
     at = torch.arange(like.numel())
-    turn = (at + at // 3 + seed) % 2
+    turn = _scattered(at, seed + 1) % 2
     values = torch.where(
         turn == 0, _drawn(numbers.first, at, seed), _drawn(numbers.second, at, seed)
     )
@@ -122,7 +122,12 @@ def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
 
 
 def _drawn(limits: Limits, at: torch.Tensor, seed: int) -> torch.Tensor:
-    return limits.low + (at * 7 + at // 4 + 3 * seed) % (limits.high - limits.low + 1)
+    return limits.low + _scattered(at, seed) % (limits.high - limits.low + 1)
+
+
+def _scattered(at: torch.Tensor, seed: int) -> torch.Tensor:
+    """Whole numbers without an order that rows or columns share, the same at each call."""
+    return (at * 40503 + 7919 * seed) // 16
 
 
 def _start(limits: Limits) -> int:
