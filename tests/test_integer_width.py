@@ -90,6 +90,34 @@ def test_an_op_that_takes_one_dtype_is_skipped_with_the_reason() -> None:
     assert "int8 only" in found.message
 
 
+@torch.library.custom_op("t_width::int16_sums", mutates_args=())
+def int16_sums(x: Tensor) -> Tensor:
+    if x.dtype != torch.int8:
+        raise TypeError("int8 only")
+    return (x.to(torch.int16) * x.to(torch.int16)).cumsum(0, dtype=torch.int16).to(torch.int32)
+
+
+@torch.library.custom_op("t_width::bounded_sums", mutates_args=())
+def bounded_sums(x: Tensor) -> Tensor:
+    if x.dtype != torch.int8:
+        raise TypeError("int8 only")
+    return (x.long() * x.long()).cumsum(0).clamp(max=2**15 - 1).to(torch.int32)
+
+
+int16_sums.register_fake(lambda x: torch.empty_like(x, dtype=torch.int32))
+bounded_sums.register_fake(lambda x: torch.empty_like(x, dtype=torch.int32))
+
+
+def test_small_numbers_predict_sums_of_an_op_that_takes_one_dtype() -> None:
+    found = run(int16_sums, tensor(9, dtype=torch.int8))
+    assert (found.outcome, found.finding) == ("failed", "integer-overflow")
+    assert "as if a sum wraps in 16 bits" in found.message
+    few = torch.arange(9, dtype=torch.int8)
+    assert run(int16_sums, few).outcome == "noted"
+    assert run(int16_sums, tensor(9, dtype=torch.int8, low=0, high=50)).outcome == "skipped"
+    assert run(bounded_sums, tensor(9, dtype=torch.int8)).outcome == "skipped"
+
+
 def test_the_numbers_of_a_fill() -> None:
     limits = [Limits(0, 255), Limits(-128, 127)]
     like = torch.zeros(5, 4, dtype=torch.int16)
@@ -128,6 +156,14 @@ def shifts(x: Tensor) -> Tensor:
     return y
 
 
+def masks(x: Tensor) -> Tensor:
+    return x & 0xFF
+
+
+def both_masks(x: Tensor) -> Tensor:
+    return ((x > 1) & (x < 5)).to(x.dtype)
+
+
 def calls_another(x: Tensor) -> Tensor:
     return shifts(x) + 1
 
@@ -161,6 +197,8 @@ def hash_of_rows(x: Tensor) -> Tensor:
     [
         (mixes, "the operator %", False),
         (shifts, "an operator of bits", False),
+        (masks, "a mask of bits", False),
+        (both_masks, "", False),
         (calls_another, "an operator of bits", False),
         (checks_sizes, "", False),
         (by_dtype, "", True),

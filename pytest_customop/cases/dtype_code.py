@@ -159,6 +159,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         self._operator(node.op, node.left)
+        if isinstance(node.op, ast.BitAnd) and any(map(_is_number, (node.left, node.right))):
+            self.wraps = self.wraps or "a mask of bits"
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -215,6 +217,10 @@ def _is_dtype(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(
         getattr(torch, node.attr, None), torch.dtype
     )
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
 
 
 def _is_size_or_text(node: ast.AST) -> bool:

@@ -442,3 +442,73 @@ def _fractions(x):
 def fractions_in_a_library():
     """Correct: a generator of a library makes fractions of numbers, by a product that wraps."""
     return _library_op("fractions_in_a_library", _fractions)
+
+
+# Ops that take one dtype only, so that no wider one shows what is right.
+
+
+def _matmul(name, kernel, dtype=torch.int32):
+    """A product of two matrices of int8; `kernel(a, b)` gets them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        if a.dtype != torch.int8 or b.dtype != torch.int8 or a.dim() != 2 or b.dim() != 2:
+            raise TypeError("two matrices of int8, please")
+        return kernel(a, b).contiguous()
+
+    product.register_fake(lambda a, b: a.new_empty(a.shape[0], b.shape[1], dtype=dtype))
+    return product
+
+
+FACTORS = (tensor(3, 16, dtype=torch.int8), tensor(16, 4, dtype=torch.int8))
+
+
+def _product(a, b, dtype):
+    return torch.from_numpy(numpy.matmul(a.numpy().astype(dtype), b.numpy().astype(dtype)))
+
+
+@aot(FACTORS, expected=WRAPS)
+def int8_product_in_int16():
+    """Adds up products of int8 in int16, and returns int32."""
+    kernel = lambda a, b: _product(a, b, numpy.int16).to(torch.int32)  # noqa: E731
+    return _matmul("int8_product_in_int16", kernel)
+
+
+@aot(FACTORS, expected=WRAPS)
+def int8_product_scaled_after_int16():
+    """The same, scaled to floating-point numbers."""
+    kernel = lambda a, b: _product(a, b, numpy.int16).float() * 0.037  # noqa: E731
+    return _matmul("int8_product_scaled_after_int16", kernel, torch.float32)
+
+
+@aot(
+    FACTORS,
+    twin_of=("int8_product_in_int16", "int8_product_scaled_after_int16"),
+)
+def int8_product_in_int32():
+    """Adds up in int32."""
+    return _matmul("int8_product_in_int32", lambda a, b: _product(a, b, numpy.int32))
+
+
+@aot(FACTORS)
+def int8_product_scaled_up_to_6():
+    """Correct: a product, scaled to fractions, and cut off at 6."""
+    kernel = lambda a, b: (_product(a, b, numpy.int32).float() * 0.037).clamp(-6, 6)  # noqa: E731
+    return _matmul("int8_product_scaled_up_to_6", kernel, torch.float32)
+
+
+@aot(FACTORS)
+def int8_product_up_to_the_largest_int16():
+    """Correct: a product that stays at the largest number of int16, as some processors compute it."""
+
+    def kernel(a, b):
+        return _product(a, b, numpy.int32).clamp(-(2**15), 2**15 - 1)
+
+    return _matmul("int8_product_up_to_the_largest_int16", kernel)
+
+
+@aot(FACTORS)
+def int8_product_in_half():
+    """Correct: a product of floating-point numbers with few digits, as the result has them."""
+    kernel = lambda a, b: (_product(a, b, numpy.int32).float() / 64).to(torch.bfloat16)  # noqa: E731
+    return _matmul("int8_product_in_half", kernel, torch.bfloat16)

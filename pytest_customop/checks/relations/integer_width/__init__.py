@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....cases.case import Case
-from ....cases.dtype_code import dtype_code
+from ....cases.dtype_code import DtypeCode, dtype_code
 from ....core.wording import dtype_name, listed_briefly
-from ....findings import Explanation, doc_links, fail, skip
+from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
 from ..limited_copy import answer_of_copy
@@ -16,6 +16,7 @@ from ..scripts import call_lines, position
 from .arguments import Argument, narrow_arguments
 from .comparison import Comparison, Verdict
 from .fills import filled
+from .growth import Wrapped, wrapped_result
 
 
 def check_integer_width(case: Case) -> None:
@@ -33,7 +34,9 @@ def check_integer_width(case: Case) -> None:
     if code.wraps:
         reason = f"{code.wraps} says that whole numbers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
-    verdict = answer_of_copy(case, lambda plain: Comparison(plain, arguments, code).verdict())
+    verdict, wrapped = answer_of_copy(case, lambda plain: _asked(plain, arguments, code))
+    if wrapped is not None:
+        raise _wraps(case, arguments, wrapped)
     if verdict.reason:
         raise skip("nothing-to-check", verdict.reason, unjudged=False)
     if verdict.fill is not None:
@@ -51,6 +54,46 @@ def check_integer_width(case: Case) -> None:
             repro=_script(case, arguments, verdict),
             case=shown_on,
         )
+
+
+def _asked(
+    case: Case, arguments: Sequence[Argument], code: DtypeCode
+) -> tuple[Verdict, Wrapped | None]:
+    verdict = Comparison(case, arguments, code).verdict()
+    wrapped = wrapped_result(case, arguments) if verdict.fill is None else None
+    return verdict, wrapped
+
+
+def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> CheckFailed:
+    """The finding for a result that is not what those for small numbers predict."""
+    names = listed_briefly([one.name for one in arguments])
+    shown_on = None
+    if wrapped.beyond:
+        shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
+    at = position(case, wrapped.result)
+    lines = "".join(
+        f"    values = torch.where(torch.arange({place}.numel()) % {wrapped.every} == 0, factor, 0)\n"
+        f"    {place} = torch.empty_like({place}).copy_(values.reshape({place}.shape))\n"
+        for place in (expression(case, one.name) for one in arguments)
+    )
+    return fail(
+        "integer-overflow",
+        f"{case.op.name}: with {names} of 0 and {wrapped.factor} it does not give what the results with "
+        f"0 to 4 in place of {wrapped.factor} predict, as if a sum wraps in {wrapped.bits} bits: "
+        f"{wrapped.wrong}",
+        "For 0 to 4 the result is a polynomial of the number, and this difference is a multiple of "
+        f"2**{wrapped.bits}, or of what one product adds to the result.",
+        repro=call_lines(wrapped.result)
+        + "\ndef result(factor):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + lines
+        + f"    return call(args, kwargs)[{at}].double()\n\n\n"
+        + f"factor = {wrapped.factor}\n"
+        + "bend = (result(2) - 2 * result(1) + result(0)) / 2\n"
+        + "slope = result(1) - result(0) - bend\n"
+        + "predicted = result(0) + factor * slope + factor**2 * bend\n"
+        + "torch.testing.assert_close(result(factor), predicted, rtol=1e-3, atol=0.0)\n",
+        case=shown_on,
+    )
 
 
 def _described(arguments: Sequence[Argument], verdict: Verdict) -> str:
@@ -134,14 +177,15 @@ CHECK = Check(
         "midpoints, distances and squares of pixels, products added up in too few bits, a cast before a "
         "clamp. The op is called with small numbers and with numbers near the ends of their dtype, as they "
         "are and in a wider dtype, in a copy of the process. Where both agree for some, they must for all "
-        "of which the result has room in its dtype. Numbers stay in the range of tensor(low=, high=); "
+        "of which the result has room in its dtype. Of an op that takes one dtype only, results for 0 to 4 "
+        "times a number predict those for many times it. Numbers stay in the range of tensor(low=, high=); "
         "beyond what listed numbers show, a finding is a note, and native kernels get none."
     ),
     cannot_see=(
-        "An op that takes one dtype only, or casts all of them to the same. Positions, seeds. An op whose "
-        "Python code has %, ^, ~ or shifts, or names hashes, checksums or random numbers, which wrap on "
-        "purpose. Where the code asks for the dtype, or is not known, all but what plain sums and products "
-        "that wrap explain."
+        "Of an op that takes one dtype only, or casts all of them to the same, all but sums of numbers and "
+        "of products that wrap. Positions, seeds. An op whose Python code has %, ^, ~, shifts or masks of "
+        "bits, or names hashes, checksums or random numbers, which wrap on purpose. Where the code asks "
+        "for the dtype, or is not known, all but what plain sums and products that wrap explain."
     ),
     cost="many calls",
 )
