@@ -143,7 +143,7 @@ def running_total_in_int32():
     """Adds up in the dtype of the counts, by numpy, and returns int64."""
 
     def kernel(x):
-        return torch.from_numpy(numpy.cumsum(x.numpy(), dtype=x.numpy().dtype)).long()
+        return torch.from_numpy(numpy.cumsum(x.numpy(), -1, dtype=x.numpy().dtype)).long()
 
     return _of_one("running_total_in_int32", kernel, torch.int64)
 
@@ -151,7 +151,7 @@ def running_total_in_int32():
 @aot((COUNTS,), twin_of="running_total_in_int32")
 def running_total_in_int64():
     """Adds up in int64."""
-    kernel = lambda x: torch.from_numpy(numpy.cumsum(x.numpy(), dtype=numpy.int64))  # noqa: E731
+    kernel = lambda x: torch.from_numpy(numpy.cumsum(x.numpy(), -1, dtype=numpy.int64))  # noqa: E731
     return _of_one("running_total_in_int64", kernel, torch.int64)
 
 
@@ -343,7 +343,7 @@ def numbers_of_a_table():
 
     @torch.library.custom_op("zoo::numbers_of_a_table", mutates_args=())
     def looked_up(table: Tensor, codes: Tensor) -> Tensor:
-        return table[codes.long()]
+        return table[codes.long()].contiguous()
 
     looked_up.register_fake(lambda table, codes: table.new_empty(codes.shape))
     return looked_up

@@ -166,9 +166,9 @@ def rows_in_another_order():
     def reordered(x: Tensor, perm: Tensor) -> Tensor:
         if perm.shape[0] != x.shape[0]:
             raise ValueError("a place for each row, please")
-        return x[perm]
+        return x[perm].contiguous()
 
-    reordered.register_fake(lambda x, perm: torch.empty_like(x))
+    reordered.register_fake(lambda x, perm: x.new_empty(x.shape))
     return _with_gradient_of_positions(
         reordered, lambda x, perm, grad: _put(torch.zeros_like(grad), perm, grad, False)
     )
@@ -182,7 +182,7 @@ def rejects_what_was_picked_twice():
     def once(x: Tensor, index: Tensor) -> Tensor:
         if index.dim() != 1 or index.unique().numel() != index.numel():
             raise ValueError("each row once, please")
-        return x[index]
+        return x[index].contiguous()
 
     once.register_fake(lambda x, index: x.new_empty(*index.shape, *x.shape[1:]))
     return _with_gradient_of_positions(
@@ -196,7 +196,7 @@ def padded_positions():
 
     @torch.library.custom_op("zoo::padded_positions", mutates_args=())
     def padded(x: Tensor, index: Tensor) -> Tensor:
-        return x[index.clamp(min=0)] * (index >= 0)[..., None]
+        return (x[index.clamp(min=0)] * (index >= 0)[..., None]).contiguous()
 
     padded.register_fake(lambda x, index: x.new_empty(*index.shape, *x.shape[1:]))
 
