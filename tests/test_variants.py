@@ -183,6 +183,47 @@ def test_positions_keep_their_range_and_other_sizes_take_them_again() -> None:
     assert shapes(PICK, found["odd"]) == [(7, 9), (5,)]
 
 
+@pytest.mark.parametrize(
+    ("given", "repeated"),
+    [
+        ([0, 3, 1], {"repeated": [0, 0, 1]}),
+        ([-1, 3, 1], {"repeated": [-1, 3, 3]}),
+        ([0, 3, 3], {}),
+        ([2, 0, 1], {}),  # a permutation
+        ([[0, 1, 2, 0, 4], [3, 4, 5, 5, 0]], {"repeated": [[0, 0, 2, 0, 4], [3, 3, 5, 5, 0]]}),
+        (
+            [[0, 1, 2], [3, 4, 8]],
+            {"repeated": [[0, 0, 2], [3, 3, 8]], "repeated_rows": [[0, 1, 2], [0, 1, 2]]},
+        ),
+        ([[0, 5], [2, 1], [4, 6]], {"repeated": [[0, 5], [0, 5], [4, 6]]}),
+        ([[0, 5], [0, 5], [4, 6]], {}),
+        (
+            [[1, 7, 3, 9, 5], [0, 6, 2, 8, 4], [11, 13, 15, 17, 19]],
+            {"repeated": [[1, 1, 3, 9, 5], [1, 1, 3, 9, 5], [11, 11, 15, 17, 19]]},
+        ),
+    ],
+)
+def test_an_entry_comes_twice(given: list[Any], repeated: dict[str, list[Any]]) -> None:
+    found = near(PICK, Sample(([tensor(20, 6)], tensor(values=given)), id="a"), kinds=["positions"])
+    steps = {step: one for step, one in found.items() if ".repeated" in step}
+    assert {step: one.sample.args[1].values.tolist() for step, one in steps.items()} == {
+        f"index.{step}": values for step, values in repeated.items()
+    }
+    assert all(one.beyond is None for one in steps.values())
+
+
+def test_drawn_positions_come_twice_where_the_range_has_more_of_them() -> None:
+    def values(*shape: int, high: int) -> Any:
+        index = tensor(*shape, dtype=torch.int64, low=0, high=high)
+        found = near(PICK, Sample(([tensor(20, 6)], index), id="a"), kinds=["positions"])
+        step = found.get("index.repeated")
+        return None if step is None else step.sample.args[1].values.tolist()
+
+    assert values(4, high=20) == [0, 0, 2, 3]
+    assert values(4, high=3) is None
+    assert values(2, 5, high=6) == [[0, 0, 2, 3, 4], [5, 5, 1, 2, 3]]
+
+
 def test_what_belongs_together_keeps_its_size() -> None:
     boxes = tensor(values=[[0, 0, 4, 3], [2, 1, 8, 6], [1, 1, 2, 2]])
     edges = tensor(values=[[0, 3, 1, 1, 4], [2, 1, 0, 4, 1]])

@@ -252,6 +252,16 @@ class Case:
             if isinstance(leaf, (TensorSpec, torch.Tensor))
         ]
 
+    @property
+    def has_integer_tensors(self) -> bool:
+        """Whether the sample gives a tensor of whole numbers; booleans are none."""
+        given = [one for _, one in self.sample_tensors()]
+        dtypes = [
+            dtype_of(one, self.placement.dtype) if isinstance(one, TensorSpec) else one.dtype
+            for one in given
+        ]
+        return any(not is_differentiable(one) and one != torch.bool for one in dtypes)
+
     def resized(self, change: Callable[[str, int, int], int]) -> Case | None:
         """The same case with other sizes; None if its inputs cannot be drawn at another size.
 

@@ -49,6 +49,7 @@ class Check:
             computes in float64 anyway.
         default: False: runs only when it is asked for by name.
         needs: whether the check applies to an op, decided at collection; None: it applies to all.
+        integer_tensors: True: only on cases with a tensor of whole numbers; booleans are none.
         reference: True: only where the mark gives a reference.
         several_devices: True: only where the mark runs on another device too, which comes first:
             `Case.reference_device`.
@@ -85,6 +86,7 @@ class Check:
     widest_dtype: bool = False
     default: bool = True
     needs: Callable[[Op], bool] | None = None
+    integer_tensors: bool = False
     reference: bool = False
     several_devices: bool = False
     errors: bool = False
@@ -154,6 +156,8 @@ class Check:
         if self.several_devices and case.reference_device is None:
             return False
         if self.needs is not None and not self.needs(case.op):
+            return False
+        if self.integer_tensors and not case.has_integer_tensors:
             return False
         return self.applies(case.requires_grad, case.op.has_autograd, fully, widest)
 

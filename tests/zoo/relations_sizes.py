@@ -191,9 +191,9 @@ def quantized_by_blocks():
 
 
 @specimen((MANY,))
-def running_maximum():
+def largest_so_far():
     """Correct: the largest number so far, which depends on the order."""
-    return op("running_maximum", lambda x: x.cummax(-1).values)
+    return op("largest_so_far", lambda x: x.cummax(-1).values)
 
 
 @specimen((MANY,))

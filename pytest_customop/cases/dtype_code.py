@@ -1,0 +1,235 @@
+"""What the Python code of an op says about its whole numbers: that they wrap, or that dtypes differ."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+import textwrap
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from ..compat.ops import functions_of
+from ..core.functions import code_of, known_names
+from ..declare.ops import Op
+
+_DEPTH = 4  # functions that call functions
+_WRAPPING_NAMES = re.compile(
+    r"hash|(^|_)crc\d*|checksum|adler|fletcher|(^|_)fnv|murmur|xxh|rand|(^|_)rng|prng|philox|seed|(^|_)lcg"
+    r"|noise|parity|xor|(^|_)wrap(s|ped|ping|around)?($|_)|modulo|modular|(^|_)rot[lr]($|_)"
+    r"|(^|_)(un)?pack|bit_?(count|plane|field|mask|revers|cast)|morton|hilbert|z_?order"
+    r"|cipher|crypt|scrambl|galois|(^|_)gf\d|popcount|hamming|delta_(en|de)cod",
+    re.I,
+)
+_BIT_CALLS = frozenset(
+    {
+        *("remainder", "fmod", "mod", "divmod", "floormod"),
+        *("bitwise_xor", "bitwise_right_shift", "bitwise_left_shift", "right_shift", "left_shift"),
+        *("bitwise_not", "invert", "logical_xor"),
+    }
+)
+_DTYPE_CALLS = frozenset(
+    {
+        *("iinfo", "finfo", "element_size", "is_floating_point", "is_signed"),
+        *("frombuffer", "tobytes", "data_ptr"),  # memory that is read as some dtype
+    }
+)
+_DTYPE_ATTRIBUTES = frozenset({"itemsize", "is_floating_point", "is_signed"})
+_ON_PURPOSE = re.compile(
+    r"(wrap|overflow|modulo)[^.\n]{0,60}(on purpose|deliberate|intentional|by design|intended)"
+    r"|(on purpose|deliberate|intentional|by design)[^.\n]{0,60}(wrap|overflow|modulo)",
+    re.I,
+)
+
+
+class DtypeCode(NamedTuple):
+    """What is known of an op.
+
+    Args:
+        wraps: what shows that whole numbers wrap, or count as bits, on purpose; empty without it.
+        tells_dtypes: whether another dtype may take another way.
+        is_known: whether the Python code of a kernel is known.
+    """
+
+    wraps: str
+    tells_dtypes: bool
+    is_known: bool
+
+
+@functools.lru_cache(maxsize=256)
+def dtype_code(op: Op) -> DtypeCode:
+    """Read the names of an op and of its arguments, and the source of its Python functions."""
+    names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
+    wraps = next((f"the name {one}" for one in names if _WRAPPING_NAMES.search(one)), "")
+    tells, is_known = False, False
+    for function in _reached(op):
+        is_known = True
+        name = getattr(function, "__name__", "")
+        if _WRAPPING_NAMES.search(name):
+            wraps = wraps or f"the name {name}"
+        tree, text = _tree(function)
+        if tree is None:
+            tells = True
+            continue
+        if _ON_PURPOSE.search(text):
+            wraps = wraps or "a comment"
+        reader = _Reader()
+        reader.visit(tree)
+        wraps = wraps or reader.wraps
+        tells = tells or reader.tells
+    return DtypeCode(wraps, tells, is_known)
+
+
+def _reached(op: Op) -> Iterator[Any]:
+    """The author's functions that compute the op, and those which they refer to."""
+    seen: set[int] = set()
+    for function in functions_of(op.overload):
+        yield from _with_called(function, _DEPTH, seen)
+
+
+def _with_called(function: Any, depth: int, seen: set[int]) -> Iterator[Any]:
+    function = getattr(function, "__wrapped__", function)
+    code = code_of(function)
+    if code is None or depth == 0 or id(code) in seen or _is_of_library(function):
+        return
+    seen.add(id(code))
+    yield function
+    known = known_names(function)
+    for name in {*code.co_names, *code.co_freevars, *_names_inside(code)}:
+        value = known.get(name)
+        if isinstance(value, types.FunctionType):
+            yield from _with_called(value, depth - 1, seen)
+
+
+def _names_inside(code: types.CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from constant.co_names
+            yield from constant.co_freevars
+            yield from _names_inside(constant)
+
+
+def _is_of_library(function: Any) -> bool:
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    return package in ("torch", "numpy", "scipy", "numba")
+
+
+def _tree(function: Any) -> tuple[ast.AST | None, str]:
+    """The function's source as a tree, and as text; of a lambda, the statement around it."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return None, ""
+    for candidate in (text, text.strip().rstrip(","), f"({text.strip().rstrip(',')})"):
+        try:
+            return ast.parse(candidate), text
+        except SyntaxError:
+            continue
+    found = re.search(r"lambda.*", text, re.DOTALL)  # an argument of a call that goes on
+    rest = found.group() if found else ""
+    for end in range(len(rest), 0, -1):
+        try:
+            return ast.parse(rest[:end].strip()), text
+        except SyntaxError:
+            continue
+    return None, text
+
+
+class _Reader(ast.NodeVisitor):
+    """Looks for arithmetic of bits, and for code that depends on a dtype, but for tests that raise."""
+
+    def __init__(self) -> None:
+        self.wraps = ""
+        self.tells = False
+
+    def visit_If(self, node: ast.If) -> None:
+        if not (node.orelse or any(not isinstance(one, ast.Raise) for one in node.body)):
+            return  # what is rejected
+        self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Nothing of a message counts."""
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Nothing of what is rejected counts."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self._operator(node.op, node.left)
+        if isinstance(node.op, ast.BitAnd) and any(map(_is_number, (node.left, node.right))):
+            self.wraps = self.wraps or "a mask of bits"
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._operator(node.op, node.target)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Invert) and not isinstance(node.operand, ast.Compare):
+            self.wraps = self.wraps or "the operator ~"
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if any(_names_dtype(one) for one in (node.left, *node.comparators)):
+            self.tells = True
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if _names_dtype(node.slice):
+            self.tells = True
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in _DTYPE_ATTRIBUTES:
+            self.tells = True
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name.startswith("_check"):
+            return  # torch._check raises
+        if name in _BIT_CALLS or (_WRAPPING_NAMES.search(name) and not name.startswith("manual_")):
+            self.wraps = self.wraps or f"a call of {name}"
+        takes = [*node.args, *(each.value for each in node.keywords)]
+        if name in _DTYPE_CALLS or (name == "get" and any(map(_names_dtype, takes))):
+            self.tells = True
+        if name == "view" and any(map(_is_dtype, takes)):
+            self.tells = True
+        self.generic_visit(node)
+
+    def _operator(self, operator: ast.operator, left: ast.AST) -> None:
+        if isinstance(operator, ast.Mod) and not _is_size_or_text(left):
+            self.wraps = self.wraps or "the operator %"
+        elif isinstance(operator, (ast.BitXor, ast.RShift, ast.LShift)):
+            self.wraps = self.wraps or "an operator of bits"
+
+
+def _names_dtype(node: ast.AST) -> bool:
+    """Whether an expression is the dtype of a tensor."""
+    return isinstance(node, ast.Attribute) and node.attr == "dtype"
+
+
+def _is_dtype(node: ast.AST) -> bool:
+    """Whether an expression is a dtype of torch by its name."""
+    return isinstance(node, ast.Attribute) and isinstance(
+        getattr(torch, node.attr, None), torch.dtype
+    )
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def _is_size_or_text(node: ast.AST) -> bool:
+    """Whether an expression is a text, or has a size or a number of elements in it."""
+    return any(
+        (isinstance(one, ast.Constant) and isinstance(one.value, str))
+        or (
+            isinstance(one, ast.Attribute) and one.attr in ("shape", "size", "numel", "ndim", "dim")
+        )
+        or (isinstance(one, ast.Name) and one.id == "len")
+        for one in ast.walk(node)
+    )

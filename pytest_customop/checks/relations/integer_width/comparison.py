@@ -1,0 +1,171 @@
+"""Call an op with whole numbers of its own dtype and of a wider one, and say where only some agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.code_names import names_in_code
+from ....cases.crash_risk import crash_risk
+from ....cases.dtype_code import DtypeCode
+from ....core.wording import dtype_name
+from ...values.memory.calls import Caller, Leaves, copied, results
+from ..precision.randomness import may_be_random
+from .arguments import WIDER, Argument
+from .compare import Found, compared
+from .fills import Fill, Limits, demanding_fills, filled, small_fills
+
+_SEVERAL = 3  # memory that is read as another dtype may show nothing where few numbers are not 0
+
+
+class Verdict(NamedTuple):
+    """What the calls gave.
+
+    Args:
+        reason: why nothing was compared; empty if something was.
+        wrong: how the results differ; empty if they agree.
+        result: the name of the one that differs.
+        wide: the wider dtype.
+        fill: the numbers for which they differ.
+        beyond: whether the sample shows no such numbers.
+    """
+
+    reason: str = ""
+    wrong: str = ""
+    result: str = ""
+    wide: torch.dtype = torch.int64
+    fill: Fill | None = None
+    beyond: bool = False
+
+
+class _Wrong(NamedTuple):
+    """Numbers for which results differ, how, and whether the sample shows no such numbers."""
+
+    fill: Fill
+    found: Found
+    beyond: bool
+
+
+class Comparison:
+    """The calls of an op with whole numbers of its own dtype and of a wider one."""
+
+    def __init__(self, case: Case, arguments: Sequence[Argument], code: DtypeCode) -> None:
+        self._case = case
+        self._arguments = {one.name: (at, one) for at, one in enumerate(arguments)}
+        self._calls = Caller(case)
+        self._code = code
+        self._narrowest = min((one.dtype for one in arguments), key=lambda dtype: dtype.itemsize)
+        self._has_32_bits = any(one.dtype.itemsize == 4 for one in arguments)
+        self._rounds = any(name in ("numpy", "np") for name in names_in_code(case.op))
+        self._is_native = crash_risk(case.op, case.placement.device) is not None
+
+    def verdict(self) -> Verdict:
+        """The first fill for which the two disagree, if they agree for another one."""
+        if may_be_random(self._case, lambda: self._calls(self._case.inputs())):
+            return Verdict(reason="the op may draw random numbers")
+        reason = ""
+        for wide in self._wider():
+            verdict = self._with(wide)
+            if not verdict.reason:
+                return verdict
+            reason = reason or verdict.reason
+        return Verdict(reason=reason)
+
+    def _wider(self) -> Iterator[torch.dtype]:
+        widest = max(
+            (one.dtype for _, one in self._arguments.values()), key=lambda one: one.itemsize
+        )
+        yield from WIDER[widest]
+
+    def _limits(self, beyond: bool) -> list[Limits]:
+        return [one.limits if beyond else one.shown for _, one in self._arguments.values()]
+
+    def _with(self, wide: torch.dtype) -> Verdict:
+        """The verdict for one wider dtype; its `reason` says why it is none."""
+        learned: list[Found] = []
+        wrong: list[_Wrong] = []
+        error = ""
+        for fill in self._small():
+            found = self._at(fill, wide)
+            if isinstance(found, str):
+                error = error or found
+                continue
+            if not found.same_shapes:
+                return Verdict(reason="the sizes of the results depend on the dtype")
+            if not found.wrong:
+                learned.append(found)
+            elif self._has_32_bits:
+                return Verdict(
+                    reason="even small whole numbers give something else in a wider dtype"
+                )
+            else:
+                wrong.append(_Wrong(fill, found, beyond=False))
+        if self._is_native and len(learned) < _SEVERAL:
+            return Verdict(reason=f"as {dtype_name(wide)} even small numbers give something else")
+        if error and not learned and not wrong:
+            return Verdict(reason=f"as {dtype_name(wide)} the op raises {error}")
+        for fill, beyond in self._demanding():
+            found = self._at(fill, wide)
+            if isinstance(found, str) or not found.same_shapes:
+                continue
+            if found.wrong:
+                wrong.append(_Wrong(fill, found, beyond))
+            else:
+                learned.append(found)
+        if not _is_learned(learned):
+            return Verdict(reason="results in a wider dtype tell nothing of those in this one")
+        for fill, found, beyond in sorted(wrong, key=lambda one: one.beyond):
+            if self._counts(found) and self._is_steady(fill, found, wide):
+                return Verdict("", found.wrong, found.name, wide, fill, beyond)
+        return Verdict()
+
+    def _small(self) -> list[Fill]:
+        return small_fills(self._limits(beyond=False), self._has_32_bits)
+
+    def _demanding(self) -> list[tuple[Fill, bool]]:
+        """Numbers near the ends of what the sample shows, then of the dtype."""
+        shown, every = self._limits(beyond=False), self._limits(beyond=True)
+        ends = not (self._is_native or self._code.tells_dtypes)
+        found = [(fill, False) for fill in demanding_fills(shown, self._has_32_bits, ends)]
+        if shown != every and not self._is_native:
+            found += [(fill, True) for fill in demanding_fills(every, self._has_32_bits, ends)]
+        return found
+
+    def _counts(self, found: Found) -> bool:
+        """Whether a difference is one of wrapping: nothing but that makes it, or can."""
+        knows_all = self._code.is_known and not self._code.tells_dtypes and not self._is_native
+        return found.is_sum or knows_all
+
+    def _at(self, fill: Fill, wide: torch.dtype) -> Found | str:
+        """The comparison at some numbers; what the op raises."""
+        found: list[Leaves] = []
+        for dtype in (None, wide):
+            run = self._calls(self._inputs(fill, dtype))
+            if run.error is not None:
+                return f"{type(run.error).__name__}: {run.error}".partition("\n")[0][:200]
+            found.append(copied(results(run)))
+        return compared(found[0], found[1], self._narrowest, self._rounds)
+
+    def _is_steady(self, fill: Fill, found: Found, wide: torch.dtype) -> bool:
+        """Whether two more calls give the same difference."""
+        return self._at(fill, wide) == found
+
+    def _inputs(self, fill: Fill, dtype: torch.dtype | None) -> Arguments:
+        def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if name not in self._arguments:
+                return tensor
+            at, _ = self._arguments[name]
+            values = filled(tensor, fill.numbers[at], at)
+            return values if dtype is None else values.to(dtype)
+
+        return self._case.inputs().map_distinct(change)
+
+
+def _is_learned(learned: Sequence[Found]) -> bool:
+    """Whether results agree, and are not all the same."""
+    values = frozenset[float]().union(*(one.values for one in learned))
+    return len(values) > 1

@@ -1,0 +1,194 @@
+"""`relations.large_integers`: int64 numbers keep all digits where float64 and int32 do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from ....cases.argument_names import names_positions, names_seed
+from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
+from ....cases.dtype_code import dtype_code
+from ....cases.tensors import base_name, is_plain
+from ....core.wording import listed_briefly
+from ....declare.inputs import TensorSpec
+from ....findings import Explanation, doc_links, fail, skip
+from ...check import Check
+from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
+from ..limited_copy import answer_of_copy
+from ..scripts import call_lines, position
+from .shifts import Shifts, Verdict, numbers
+
+_LARGE = 2**24  # a sample with such a number shows large ones
+_HIGHEST = 2**62
+# What is large in use, whatever an example shows.
+_NAMES_LARGE = re.compile(
+    r"(^|_)(ids?|uids?|uuids?|keys?|hash(es)?|fingerprints?|stamps?|time(stamp)?s?|epochs?|nanos?|ns|ticks?"
+    r"|serials?)\d*($|_)"
+)
+
+
+def check_large_integers(case: Case) -> None:
+    """Add small numbers to int64 numbers, and then large ones.
+
+    Where results stay as they are for small ones, or change by what is added, they must for large ones.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    arguments = _arguments(case)
+    if not arguments:
+        reason = "no argument has int64 numbers that are not positions"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    code = dtype_code(case.op)
+    if code.wraps:
+        reason = f"{code.wraps} says that whole numbers may wrap on purpose"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    lowest, highest = _limits(case, arguments)
+    fractions = all(_NAMES_LARGE.search(base_name(name)) for name in arguments)
+    verdict = answer_of_copy(
+        case, lambda plain: Shifts(plain, lowest, highest, fractions=fractions).verdict()
+    )
+    if verdict.reason:
+        raise skip("nothing-to-check", verdict.reason, unjudged=False)
+    if verdict.wrong:
+        shown_on = None
+        if not all(_shows_large(name, arguments[name]) for name in verdict.names):
+            shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
+        raise fail(
+            "large-integers-differ",
+            f"{case.op.name}: with {verdict.added} added to {listed_briefly(list(verdict.names))} it does "
+            f"not give what it gives, and has to give, for small numbers: {verdict.wrong}",
+            f"It did with {verdict.kind.control} added. The numbers seem to pass through "
+            f"{verdict.kind.dtype}.",
+            repro=_script(case, lowest, verdict),
+            case=shown_on,
+        )
+
+
+def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
+    """What the sample gives for each tensor of int64 numbers, by its path, if it stands for numbers.
+
+    Ids may be positions too. A kernel in Python then raises, or its results change with each of them.
+    """
+    is_native = crash_risk(case.op, case.placement.device) is not None
+    given = dict(case.sample_tensors())
+    found: dict[str, TensorSpec | torch.Tensor] = {}
+    for name, tensor in case.inputs().tensors():
+        base = base_name(name)
+        unfit = names_positions(base) and (is_native or not _NAMES_LARGE.search(base))
+        if unfit or (names_seed(base) and not _NAMES_LARGE.search(base)) or name not in given:
+            continue
+        if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
+            continue
+        if not is_native or _shows_large(name, given[name]):
+            found[name] = given[name]
+    return found
+
+
+def _shows_large(name: str, given: TensorSpec | torch.Tensor) -> bool:
+    """Whether the sample has large numbers, or may, or the name stands for such."""
+    if _NAMES_LARGE.search(base_name(name)):
+        return True
+    values = given.values if isinstance(given, TensorSpec) else given
+    if values is not None:
+        return bool((torch.as_tensor(values).abs() >= _LARGE).any())
+    return isinstance(given, TensorSpec) and given.fill is None
+
+
+def _limits(
+    case: Case, arguments: Mapping[str, TensorSpec | torch.Tensor]
+) -> tuple[dict[str, int], int]:
+    """The smallest number of each argument from 0 on, and the largest one of all."""
+    lowest, highest = {}, _HIGHEST
+    for name, given in arguments.items():
+        described = isinstance(given, TensorSpec) and given.values is None
+        low = given.low if isinstance(given, TensorSpec) and described else None
+        high = given.high if isinstance(given, TensorSpec) and described else None
+        lowest[name] = max(0, int(low)) if low is not None else 0
+        highest = min(highest, int(high) - 1) if high is not None else highest
+    return lowest, highest
+
+
+def _script(case: Case, lowest: Mapping[str, int], verdict: Verdict) -> str:
+    tensors = dict(case.inputs().tensors())
+    lines = []
+    for seed, (name, start) in enumerate(lowest.items()):
+        place = expression(case, name)
+        values = numbers(tensors[name], seed, verdict.ordered).add_(start).flatten().tolist()
+        more = " + added" if name in verdict.names else ""
+        lines.append(
+            f"    values = torch.tensor({values}).reshape({place}.shape){more}\n"
+            f"    {place} = torch.empty_like({place}).copy_(values)\n"
+        )
+    at = position(case, verdict.result)
+    return (
+        call_lines(verdict.result)
+        + "\ndef result(added):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + "".join(lines)
+        + f"    return call(args, kwargs)[{at}]\n\n\n"
+        + f"added = {verdict.added}\nfirst = result(0)\n"
+        + "# what one more changes, if anything\n"
+        + "step = result(1) - first if first.dtype == torch.int64 else torch.zeros(())\n"
+        + "expected = first + step * added if step.any() else first\n"
+        + "rtol = 1e-4 if first.is_floating_point() else 0.0\n"
+        + "torch.testing.assert_close(result(added), expected, rtol=rtol, atol=0.0)\n"
+    )
+
+
+FINDINGS = {
+    "large-integers-differ": Explanation(
+        meaning=(
+            "Results stay as they are where a small number is added to int64 numbers, or change by that "
+            "number. Where a large one is added they do not, as if the numbers passed through float32, "
+            "float64 or int32 on the way."
+        ),
+        why=(
+            "float64 holds whole numbers up to 2**53, float32 up to 2**24, int32 up to 2**31. Ids, hashes "
+            "and times in nanoseconds are larger: different ones become equal, or negative."
+        ),
+        fix=(
+            "Keep whole numbers in int64: compare, subtract and sort them before a cast; give buffers "
+            "dtype=torch.int64 (numpy makes float64); in C++ use int64_t, not int or double. If the op is "
+            "made for small numbers, say so by tensor(high=) in the sample, or write "
+            'checks=["-relations.large_integers"].'
+        ),
+        before="""
+gaps = torch.diff(stamps.double())
+""",
+        after="""
+gaps = torch.diff(stamps).double()
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_ATTRIBUTES),
+        follows=(
+            *("reference-mismatch", "stale-result", "uninitialized-output"),
+            *("outputs-not-repeatable", "undeclared-mutation"),
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.large_integers",
+    summary="int64 numbers keep all digits where float64 and int32 do not",
+    run=check_large_integers,
+    integer_tensors=True,
+    variants=("arguments",),
+    cheap_variants=("arguments",),
+    findings=FINDINGS,
+    catches=(
+        "int64 numbers that pass through float32, float64 or int32: ranks, orders, differences, and "
+        "comparisons of ids, hashes and times. Where 1, 2 and 5 added to all numbers leave a result as it "
+        "is, or add as much to it, numbers at 2**24, 2**31 and 2**53 must too. Numbers that such a dtype "
+        "still holds are tried first, so that limits of the op show nothing. Numbers stay in the range of "
+        "tensor(low=, high=). Where listed numbers are small and the name is not one of ids, times or "
+        "hashes, a finding is a note, and a native kernel is not tried."
+    ),
+    cannot_see=(
+        "Results that change otherwise where a number is added: products, lookups, hashes. Floating-point "
+        "results, unless arguments are called like ids, times or hashes. Positions, and what "
+        "`relations.integer_width` leaves out by names and operators too."
+    ),
+    cost="many calls",
+)

@@ -1,0 +1,271 @@
+"""Find out how the results of an op change where a number is added to whole numbers, small or large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.tensors import difference, is_differentiable
+from ...values.memory.calls import Caller, Leaves, comparable, copied, results
+from ..precision.randomness import may_be_random
+
+_SMALL = (1, 2, 5)  # what is added to learn from
+_MOST = 4  # times what is added, by which a result changes
+_SPAN = 24  # numbers that differ, at most
+_FAR = 2**33  # vanishes where a number is cut to 32 bits
+
+
+class Kind(NamedTuple):
+    """What whole numbers may pass through.
+
+    Args:
+        dtype: its name.
+        control: what it holds, added to small numbers.
+        demanding: where neighbours are not told apart any more.
+    """
+
+    dtype: str
+    control: int
+    demanding: int
+
+
+KINDS = (
+    Kind("float32", 2**23, 2**24 + 1),
+    Kind("int32", 2**30, 2**31),
+    Kind("float64", 2**52, 2**53 + 1),
+)
+
+
+class Verdict(NamedTuple):
+    """What the calls gave.
+
+    Args:
+        reason: why nothing was compared; empty if something was.
+        wrong: how a result differs from what it has to be; empty if none does.
+        result: its name.
+        names: the arguments that a number was added to.
+        kind: what they seem to pass through.
+        added: the number.
+        ordered: whether the numbers were sorted.
+    """
+
+    reason: str = ""
+    wrong: str = ""
+    result: str = ""
+    names: tuple[str, ...] = ()
+    kind: Kind = KINDS[0]
+    added: int = 0
+    ordered: bool = False
+
+
+class _Rule(NamedTuple):
+    """How a result changes by what is added: by so many times of it, for each element."""
+
+    first: torch.Tensor
+    times: torch.Tensor
+
+    def expected(self, added: int) -> torch.Tensor:
+        """The result for numbers to which another one is added."""
+        return self.first + self.times * added if self.moves else self.first
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes at all."""
+        return bool(self.times.any())
+
+
+class Shifts:
+    """The calls of an op with numbers added to some of its arguments.
+
+    Args:
+        case: of the op.
+        lowest: by argument, the smallest number that it may have.
+        highest: the largest number that all of them may have.
+        fractions: whether floating-point results count. They may be as exact as float64 is on purpose.
+    """
+
+    def __init__(
+        self, case: Case, lowest: dict[str, int], highest: int, *, fractions: bool
+    ) -> None:
+        self._case = case
+        self._calls = Caller(case)
+        self._lowest = lowest
+        self._highest = highest
+        self._fractions = fractions
+
+    def verdict(self) -> Verdict:
+        """The first difference, for all arguments together and for each alone."""
+        if may_be_random(self._case, lambda: self._calls(self._case.inputs())):
+            return Verdict(reason="the op may draw random numbers")
+        every = tuple(self._lowest)
+        answers = []
+        for names in dict.fromkeys([every, *((one,) for one in every)]):
+            answers += [self._of(names, ordered) for ordered in (False, True)]
+            if answers[-1].wrong or answers[-2].wrong:
+                return next(one for one in answers[-2:] if one.wrong)
+        judged = [one for one in answers if not one.reason]
+        return judged[0] if judged else answers[0]
+
+    def _of(self, names: tuple[str, ...], ordered: bool) -> Verdict:
+        rules = self._learned(names, ordered, 1)
+        if not rules:
+            return Verdict(reason="no result is the same where a small number is added")
+        for kind in KINDS:
+            if kind.demanding + _FAR * (kind.dtype == "int32") + 2 * _SPAN > self._highest:
+                continue
+            if self._differs(rules, self._at(names, ordered, 1, kind.control), kind.control):
+                continue
+            judge = self._cut if kind.dtype == "int32" else self._rounded
+            found = judge(rules, names, ordered, kind)
+            if found is not None:
+                return found
+        return Verdict()
+
+    def _cut(
+        self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
+    ) -> Verdict | None:
+        """A result that is different where numbers pass 2**31, and as for small ones at 2**33."""
+        middle = kind.demanding - _SPAN // 4
+        across = self._at(names, ordered, 1, middle)
+        far = self._at(names, ordered, 1, _FAR)
+        for name, rule in rules.items():
+            if across is None or far is None or name not in across or name not in far:
+                continue
+            if rule.moves:
+                wrong = _text(far[name], rule.expected(_FAR))
+                gap = far[name] - rule.expected(_FAR) if wrong and _alike(far[name], rule) else None
+                if gap is not None and bool((gap % 2**32 == 0).all()):
+                    return Verdict("", f"{name}: {wrong}", name, names, kind, _FAR, ordered)
+            elif _text(far[name], rule.first) is None:
+                wrong = _text(across[name], rule.first)
+                if wrong:
+                    return Verdict("", f"{name}: {wrong}", name, names, kind, middle, ordered)
+        return None
+
+    def _rounded(
+        self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
+    ) -> Verdict | None:
+        """A result that is different where neighbours round to one number, and not for even numbers."""
+        added = kind.demanding
+        found = self._at(names, ordered, 1, added)
+        if found is None or not self._differs(rules, found, added):
+            return None
+        evens = self._learned(names, ordered, 2)
+        even = self._at(names, ordered, 2, added - 1)
+        for name, rule in rules.items():
+            if name not in found or name not in evens or even is None or name not in even:
+                continue
+            if is_differentiable(rule.first.dtype) and kind.dtype != "float64":
+                continue
+            wrong = _text(found[name], rule.expected(added))
+            if wrong is None or _text(even[name], evens[name].expected(added - 1)) is not None:
+                continue
+            if rule.moves:
+                gap = found[name] - rule.expected(added)
+                if not bool((gap.abs() <= 2 * _MOST).all()):
+                    continue
+            return Verdict("", f"{name}: {wrong}", name, names, kind, added, ordered)
+        return None
+
+    def _learned(self, names: tuple[str, ...], ordered: bool, times: int) -> dict[str, _Rule]:
+        """The rule of each result that has one, by its name.
+
+        Args:
+            times: of the small numbers, and of what is added to them.
+        """
+        first = self._at(names, ordered, times, 0)
+        others = [self._at(names, ordered, times, times * added) for added in _SMALL]
+        if first is None or any(one is None for one in others):
+            return {}
+        rules = {}
+        for name, value in first.items():
+            if is_differentiable(value.dtype) and not self._fractions:
+                continue
+            rule = _rule(value, [(one or {}).get(name) for one in others], times)
+            if rule is not None:
+                rules[name] = rule
+        return rules
+
+    def _differs(
+        self, rules: dict[str, _Rule], found: dict[str, torch.Tensor] | None, added: int
+    ) -> bool:
+        """Whether a result does not follow its rule, or the op raises."""
+        if found is None:
+            return True
+        return any(
+            name not in found or _text(found[name], rule.expected(added)) is not None
+            for name, rule in rules.items()
+        )
+
+    def _at(
+        self, names: tuple[str, ...], ordered: bool, times: int, added: int
+    ) -> dict[str, torch.Tensor] | None:
+        """The results by their names; None where the op raises."""
+        run = self._calls(self._inputs(names, ordered, times, added))
+        if run.error is not None:
+            return None
+        return _tensors(copied(results(run)))
+
+    def _inputs(self, names: tuple[str, ...], ordered: bool, times: int, added: int) -> Arguments:
+        def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if name not in self._lowest:
+                return tensor
+            seed = list(self._lowest).index(name)
+            more = added if name in names else 0
+            start = self._lowest[name]
+            return numbers(tensor, seed, ordered).mul_(times).add_(start + more)
+
+        return self._case.inputs().map_distinct(change)
+
+
+def numbers(like: torch.Tensor, seed: int, ordered: bool) -> torch.Tensor:
+    """Neighbours from 0 on, some of them twice, in the sizes and strides of a tensor."""
+    span = min(_SPAN, 1 + 2 * like.numel() // 3)
+    step = next(one for one in (7, 5, 3, 2, 1) if math.gcd(one, span) == 1)
+    values = (torch.arange(like.numel()) * step + 3 * seed) % span
+    if ordered:
+        values = values.sort().values
+    return torch.empty_like(like).copy_(values.reshape(like.shape))
+
+
+def _tensors(found: Leaves) -> dict[str, torch.Tensor]:
+    """The results as tensors of real numbers."""
+    made = {}
+    for name, one in found:
+        value = torch.as_tensor(one) if isinstance(one, (bool, int, float)) else one
+        if isinstance(value, torch.Tensor) and comparable(value) and not value.is_complex():
+            made[name] = value
+    return made
+
+
+def _rule(first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int) -> _Rule | None:
+    """How a result changes; None where that has no rule, or where all of it is one number."""
+    if any(one is None or one.shape != first.shape or one.dtype != first.dtype for one in others):
+        return None
+    later = [one for one in others if one is not None]
+    if first.dtype == torch.int64:
+        step = (later[0] - first) // times
+        rule = _Rule(first, step)
+        follows = bool((step.abs() <= _MOST).all()) and all(
+            torch.equal(one, rule.expected(times * added))
+            for one, added in zip(later, _SMALL, strict=True)
+        )
+    else:
+        rule = _Rule(first, torch.zeros(()))
+        follows = all(_text(one, first) is None for one in later)
+    varied = first.numel() > 1 and bool((first != first.flatten()[0]).any())
+    return rule if follows and (varied or rule.moves) else None
+
+
+def _alike(found: torch.Tensor, rule: _Rule) -> bool:
+    return found.shape == rule.first.shape and found.dtype == rule.first.dtype
+
+
+def _text(found: torch.Tensor, expected: torch.Tensor) -> str | None:
+    tolerance = (1e-4, 1e-12) if is_differentiable(expected.dtype) else (0.0, 0.0)
+    return difference(found, expected, *tolerance)

@@ -1,0 +1,60 @@
+"""Call an op with other whole numbers, which may be sizes or places in memory, in a copy of the process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from ...cases.case import Case
+from ...core.forked import AVAILABLE, ForkedError, Send
+from ...findings import skip
+from ..values.memory.calls import Caller
+from ..values.memory.forked_calls import run_calls_in_copy
+
+Answer = TypeVar("Answer")
+_SECONDS = 20.0  # for all calls
+_MEMORY = 4 * 2**30  # bytes more than now, for all calls
+
+
+def answer_of_copy(case: Case, ask: Callable[[Case], Answer]) -> Answer:
+    """What a function answers that calls the op of a case, in a copy that has little memory and time.
+
+    Args:
+        ask: gets the case without gradients; what it returns can be pickled.
+
+    Raises:
+        CheckSkipped: if there is no copy, or if it ends before the function does.
+    """
+    if not AVAILABLE or case.placement.device != "cpu":
+        reason = "the calls need a copy of the process, on the CPU"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    plain = replace(case, placement=replace(case.placement, requires_grad=False))
+
+    def work(send: Send) -> None:
+        _limit_memory()
+        Caller(plain)(plain.inputs())
+        send(None)  # the op works in a copy
+        send(ask(plain))
+
+    try:
+        forked = run_calls_in_copy(plain, work, _SECONDS)
+    except ForkedError as error:
+        reason = f"with other whole numbers the op raises {error}"
+        raise skip("nothing-to-check", reason, unjudged=False) from None
+    if forked is None or len(forked.messages) < 2:
+        reason = "with other whole numbers the op does not return"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    answer: Answer = forked.messages[1]
+    return answer
+
+
+def _limit_memory() -> None:
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        with open("/proc/self/statm", encoding="ascii") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (now + _MEMORY, hard))

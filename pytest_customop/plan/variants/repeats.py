@@ -1,0 +1,98 @@
+"""Variants in which an entry of a tensor of positions comes twice: a position, a row or a column.
+
+Where all positions are equal, much vanishes: edges are loops, and differences 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from ...declare.variant import Step
+from .sample_view import SampleView, TensorArgument
+from .values import counts_sizes, range_of, why_beyond
+
+_RANK = 5
+_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+
+
+def steps(view: SampleView) -> Iterator[Step]:
+    """One tensor of whole numbers with an entry that comes twice; not a permutation, and not offsets."""
+    several = sum(each.holds_positions for each in view.tensors) > 1
+    for each in view.tensors:
+        if not _may_repeat(each):
+            continue
+        # A sorted list may be one of different numbers; of rows and columns it is the whole that differs.
+        beyond = why_beyond(each, several) if several or len(each.shape) == 1 else None
+        for name, dims in _entries(each.shape):
+            values = _repeated(each, dims)
+            if values is not None:
+                spec = replace(
+                    each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values
+                )
+                what = f"{each.path}: {_described(dims, len(each.shape))} twice"
+                step = f"{each.path}.{name}"
+                yield Step(step, what, {each.path: spec}, _RANK, beyond=beyond)
+
+
+def _may_repeat(each: TensorArgument) -> bool:
+    return (
+        each.holds_positions
+        and not each.mutated
+        and 0 < math.prod(each.shape) <= _ELEMENTS
+        and not each.is_permutation
+        and not counts_sizes(each)
+    )
+
+
+def _entries(shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names, and the dims along which what belongs together is counted.
+
+    That of `[2, edges]` is a column, and that of `[boxes, 4]` a row. Of a matrix with more of both, each
+    number may stand alone.
+    """
+    if len(shape) == 1:
+        yield "repeated", (0,)
+    elif len(shape) == 2 and shape[0] == 2:
+        yield "repeated", (1,)
+        if shape[1] <= 4:
+            yield "repeated_rows", (0,)
+    elif len(shape) == 2:
+        yield "repeated", (0,) if shape[1] <= 4 else (0, 1)
+
+
+def _described(dims: tuple[int, ...], count: int) -> str:
+    if count == 1:
+        return "one number"
+    return " and ".join(f"one {('row', 'column')[dim]}" for dim in dims)
+
+
+def _repeated(each: TensorArgument, dims: tuple[int, ...]) -> torch.Tensor | None:
+    """The numbers with an entry in place of the next one; None where entries come twice already."""
+    given = _numbers(each)
+    if given is None:
+        return None
+    values = given.clone()
+    for dim in dims:
+        if torch.unique(given, dim=dim).shape[dim] < given.shape[dim]:
+            continue
+        entries = values.movedim(dim, 0)
+        # Negative numbers may stand for what is missing.
+        usable = [at for at in range(len(entries)) if bool((entries[at] >= 0).all())]
+        if len(usable) > 1:
+            entries[usable[1]] = entries[usable[0]].clone()
+    return None if torch.equal(values, given) else values.to(each.dtype)
+
+
+def _numbers(each: TensorArgument) -> torch.Tensor | None:
+    """The numbers of the sample; where they are drawn, others of their range, each entry another one."""
+    if each.spec.values is not None:
+        return each.listed
+    span, count = range_of(each), math.prod(each.shape)
+    if span is None or span[0] < 0 or (len(each.shape) == 1 and count > span[1] - span[0]):
+        return None
+    low, high = span
+    return low + torch.arange(count).reshape(each.shape) % (high - low + 1)
