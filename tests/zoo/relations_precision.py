@@ -486,3 +486,32 @@ def backward_in_the_dtype_of_its_input():
     return op(
         "backward_in_the_dtype_of_its_input", torch.sin, backward=lambda x, grad: grad * x.cos()
     )
+
+
+def _norms(name, dtype_of):
+    """The root mean square of each row; `dtype_of(x)` is the dtype in which squares are added up."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def norms(x: Tensor) -> Tensor:
+        if x.dim() != 2 or x.dtype not in (torch.float16, torch.float32):
+            raise TypeError("a matrix in float16 or float32, please")
+        return x.to(dtype_of(x)).square().mean(1).sqrt().to(x.dtype)
+
+    norms.register_fake(lambda x: x.new_empty(x.shape[0]))
+    return norms
+
+
+@aot(
+    (tensor(4, 6),),
+    variant_findings={"relations.precision": "precision-mismatch"},
+    shown_by="float16",
+)
+def squares_overflow_in_half():
+    """The squares of numbers above 255 are infinite in float16."""
+    return _norms("squares_overflow_in_half", lambda x: x.dtype)
+
+
+@aot((tensor(4, 6),), twin_of="squares_overflow_in_half")
+def squares_in_single():
+    """The squares are added up in float32."""
+    return _norms("squares_in_single", lambda x: torch.float32)

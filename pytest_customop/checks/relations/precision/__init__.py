@@ -9,6 +9,7 @@ import torch
 from ....cases.case import Case, Run
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
+from ....declare.inputs import TensorSpec
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import (
@@ -30,6 +31,7 @@ from .randomness import may_be_random
 
 _MOVES = 18  # steps and kinks are met by chance
 _FEW = 6
+_LARGE = 300.0  # the square of such a number overflows in float16
 _AWAY = (1, 2)  # seeds of points of no special kind
 
 
@@ -53,6 +55,7 @@ def check_precision(case: Case) -> None:
         raise comparison.rejected
     found = here.difference()
     if found is None:
+        comparison.raise_if_lost_where_large()
         return
     dtypes = comparison.dtypes
     found = here.beyond_moves(dtypes.narrow, _MOVES)
@@ -116,12 +119,25 @@ class _Comparison:
         self._calls = Caller(case)
         self._weights: dict[str, torch.Tensor] = {}
 
-    def at(self, away: int | None) -> _Pair | None:
-        """The results at a point, by a seed, or at the case's own; None where the op rejects it."""
-        point = Point(self.case, self.dtypes, away)
+    def at(self, away: int | None, largest: float | None = None) -> _Pair | None:
+        """The results at a point, as `Point` has it; None where the op rejects it."""
+        point = Point(self.case, self.dtypes, away, largest)
         found = [self.call(point, dtype) for dtype in self.dtypes]
         narrow, wide = found
         return None if narrow is None or wide is None else _Pair(self, point, narrow, wide)
+
+    def raise_if_lost_where_large(self) -> None:
+        """Look for float16 results that overflow on the way where those of larger numbers need not.
+
+        Raises:
+            CheckFailed: for a result that is NaN, infinite or 0 in float16 alone.
+        """
+        if self.dtypes.narrow != torch.float16 or _has_range(self.case):
+            return
+        here = self.at(None, _LARGE)
+        found = here and here.beyond_moves(self.dtypes.narrow, _FEW)
+        if here and found and found.is_lost and not self.is_unsteady(here, found):
+            raise self.failure(found, here.point.factor)
 
     def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:
         """Results and gradients in one of the dtypes; None where the op rejects it."""
@@ -153,10 +169,14 @@ class _Comparison:
                 return True
         return may_be_random(self.case, lambda: self.call(here.point, self.dtypes.wide))
 
-    def failure(self, found: Difference) -> CheckFailed:
+    def failure(self, found: Difference, factor: float = 1.0) -> CheckFailed:
         """The finding; a note where the mark lists dtypes, and the wider one is not among them.
 
         What is lost in the narrower one is wrong there.
+
+        Args:
+            found: the difference.
+            factor: what the inputs are multiplied with.
         """
         case, (narrow, wide) = self.case, self.dtypes
         listed = case.placement.listed_dtypes
@@ -164,12 +184,13 @@ class _Comparison:
         if listed is not None and wide not in listed and not found.is_lost:
             shown_on = replace(case, beyond=case.beyond or "a dtype that the mark does not list")
         is_gradient = found.name.startswith(GRADIENT)
+        scaled = "" if factor == 1.0 else f", those of the sample times {factor:.4g},"
         return fail(
             "precision-gradient-mismatch" if is_gradient else "precision-mismatch",
             f"{case.op.name}: {found.name} in {dtype_name(narrow)} is not what it is for the same "
-            f"numbers in {dtype_name(wide)}: {found.text}",
+            f"numbers{scaled} in {dtype_name(wide)}: {found.text}",
             f"Moving the inputs by some roundings of {dtype_name(narrow)} changes this element by less.",
-            repro=_script(case, self.dtypes, found),
+            repro=_script(case, self.dtypes, found, factor),
             case=shown_on,
         )
 
@@ -188,10 +209,17 @@ class _Comparison:
         return [self._weights[name].to(one.dtype) for name, one in outputs]
 
 
-def _script(case: Case, dtypes: Dtypes, found: Difference) -> str:
+def _has_range(case: Case) -> bool:
+    """Whether the sample says how large numbers are."""
+    described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
+    return any(one.low is not None or one.high is not None for one in described)
+
+
+def _script(case: Case, dtypes: Dtypes, found: Difference, factor: float) -> str:
     narrow, wide = dtypes
     return call_lines(found.name, narrow) + _SCRIPT.format(
         narrow=narrow,
+        factor="" if factor == 1.0 else f" * {factor!r}",
         wide=wide,
         at=position(case, found.name),
         element=found.element,
@@ -205,7 +233,7 @@ def cast(dtype):
     def one(each):
         if each.dtype not in ({narrow}, {wide}):
             return each
-        return each.detach().to({narrow}).to(dtype).requires_grad_(each.requires_grad)
+        return (each.detach(){factor}).to({narrow}).to(dtype).requires_grad_(each.requires_grad)
 
     return tree_map_only(torch.Tensor, one, inputs())
 
@@ -325,7 +353,8 @@ CHECK = Check(
         "explain. Whole numbers and booleans count where moved inputs do not change them. A finding is a "
         "note where the mark lists dtypes, and the wider one is not among them. On variants with other "
         "values, what is NaN or infinite in the narrower dtype alone: an exponential that overflows, or a "
-        "sum of exponentials that vanishes. Variants with a long dim are compared in bfloat16, which the "
+        "sum of exponentials that vanishes. In float16, also for numbers multiplied so that the largest is "
+        "300: a square that overflows. Variants with a long dim are compared in bfloat16, which the "
         "mark lists if it lists dtypes: a sum that is kept in it stands still at some hundred. In float64, "
         "which has no wider dtype: results and gradients of which each number is one of float32, where "
         "those of the inputs are not, and the mark lists float64 or the sample's tensors have it; and "

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.tensors import is_differentiable, is_plain, largest_magnitude
+from ....cases.tensors import in_double, is_differentiable, is_plain, largest_magnitude
 from ....findings import skip
 
 # What a dtype is compared with. Of float64 nothing is wider; float8 is rather a format than a precision.
@@ -97,12 +97,16 @@ class Point:
         case: the case.
         dtypes: of the two.
         away: the seed by which the numbers differ from those of the case; None: they do not.
+        largest: the largest magnitude, to which all numbers are scaled up; None: they stay.
 
     Raises:
         CheckSkipped: if the device has no such dtype.
     """
 
-    def __init__(self, case: Case, dtypes: Dtypes, away: int | None = None) -> None:
+    def __init__(
+        self, case: Case, dtypes: Dtypes, away: int | None = None, largest: float | None = None
+    ) -> None:
+        self.factor = 1.0 if largest is None else _factor_to(case, largest)
         self._case = case
         self._dtypes = dtypes
         self._away = away
@@ -121,7 +125,7 @@ class Point:
         def cast(name: str, tensor: Tensor) -> Tensor:
             if tensor.dtype not in self._dtypes:
                 return tensor
-            value = tensor.detach().to(self._dtypes.narrow)
+            value = (tensor.detach() * self.factor).to(self._dtypes.narrow)
             if self._away is not None:
                 value = _inwards(value.to(self._dtypes.wide), streams[0]).to(self._dtypes.narrow)
             if move is not None:
@@ -129,6 +133,13 @@ class Point:
             return value.to(dtype).requires_grad_(tensor.requires_grad)
 
         return self._case.inputs().map_distinct(cast)
+
+
+def _factor_to(case: Case, largest: float) -> float:
+    """What all numbers are multiplied with; 1 where they are as large already."""
+    given = [one for _, one in case.inputs().tensors() if is_differentiable(one.dtype)]
+    size = max((largest_magnitude(in_double(one)) for one in given), default=0.0)
+    return max(1.0, largest / size) if size else 1.0
 
 
 def _drawn(like: Tensor, stream: torch.Generator) -> Tensor:
