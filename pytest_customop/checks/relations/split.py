@@ -53,6 +53,7 @@ _JOINED = (
     _Way("combined by logaddexp", "torch.logaddexp(one, other)", fractions=True),
 )
 _Rules = Mapping[str, frozenset[_Way]]
+_CHOICES = 4
 
 
 class _Part(NamedTuple):
@@ -78,12 +79,17 @@ def _range(first: int, last: int) -> _Part:
 
 
 def _halves(size: int) -> Iterator[tuple[_Part, _Part]]:
-    """Two parts of one size: the first and the last entries, those at even positions and at odd ones."""
+    """Two parts of one size: the first and the last entries, and some chosen at random.
+
+    What holds by chance for one of them does not for all.
+    """
     yield _range(0, size // 2), _range(size // 2, size)
-    yield (
-        _Part("at even positions", f"torch.arange(0, {size}, 2)"),
-        _Part("at odd positions", f"torch.arange(1, {size}, 2)"),
-    )
+    for seed in range(_CHOICES):
+        order = (
+            f"torch.randperm({size}, generator=torch.Generator().manual_seed({seed}))"
+            f".view(2, {size // 2}).sort().values"
+        )
+        yield _Part("", f"{order}[0]"), _Part("", f"{order}[1]")
 
 
 def _windows(group: DimGroup) -> Iterator[_Part]:
