@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,9 +36,9 @@ def limit_growth(size: int) -> None:
     import resource
 
     reserved = int(fields[0]) * os.sysconf("SC_PAGE_SIZE")
-    most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    wanted = reserved + size
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if most < 0 else min(wanted, most), most))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (reserved + size, hard))
 
 
 def available(root: Path = Path("/")) -> int | None:

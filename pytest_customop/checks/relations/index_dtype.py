@@ -12,12 +12,11 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import base_name, is_plain
-from ...core.forked import ForkedError, Send
-from ...core.process_memory import limit_growth
+from ...core.forked import Send
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
-from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     GRADIENT,
@@ -30,13 +29,13 @@ from ..values.memory.calls import (
 )
 from ..values.memory.forked_calls import run_calls_in_copy
 from .compare import disagreement, everything, is_unsteady
+from .limited_copy import answer_of_copy
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
 _SMALL = 2**15  # below it, numbers that are multiplied with each other stay in int32
 _BITS = 2**32
 _MEMORY = 2**30  # bytes that calls with a larger number may take
-_SECONDS = 10.0  # that they may take
 _SPARE = 1024  # what positions may lie above the number of elements: a vocabulary, an ignored label
 
 
@@ -73,9 +72,9 @@ def check_index_dtype(case: Case) -> None:
     if verdict.wrong:
         raise _failure(case, positions, verdict)
     for name, bound in _bounds(case, positions):
-        verdict = _verdict_of_bound(case, positions, name, bound)
-        if verdict is not None and verdict.wrong:
-            raise _failure(case, positions, verdict, {name: bound})
+        of_bound = _verdict_of_bound(case, positions, name, bound)
+        if of_bound is not None:
+            raise _failure(case, positions, of_bound, {name: bound})
 
 
 def _failure(
@@ -138,31 +137,26 @@ def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -> _Verdict | None:
-    """The verdict with a larger number, in a copy of this process that gets little memory."""
+    """The verdict with a larger number, in a copy of this process; None where there is none."""
 
-    def work(send: Send) -> None:
-        limit_growth(_MEMORY)
-        send(None)
-        calls = Caller(case)
+    def ask(plain: Case) -> _Verdict | None:
+        calls = Caller(plain)
         runs = [
             calls(with_argument(arguments, name, bound))
-            for arguments in (case.inputs(), _cast(case.inputs(), positions))
+            for arguments in (plain.inputs(), _cast(plain.inputs(), positions))
         ]
         if any(run.error is not None for run in runs):
-            return
-        expected, actual = (everything(case, run) for run in runs)
-        wrong = disagreement(case, actual, expected, same_dtypes=False)
-        if wrong is not None and all(_fits(dict(one)[wrong.name]) for one in (expected, actual)):
-            send(_Verdict(wrong=str(wrong), result=wrong.name))
+            return None
+        expected, actual = (everything(plain, run) for run in runs)
+        wrong = disagreement(plain, actual, expected, same_dtypes=False)
+        if wrong is None or not all(_fits(dict(one)[wrong.name]) for one in (expected, actual)):
+            return None
+        return _Verdict(wrong=str(wrong), result=wrong.name)
 
     try:
-        forked = run_calls_in_copy(case, work, _SECONDS)
-    except ForkedError:  # the memory was not enough for a comparison
+        return answer_of_copy(case, ask, memory=_MEMORY)
+    except CheckSkipped:  # it takes too long, or more memory
         return None
-    if forked is None or len(forked.messages) < 2:
-        return None
-    verdict: _Verdict = forked.messages[1]
-    return verdict
 
 
 def _fits(result: Any) -> bool:

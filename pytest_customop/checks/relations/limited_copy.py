@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from ...cases.case import Case
 from ...core.forked import AVAILABLE, ForkedError, Send
+from ...core.process_memory import limit_growth
 from ...findings import skip
 from ..values.memory.calls import Caller
 from ..values.memory.forked_calls import run_calls_in_copy
 
 Answer = TypeVar("Answer")
 _SECONDS = 20.0  # for all calls
-_MEMORY = 4 * 2**30  # bytes more than now, for all calls
+_MEMORY = 4 * 2**30
 
 
-def answer_of_copy(case: Case, ask: Callable[[Case], Answer]) -> Answer:
+def answer_of_copy(case: Case, ask: Callable[[Case], Answer], *, memory: int = _MEMORY) -> Answer:
     """What a function answers that calls the op of a case, in a copy that has little memory and time.
 
     Args:
         ask: gets the case without gradients; what it returns can be pickled.
+        memory: bytes more than now, for all calls.
 
     Raises:
         CheckSkipped: if there is no copy, or if it ends before the function does.
@@ -33,7 +34,7 @@ def answer_of_copy(case: Case, ask: Callable[[Case], Answer]) -> Answer:
     plain = replace(case, placement=replace(case.placement, requires_grad=False))
 
     def work(send: Send) -> None:
-        _limit_memory()
+        limit_growth(memory)
         Caller(plain)(plain.inputs())
         send(None)  # the op works in a copy
         send(ask(plain))
@@ -48,13 +49,3 @@ def answer_of_copy(case: Case, ask: Callable[[Case], Answer]) -> Answer:
         raise skip("nothing-to-check", reason, unjudged=False)
     answer: Answer = forked.messages[1]
     return answer
-
-
-def _limit_memory() -> None:
-    import resource
-
-    with contextlib.suppress(OSError, ValueError):
-        with open("/proc/self/statm", encoding="ascii") as file:
-            now = int(file.read().split()[0]) * resource.getpagesize()
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (now + _MEMORY, hard))

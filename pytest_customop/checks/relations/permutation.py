@@ -14,7 +14,7 @@ from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import is_confirmed
 from .entries.groups import DimGroup, case_of_few, few_entries
-from .entries.learn import Broken, Learned, look_at_groups
+from .entries.learn import CAUSES, Broken, Learned, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
@@ -204,16 +204,7 @@ blocks = torch.nn.functional.pad(x, (0, -len(x) % BLOCK)).view(-1, BLOCK)
 return blocks.sum(1).sum()
 """,
         docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
-        follows=(
-            *(
-                "reference-mismatch",
-                "stale-result",
-                "uninitialized-output",
-                "outputs-not-repeatable",
-            ),
-            *("undeclared-mutation", "result-depends-on-thread-count", "parts-differ-from-whole"),
-            *("precision-mismatch", "gradient-mismatch"),
-        ),
+        follows=("parts-differ-from-whole", *CAUSES),
     ),
 }
 

@@ -18,7 +18,7 @@ from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import Violation, is_confirmed
 from .entries.groups import DimGroup
-from .entries.learn import Broken, Learned, look_at_groups
+from .entries.learn import CAUSES, Broken, Learned, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
@@ -352,16 +352,7 @@ for start in range(0, len(x), BLOCK):
     out[start : start + BLOCK] = f(x[start : start + BLOCK])
 """,
         docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
-        follows=(
-            *(
-                "reference-mismatch",
-                "stale-result",
-                "uninitialized-output",
-                "outputs-not-repeatable",
-            ),
-            *("undeclared-mutation", "result-depends-on-thread-count"),
-            *("precision-mismatch", "gradient-mismatch"),
-        ),
+        follows=CAUSES,
     ),
 }
 

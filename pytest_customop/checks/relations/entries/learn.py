@@ -15,6 +15,14 @@ from ...values.memory.forked_calls import run_calls_in_copy
 from .groups import DimGroup, grown_groups
 
 
+# What else makes many entries give something else than few.
+CAUSES = (
+    *("reference-mismatch", "precision-mismatch", "gradient-mismatch", "integer-overflow"),
+    *("stale-result", "uninitialized-output", "outputs-not-repeatable", "undeclared-mutation"),
+    "result-depends-on-thread-count",
+)
+
+
 class Broken(NamedTuple):
     """A relation that holds for few entries and not for many.
 
