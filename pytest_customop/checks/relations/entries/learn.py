@@ -14,7 +14,6 @@ from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
 from ...values.memory.forked_calls import run_calls_in_copy
 from .groups import DimGroup, grown_groups
 
-
 # What else makes many entries give something else than few.
 CAUSES = (
     *("reference-mismatch", "precision-mismatch", "gradient-mismatch", "integer-overflow"),
