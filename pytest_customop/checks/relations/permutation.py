@@ -144,6 +144,8 @@ def _consistent(
             for name, ways in kept.items()
             if name in other
         }
+        if not any(kept.values()):
+            return {}
     return {name: ways for name, ways in kept.items() if ways}
 
 

@@ -305,6 +305,8 @@ def _consistent(
             kept[name] = frozenset(
                 way for way in kept[name] if _holds(calls.case, name, whole, results, way, parts)
             )
+        if not any(kept.values()):
+            return {}
     return {name: ways for name, ways in kept.items() if ways}
 
 
