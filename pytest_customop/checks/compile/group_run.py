@@ -10,20 +10,23 @@ from typing import Any
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import base_name, is_plain, same_bits
 from ...compat.compiler import compile_whole, counting_backend, many_calls, recompiles_raise
 from ...compat.graph_caches import graphs_on_disk
+from ...compat.stored_functions import compile_and_store, discard_function, load_function
 from ...compat.tensors import storage_id
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ...global_state.preserve import preserved_state
+from .codegen import SourceBuilder
 from .compare import Comparison
 from .compilation import mark_dynamic
-from .disk_cache import tag_of
+from .disk_cache import function_key, tag_of
 from .eager import EagerRecord, run_eager
 from .graph_cache import Key, key_of
-from .group_function import function_of
+from .group_function import code_of
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 
 OtherSizes = Callable[[Case], "Case | None"]
@@ -154,25 +157,87 @@ def _shares_storage(call: EagerRecord) -> bool:
 
 def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
     """The cases of all slots if each of them agrees with eager mode, else none."""
-    members = [member for slot in slots for member in slot.members]
+    code = code_of([slot.harness for slot in slots])
     tag = _tag([slot.members[0] for slot in slots], dynamic=dynamic)
-    backend = counting_backend(members[0].case.backend)
-    try:
-        with many_calls(), nullcontext() if tag is None else graphs_on_disk(tag):
-            options = {} if dynamic else {"dynamic": False}
-            function = compile_whole(
-                function_of([slot.harness for slot in slots]), backend, **options
-            )
-            _compare(slots, function, 0, dynamic=dynamic)
-            if backend.graphs != 1:
+    key = None if tag is None else function_key(code, tag, symbolic=dynamic)
+    with many_calls():
+        agree = key is not None and _agree_stored(slots, code, key)
+        if not agree:
+            compiled = None if key is None else _stored_now(slots, code, key, dynamic=dynamic)
+            try:
+                if compiled is not None:
+                    _compare_all(slots, compiled)
+                else:
+                    with nullcontext() if tag is None else graphs_on_disk(tag):
+                        _compile_and_compare(slots, code, dynamic=dynamic)
+            except Exception as error:  # of every kind: alone, each case shows what it is worth
+                reraise_bug(error)
+                if key is not None:
+                    discard_function(key)
                 return []
-            with recompiles_raise():
-                for turn in range(1, max(len(slot.calls) for slot in slots)):
-                    _compare(slots, function, turn, dynamic=dynamic)
-    except Exception as error:  # of every kind: alone, each case shows what it is worth
+    return [member.case for slot in slots for member in slot.members]
+
+
+def _agree_stored(slots: Sequence[_Slot], code: SourceBuilder, key: str) -> bool:
+    """Whether there is a function on disk, and all calls agree in it."""
+    compiled = load_function(key, code.function("surrounded"))
+    if compiled is None:
+        return False
+    try:
+        _compare_all(slots, compiled)
+    except Exception as error:  # of every kind: one that is compiled now shows what they are worth
         reraise_bug(error)
-        return []
-    return [member.case for member in members] if backend.graphs == 1 else []
+        return False
+    return True
+
+
+def _stored_now(
+    slots: Sequence[_Slot], code: SourceBuilder, key: str, *, dynamic: bool
+) -> Function | None:
+    """The function, compiled and stored; None if it cannot be compiled so that it can be stored."""
+    arguments = [slot.calls[0].case.inputs() for slot in slots]
+    if dynamic:
+        for each in arguments:
+            mark_dynamic(each)
+    function, options = code.function("surrounded"), _options(dynamic=dynamic)
+    try:
+        return compile_and_store(key, function, _tensors(arguments), **options)  # type: ignore[no-any-return]
+    except Exception as error:  # of every kind: compiling it as ever shows what it is worth
+        reraise_bug(error)
+        return None
+
+
+def _compare_all(slots: Sequence[_Slot], function: Function) -> None:
+    """Compare every call in a function that is never compiled again.
+
+    Its guards hold for sizes that may vary, and not for marks.
+    """
+    for turn in range(_turns(slots)):
+        _compare(slots, function, turn, dynamic=False)
+
+
+def _compile_and_compare(slots: Sequence[_Slot], code: SourceBuilder, *, dynamic: bool) -> None:
+    """Compile a function, and compare every call in it.
+
+    Raises:
+        Exception: for a difference, or if it cannot be compiled, or not only once.
+    """
+    backend = counting_backend(slots[0].members[0].case.backend)
+    function = compile_whole(code.function("surrounded"), backend, **_options(dynamic=dynamic))
+    _compare(slots, function, 0, dynamic=dynamic)
+    with recompiles_raise():
+        for turn in range(1, _turns(slots)):
+            _compare(slots, function, turn, dynamic=dynamic)
+    if backend.graphs != 1:
+        raise RuntimeError(f"{backend.graphs} graphs")
+
+
+def _options(*, dynamic: bool) -> dict[str, Any]:
+    return {} if dynamic else {"dynamic": False}
+
+
+def _turns(slots: Sequence[_Slot]) -> int:
+    return max(len(slot.calls) for slot in slots)
 
 
 def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
@@ -189,6 +254,10 @@ def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
     return hashlib.sha256("\n".join(tags).encode()).hexdigest()
 
 
+def _tensors(arguments: Sequence[Arguments]) -> list[torch.Tensor]:
+    return [tensor for each in arguments for _, tensor in each.tensors()]
+
+
 def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:
     """Call the function, with what is the turn of each slot, and compare each call with eager mode.
 
@@ -203,7 +272,7 @@ def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: 
         for each in arguments:
             mark_dynamic(each)
     rng.seed(expected[0].case.seed)
-    returned: Any = function([tensor for each in arguments for _, tensor in each.tensors()])
+    returned: Any = function(_tensors(arguments))
     records = [
         slot.harness.record(*pair) for slot, *pair in zip(slots, arguments, returned, strict=True)
     ]
