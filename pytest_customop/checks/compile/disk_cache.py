@@ -56,7 +56,7 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
         return None
     function = harness.function  # its lines are made by looking at real tensors
     calls = _Calls()
-    mode = fake_mode(scalar_outputs=False)
+    mode = fake_mode(scalar_outputs=False, symbolic=symbolic)
     try:
         arguments = fake_arguments(mode, shapes_of(case), symbolic=symbolic)
         with (

@@ -14,6 +14,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import base_name, is_plain, same_bits
 from ...compat.compiler import compile_whole, counting_backend, many_calls, recompiles_raise
+from ...compat.fakes import symbolic_results_dropped
 from ...compat.graph_caches import graphs_on_disk
 from ...compat.stored_functions import compile_and_store, discard_function, load_function
 from ...compat.tensors import storage_id
@@ -160,7 +161,7 @@ def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
     code = code_of([slot.harness for slot in slots])
     tag = _tag([slot.members[0] for slot in slots], dynamic=dynamic)
     key = None if tag is None else function_key(code, tag, symbolic=dynamic)
-    with many_calls():
+    with many_calls(), symbolic_results_dropped() if dynamic else nullcontext():
         agree = key is not None and _agree_stored(slots, code, key)
         if not agree:
             compiled = None if key is None else _stored_now(slots, code, key, dynamic=dynamic)
