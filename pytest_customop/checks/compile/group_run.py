@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -12,41 +12,28 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import base_name, is_plain, same_bits
 from ...compat.compiler import compile_whole, counting_backend, many_calls, recompiles_raise
 from ...compat.fakes import symbolic_results_dropped
 from ...compat.graph_caches import graphs_on_disk
 from ...compat.stored_functions import compile_and_store, discard_function, load_function
-from ...compat.tensors import storage_id
 from ...core import rng
 from ...core.tracebacks import reraise_bug
-from ...global_state.preserve import preserved_state
 from .codegen import SourceBuilder
 from .compare import Comparison
 from .compilation import mark_dynamic
 from .disk_cache import function_key, tag_of
-from .eager import EagerRecord, run_eager
+from .eager import EagerRecord
 from .graph_cache import Key, key_of
 from .group_function import code_of
+from .group_members import Member, OtherSizes, members_of
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
-
-OtherSizes = Callable[[Case], "Case | None"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Member:
-    """A case of a group, and what eager mode returns: at its own sizes, then perhaps at others."""
-
-    case: Case
-    harness: OpHarness
-    calls: list[EagerRecord]
 
 
 @dataclass(frozen=True, eq=False)
 class _Slot:
     """One call of the op in the function: of members that differ in sizes and values only."""
 
-    members: list[_Member]
+    members: list[Member]
 
     @property
     def harness(self) -> OpHarness:
@@ -66,7 +53,7 @@ def agreeing_static(cases: Sequence[Case], config: HarnessConfig) -> list[Case]:
         cases: of one mark.
         config: what surrounds each call.
     """
-    members = _members(cases, config, None)
+    members = members_of(cases, config, None)
     slots = [_Slot([member]) for member in members]
     return _agreeing(slots, dynamic=False) if len(slots) > 1 else []
 
@@ -84,76 +71,14 @@ def agreeing_dynamic(
         config: what surrounds each call.
         other_sizes: a case at other sizes that the graph has to hold for too; None if there is none.
     """
-    members = _members(cases, config, other_sizes)
-    alike: dict[Key, list[_Member]] = {}
+    members = members_of(cases, config, other_sizes)
+    alike: dict[Key, list[Member]] = {}
     for member in members:
         key = key_of(member.harness, member.case)
         if key is not None:
             alike.setdefault(key, []).append(member)
     slots = [_Slot(found) for found in alike.values()]
     return _agreeing(slots, dynamic=True) if sum(map(len, alike.values())) > 1 else []
-
-
-def _members(
-    cases: Sequence[Case], config: HarnessConfig, other_sizes: OtherSizes | None
-) -> list[_Member]:
-    found = (_member(case, config, other_sizes) for case in cases)
-    return [member for member in found if member is not None]
-
-
-def _member(case: Case, config: HarnessConfig, other_sizes: OtherSizes | None) -> _Member | None:
-    """Run a case in eager mode; None if it has to be judged alone, as where the op raises."""
-    try:
-        with preserved_state() as restore:
-            case.draw()
-            failed = case.eager.error is not None
-            if failed or not all(map(_is_usual, case.inputs().tensors())):
-                return None
-            restore()  # as before a check
-            harness = OpHarness(case, config)
-            if harness.plan.before:  # the op writes to what it does not declare
-                return None
-            calls = [run_eager(harness, case)]
-            if rng.drawn_since(case.seed):
-                return None  # elsewhere in the function it would draw other numbers
-            other = None if other_sizes is None else other_sizes(case)
-            if other is not None:
-                calls.append(run_eager(harness, other))
-    except Exception as error:  # of every kind: alone, the case shows what it is worth
-        reraise_bug(error)
-        return None
-    usual = all(call.harness is harness and _is_usual_call(call) for call in calls)
-    return _Member(case, harness, calls) if usual else None
-
-
-def _is_usual(named: tuple[str, torch.Tensor]) -> bool:
-    _, tensor = named
-    return is_plain(tensor) and not tensor.is_meta
-
-
-def _is_usual_call(call: EagerRecord) -> bool:
-    """Whether a defect of the call shows in a group as it does alone.
-
-    Compiled code uses memory again. In a group that is other memory, so what comes of an output that is
-    memory of something else shows alone only.
-    """
-    contract, before = call.contract, call.case.inputs()
-    if contract.violations or contract.shares_memory or _shares_storage(call):
-        return False
-    declared = call.case.op.mutated
-    pairs = zip(before.tensors(), call.record.arguments.tensors(), strict=True)
-    return all(
-        base_name(name) in declared or same_bits(one, two) for (name, one), (_, two) in pairs
-    )
-
-
-def _shares_storage(call: EagerRecord) -> bool:
-    """Whether the op returned the memory that it returned before, as an op does that keeps it."""
-    first, second = (
-        {storage_id(leaf) for _, leaf in outputs if isinstance(leaf, torch.Tensor) and leaf.numel()}
-        for outputs in (call.case.eager.outputs, call.record.outputs)
-    )
-    return not first.isdisjoint(second)
 
 
 def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
@@ -241,7 +166,7 @@ def _turns(slots: Sequence[_Slot]) -> int:
     return max(len(slot.calls) for slot in slots)
 
 
-def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
+def _tag(members: Sequence[Member], *, dynamic: bool) -> str | None:
     """The key of a group's function for torch's disk cache, made of those of its members.
 
     What surrounds the calls is code of this package, and in torch's own key.
