@@ -44,6 +44,7 @@ class Bent:
     when_compiling = False
     keeps_sizes = False
     transposed = False
+    wrong_kernel = False
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 @torch.library.custom_op("stored_functions::double", mutates_args=())
 def double(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
-    return x * by
+    scaled = x * by
+    return scaled.t().contiguous().t() if Bent.wrong_kernel and x.dim() == 2 else scaled
 
 
 @double.register_fake
@@ -149,6 +151,19 @@ def test_a_function_is_not_that_of_an_op_that_has_changed(
     bent(**{name: before})
     assert _outcomes(check) == PASSED
     assert loaded[-1]
+
+
+@each_check
+def test_a_kernel_that_has_become_wrong_fails_in_a_stored_function(
+    check: Check, bent: Callable[..., None], loaded: list[bool]
+) -> None:
+    assert _outcomes(check) == PASSED
+    bent(wrong_kernel=True)  # tracing the op does not show it
+    told = _outcomes(check)
+    assert [outcome for outcome, _ in told] == ["failed", "passed"]
+    assert loaded == [False, True]
+    assert _outcomes(check) == told
+    assert loaded == [False, True, False]  # what fails leaves nothing
 
 
 @each_check
