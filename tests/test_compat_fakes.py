@@ -192,3 +192,15 @@ def test_observe_calls_sees_what_autograd_calls() -> None:
         torch.autograd.grad([y], [x], [torch.ones(3)])
     assert "t_compat_fake::unfaked" in seen
     assert "aten::clone" not in seen  # inside the kernel
+
+
+def test_a_mode_for_symbolic_sizes_keeps_no_results_and_gives_the_same() -> None:
+    shapes = []
+    for kept in (False, True):
+        mode = fake_mode(symbolic=not kept)
+        assert mode.cache_enabled == kept
+        fake = to_fake(mode, torch.zeros(3, 4), "x")
+        with enter_fake_mode(mode):
+            shapes.append(str((fake * 2).t().shape))
+    assert shapes[0] == shapes[1]
+    assert fake_mode().cache_enabled

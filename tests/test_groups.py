@@ -12,7 +12,7 @@ from kit import Suite
 from pytest_customop import Check, Known, tensor
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import builtin_checks
-from pytest_customop.checks.compile import graph_cache, group_run, groups
+from pytest_customop.checks.compile import graph_cache, group_members, group_run, groups
 from pytest_customop.checks.compile.compilation import Compilation
 from pytest_customop.checks.compile.disk_cache import tag_of
 from pytest_customop.checks.compile.harness import OpHarness
@@ -272,6 +272,34 @@ def test_outputs_that_are_an_argument_are_left_to_themselves(
     _together(STATIC, cases)
     assert ran == []
     assert len(alone) == 3
+
+
+def test_checks_compare_with_the_same_eager_calls_and_keep_none(
+    monkeypatch: pytest.MonkeyPatch, ran: list[tuple[int, int]]
+) -> None:
+    called: list[str] = []
+    real = group_members.run_eager
+
+    def run_eager(harness: OpHarness, case: Case) -> Any:
+        called.append(case.id)
+        return real(harness, case)
+
+    monkeypatch.setattr(group_members, "run_eager", run_eager)
+    cases = _made(*SHAPES, requires_grad=True)
+    assert _outcomes(_together(DYNAMIC, cases)) == ["passed"] * 3
+    assert len(called) == 6  # at second sizes too
+    assert {*group_members._last_calls} == {*cases}
+    assert _outcomes(_together(STATIC, cases)) == ["passed"] * 3
+    assert len(called) == 6
+    assert not group_members._last_calls
+    assert ran == [(3, 3)] * 2
+
+
+def test_eager_calls_of_larger_cases_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_members, "_KEPT", 9)
+    cases = _made(*SHAPES)
+    _together(STATIC, cases)
+    assert [case.sample.args[0].shape for case in group_members._last_calls] == [(4,)]
 
 
 def test_groups_are_small(ran: list[tuple[int, int]]) -> None:

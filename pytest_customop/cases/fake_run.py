@@ -71,7 +71,7 @@ def fake_run(
     Raises:
         CheckSkipped: if torch cannot make a fake tensor of an argument.
     """
-    mode = fake_mode(scalar_outputs=scalar_outputs)
+    mode = fake_mode(scalar_outputs=scalar_outputs, symbolic=symbolic)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, while it makes fake tensors
         fakes = fake_arguments(mode, arguments, symbolic=symbolic)

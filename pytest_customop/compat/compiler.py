@@ -51,7 +51,7 @@ def counting_backend(name: str) -> Any:
 
     def compile_graph(graph: Any, inputs: Any) -> Any:
         compile_graph.graphs += 1  # type: ignore[attr-defined]
-        _backends_used.add(name)
+        note_backend(name)
         return lookup_backend(name)(graph, inputs)
 
     compile_graph.graphs = 0  # type: ignore[attr-defined]
@@ -61,6 +61,11 @@ def counting_backend(name: str) -> Any:
 _backends_used: set[str] = set()
 
 
+def note_backend(name: str) -> None:
+    """Note that a backend has compiled a graph, for `has_compiled`."""
+    _backends_used.add(name)
+
+
 def has_compiled(backend: str) -> bool:
     """Whether a backend has compiled a graph in this process, and so is loaded and set up."""
     return backend in _backends_used
@@ -68,12 +73,20 @@ def has_compiled(backend: str) -> bool:
 
 def has_stored_code() -> bool:
     """Whether Inductor has compiled something here before, and has kept it."""
+    folder = code_folder()
+    try:
+        return folder is not None and bool(os.listdir(folder))
+    except OSError:  # no such folder
+        return False
+
+
+def code_folder() -> str | None:
+    """Where Inductor keeps what it has compiled; None if the user has no name to call the folder by."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     try:
-        folder = folder or os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
-        return bool(os.listdir(folder))
-    except (KeyError, ModuleNotFoundError, OSError):  # no name of the user; no such folder
-        return False
+        return folder or os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+    except (KeyError, ModuleNotFoundError, OSError):
+        return None
 
 
 def compile_whole(function: Any, backend: Any, **options: Any) -> Any:

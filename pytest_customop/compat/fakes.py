@@ -8,6 +8,8 @@ Private names, seen in torch 2.4 to 2.15:
 - `torch.fx.experimental.symbolic_shapes.ShapeEnv`, `DimDynamic`, `StatelessSymbolicContext` and
   `GuardOnDataDependentSymNode`, `torch._dynamo.source.ConstantSource`: symbolic sizes. Public:
   `torch.export.Dim`, for whole programs only.
+- `torch._dynamo.config.fake_tensor_cache_enabled`: whether new modes keep results. Public: an environment
+  variable that is read once.
 - `torch._dispatch.python.enable_python_dispatcher`: dispatches as torch.compile does while it traces.
 - `torch._refs`: imported for the decompositions that it registers.
 - `torch._ops.OpOverload`: the type of `torch.ops.ns.name.default`. Public only as `torch.ops`' values.
@@ -20,7 +22,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -29,16 +31,29 @@ from torch._ops import OpOverload
 from .ops import has_kernel, overload_name
 
 
-def fake_mode(*, scalar_outputs: bool = True) -> Any:
+def fake_mode(*, scalar_outputs: bool = True, symbolic: bool = False) -> Any:
     """A FakeTensorMode that allows sizes that depend on data.
 
     Args:
         scalar_outputs: whether `.item()` gives a symbol; False: it raises, as under torch.compile.
+        symbolic: whether it is for symbolic sizes, of which results are not kept.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    return FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=scalar_outputs))
+    with symbolic_results_dropped() if symbolic else nullcontext():
+        return FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=scalar_outputs))
+
+
+def symbolic_results_dropped() -> AbstractContextManager[None]:
+    """A context in which new fake modes do not keep the results of ops.
+
+    With symbolic sizes a result holds for one trace, and is seldom asked for again: keeping it takes longer
+    than computing it. With plain sizes all modes of the process share what is kept.
+    """
+    import torch._dynamo.config as dynamo
+
+    return dynamo.patch(fake_tensor_cache_enabled=False)  # type: ignore[no-any-return]
 
 
 @contextmanager

@@ -12,6 +12,8 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise. Nothing public e
   modules that Inductor wrote. Its dicts have changed their names.
 - `torch._inductor.codecache.FxGraphCachePickler._pickleable_type_cache`: classes of which it asked whether
   they can be pickled; not in 2.4.
+- `torch._dynamo.precompile_context.PrecompileContext._backend_artifacts_by_key`: what was compiled to be
+  stored whole. Seen in 2.13 and 2.14.
 - `CheckFunctionManager`, `guard_manager` (`check_fn` in 2.4) and `cache_entry`: guards of compiled code.
 - `ShapeEnv.tracked_fakes`, and the caches of the methods of `ShapeEnv`.
 - `weakref.finalize._registry`, of CPython 3.10 to 3.14.
@@ -70,6 +72,10 @@ def _only_growing() -> dict[str, Any]:
     for name in ("modules", "modules_no_attr", "linemaps", "cache"):  # the last one in 2.4
         if hasattr(written, name):
             found[name] = getattr(written, name)
+    precompiled: Any = sys.modules.get("torch._dynamo.precompile_context")
+    stored: Any = getattr(precompiled, "PrecompileContext", None)
+    if hasattr(stored, "_backend_artifacts_by_key"):  # after 2.4
+        found["functions"] = stored._backend_artifacts_by_key
     classes: Any = getattr(codecache, "FxGraphCachePickler", None)
     if hasattr(classes, "_pickleable_type_cache"):  # after 2.4
         found["classes"] = classes._pickleable_type_cache

@@ -43,6 +43,11 @@ class SourceBuilder:
         return "".join(self._lines)
 
     @property
+    def objects(self) -> dict[str, Any]:
+        """The objects that the lines may use, by name."""
+        return dict(self._objects)
+
+    @property
     def constants(self) -> tuple[Any, ...]:
         """The objects that the lines use; they tell functions with the same text apart."""
         return tuple(self._objects.values())

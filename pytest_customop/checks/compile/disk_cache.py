@@ -24,10 +24,12 @@ from ...compat.graph_caches import (
     op_fingerprint,
 )
 from ...compat.ops import OpOverload
+from ...compat.stored_functions import compiler_fingerprint, functions_are_stored
 from ...compat.symbols import guards
 from ...compat.tensors import observe_calls, storage_id
 from ...core.tracebacks import reraise_bug
 from ...declare.ops import is_authors
+from .codegen import HELPERS, SourceBuilder
 from .harness import OpHarness
 
 _PLAIN = (
@@ -54,7 +56,7 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
         return None
     function = harness.function  # its lines are made by looking at real tensors
     calls = _Calls()
-    mode = fake_mode(scalar_outputs=False)
+    mode = fake_mode(scalar_outputs=False, symbolic=symbolic)
     try:
         arguments = fake_arguments(mode, shapes_of(case), symbolic=symbolic)
         with (
@@ -74,6 +76,38 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
     if symbolic:
         calls.read([str(guard) for guard, _ in guards(mode)])
     return calls.digest()
+
+
+def function_key(code: SourceBuilder, tag: str, *, symbolic: bool) -> str | None:
+    """The name under which a compiled function is stored whole; None if it cannot be.
+
+    It holds all that dynamo looks at, which is not run when the function is loaded: the source, the
+    objects in it, and the settings of the compiler.
+
+    Args:
+        code: of the function.
+        tag: what the ops that it calls do while they are traced.
+        symbolic: whether sizes may vary.
+    """
+    if not functions_are_stored():
+        return None
+    parts = [compiler_fingerprint(), tag, str(symbolic), code.text]
+    for name, value in code.objects.items():
+        text = _object(value)
+        if text is None:
+            return None
+        parts.append(f"{name} {text}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _object(value: Any) -> str | None:
+    """An object that a source uses, as a text; None if it has none that says all."""
+    if isinstance(value, OpOverload):
+        return f"{value} {op_fingerprint(value)}"
+    if type(value) in _PLAIN:
+        return repr(value)
+    known = any(value is helper for helper in HELPERS.values())
+    return str(value.__name__) if known else None
 
 
 class _Calls:

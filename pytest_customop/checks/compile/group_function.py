@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .codegen import SourceBuilder, consumer
-from .harness import Call, Function, OpHarness, source_builder
+from .harness import Call, OpHarness, source_builder
 from .opaque import opaque_list_ops
 
 
-def function_of(harnesses: Sequence[OpHarness]) -> Function:
-    """The function: first all producers, then all calls, in the end all consumers.
+def code_of(harnesses: Sequence[OpHarness]) -> SourceBuilder:
+    """The source of the function: first all producers, then all calls, in the end all consumers.
 
     What stands together becomes one kernel. Opaque producers are one call, and opaque consumers, because
     each call of an op takes time to trace and to compile. Nothing is read before a call.
@@ -32,7 +32,7 @@ def function_of(harnesses: Sequence[OpHarness]) -> Function:
         for call in calls
     ]
     code.line(f"return [{', '.join(returned)}]")
-    return code.function("surrounded")
+    return code
 
 
 def _produce(code: SourceBuilder, harnesses: Sequence[OpHarness], calls: Sequence[Call]) -> None:

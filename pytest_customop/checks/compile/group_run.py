@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import base_name, is_plain, same_bits
 from ...compat.compiler import compile_whole, counting_backend, many_calls, recompiles_raise
+from ...compat.fakes import symbolic_results_dropped
 from ...compat.graph_caches import graphs_on_disk
-from ...compat.tensors import storage_id
+from ...compat.stored_functions import compile_and_store, discard_function, load_function
 from ...core import rng
 from ...core.tracebacks import reraise_bug
-from ...global_state.preserve import preserved_state
+from .codegen import SourceBuilder
 from .compare import Comparison
 from .compilation import mark_dynamic
-from .disk_cache import tag_of
-from .eager import EagerRecord, run_eager
+from .disk_cache import function_key, tag_of
+from .eager import EagerRecord
 from .graph_cache import Key, key_of
-from .group_function import function_of
+from .group_function import code_of
+from .group_members import Member, OtherSizes, members_of
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
-
-OtherSizes = Callable[[Case], "Case | None"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Member:
-    """A case of a group, and what eager mode returns: at its own sizes, then perhaps at others."""
-
-    case: Case
-    harness: OpHarness
-    calls: list[EagerRecord]
 
 
 @dataclass(frozen=True, eq=False)
 class _Slot:
     """One call of the op in the function: of members that differ in sizes and values only."""
 
-    members: list[_Member]
+    members: list[Member]
 
     @property
     def harness(self) -> OpHarness:
@@ -62,7 +53,7 @@ def agreeing_static(cases: Sequence[Case], config: HarnessConfig) -> list[Case]:
         cases: of one mark.
         config: what surrounds each call.
     """
-    members = _members(cases, config, None)
+    members = members_of(cases, config, None)
     slots = [_Slot([member]) for member in members]
     return _agreeing(slots, dynamic=False) if len(slots) > 1 else []
 
@@ -80,8 +71,8 @@ def agreeing_dynamic(
         config: what surrounds each call.
         other_sizes: a case at other sizes that the graph has to hold for too; None if there is none.
     """
-    members = _members(cases, config, other_sizes)
-    alike: dict[Key, list[_Member]] = {}
+    members = members_of(cases, config, other_sizes)
+    alike: dict[Key, list[Member]] = {}
     for member in members:
         key = key_of(member.harness, member.case)
         if key is not None:
@@ -90,92 +81,92 @@ def agreeing_dynamic(
     return _agreeing(slots, dynamic=True) if sum(map(len, alike.values())) > 1 else []
 
 
-def _members(
-    cases: Sequence[Case], config: HarnessConfig, other_sizes: OtherSizes | None
-) -> list[_Member]:
-    found = (_member(case, config, other_sizes) for case in cases)
-    return [member for member in found if member is not None]
-
-
-def _member(case: Case, config: HarnessConfig, other_sizes: OtherSizes | None) -> _Member | None:
-    """Run a case in eager mode; None if it has to be judged alone, as where the op raises."""
-    try:
-        with preserved_state() as restore:
-            case.draw()
-            failed = case.eager.error is not None
-            if failed or not all(map(_is_usual, case.inputs().tensors())):
-                return None
-            restore()  # as before a check
-            harness = OpHarness(case, config)
-            if harness.plan.before:  # the op writes to what it does not declare
-                return None
-            calls = [run_eager(harness, case)]
-            if rng.drawn_since(case.seed):
-                return None  # elsewhere in the function it would draw other numbers
-            other = None if other_sizes is None else other_sizes(case)
-            if other is not None:
-                calls.append(run_eager(harness, other))
-    except Exception as error:  # of every kind: alone, the case shows what it is worth
-        reraise_bug(error)
-        return None
-    usual = all(call.harness is harness and _is_usual_call(call) for call in calls)
-    return _Member(case, harness, calls) if usual else None
-
-
-def _is_usual(named: tuple[str, torch.Tensor]) -> bool:
-    _, tensor = named
-    return is_plain(tensor) and not tensor.is_meta
-
-
-def _is_usual_call(call: EagerRecord) -> bool:
-    """Whether a defect of the call shows in a group as it does alone.
-
-    Compiled code uses memory again. In a group that is other memory, so what comes of an output that is
-    memory of something else shows alone only.
-    """
-    contract, before = call.contract, call.case.inputs()
-    if contract.violations or contract.shares_memory or _shares_storage(call):
-        return False
-    declared = call.case.op.mutated
-    pairs = zip(before.tensors(), call.record.arguments.tensors(), strict=True)
-    return all(
-        base_name(name) in declared or same_bits(one, two) for (name, one), (_, two) in pairs
-    )
-
-
-def _shares_storage(call: EagerRecord) -> bool:
-    """Whether the op returned the memory that it returned before, as an op does that keeps it."""
-    first, second = (
-        {storage_id(leaf) for _, leaf in outputs if isinstance(leaf, torch.Tensor) and leaf.numel()}
-        for outputs in (call.case.eager.outputs, call.record.outputs)
-    )
-    return not first.isdisjoint(second)
-
-
 def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
     """The cases of all slots if each of them agrees with eager mode, else none."""
-    members = [member for slot in slots for member in slot.members]
+    code = code_of([slot.harness for slot in slots])
     tag = _tag([slot.members[0] for slot in slots], dynamic=dynamic)
-    backend = counting_backend(members[0].case.backend)
-    try:
-        with many_calls(), nullcontext() if tag is None else graphs_on_disk(tag):
-            options = {} if dynamic else {"dynamic": False}
-            function = compile_whole(
-                function_of([slot.harness for slot in slots]), backend, **options
-            )
-            _compare(slots, function, 0, dynamic=dynamic)
-            if backend.graphs != 1:
+    key = None if tag is None else function_key(code, tag, symbolic=dynamic)
+    with many_calls(), symbolic_results_dropped() if dynamic else nullcontext():
+        agree = key is not None and _agree_stored(slots, code, key)
+        if not agree:
+            compiled = None if key is None else _stored_now(slots, code, key, dynamic=dynamic)
+            try:
+                if compiled is not None:
+                    _compare_all(slots, compiled)
+                else:
+                    with nullcontext() if tag is None else graphs_on_disk(tag):
+                        _compile_and_compare(slots, code, dynamic=dynamic)
+            except Exception as error:  # of every kind: alone, each case shows what it is worth
+                reraise_bug(error)
+                if key is not None:
+                    discard_function(key)
                 return []
-            with recompiles_raise():
-                for turn in range(1, max(len(slot.calls) for slot in slots)):
-                    _compare(slots, function, turn, dynamic=dynamic)
-    except Exception as error:  # of every kind: alone, each case shows what it is worth
+    return [member.case for slot in slots for member in slot.members]
+
+
+def _agree_stored(slots: Sequence[_Slot], code: SourceBuilder, key: str) -> bool:
+    """Whether there is a function on disk, and all calls agree in it."""
+    compiled = load_function(key, code.function("surrounded"))
+    if compiled is None:
+        return False
+    try:
+        _compare_all(slots, compiled)
+    except Exception as error:  # of every kind: one that is compiled now shows what they are worth
         reraise_bug(error)
-        return []
-    return [member.case for member in members] if backend.graphs == 1 else []
+        return False
+    return True
 
 
-def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
+def _stored_now(
+    slots: Sequence[_Slot], code: SourceBuilder, key: str, *, dynamic: bool
+) -> Function | None:
+    """The function, compiled and stored; None if it cannot be compiled so that it can be stored."""
+    arguments = [slot.calls[0].case.inputs() for slot in slots]
+    if dynamic:
+        for each in arguments:
+            mark_dynamic(each)
+    function, options = code.function("surrounded"), _options(dynamic=dynamic)
+    try:
+        return compile_and_store(key, function, _tensors(arguments), **options)  # type: ignore[no-any-return]
+    except Exception as error:  # of every kind: compiling it as ever shows what it is worth
+        reraise_bug(error)
+        return None
+
+
+def _compare_all(slots: Sequence[_Slot], function: Function) -> None:
+    """Compare every call in a function that is never compiled again.
+
+    Its guards hold for sizes that may vary, and not for marks.
+    """
+    for turn in range(_turns(slots)):
+        _compare(slots, function, turn, dynamic=False)
+
+
+def _compile_and_compare(slots: Sequence[_Slot], code: SourceBuilder, *, dynamic: bool) -> None:
+    """Compile a function, and compare every call in it.
+
+    Raises:
+        Exception: for a difference, or if it cannot be compiled, or not only once.
+    """
+    backend = counting_backend(slots[0].members[0].case.backend)
+    function = compile_whole(code.function("surrounded"), backend, **_options(dynamic=dynamic))
+    _compare(slots, function, 0, dynamic=dynamic)
+    with recompiles_raise():
+        for turn in range(1, _turns(slots)):
+            _compare(slots, function, turn, dynamic=dynamic)
+    if backend.graphs != 1:
+        raise RuntimeError(f"{backend.graphs} graphs")
+
+
+def _options(*, dynamic: bool) -> dict[str, Any]:
+    return {} if dynamic else {"dynamic": False}
+
+
+def _turns(slots: Sequence[_Slot]) -> int:
+    return max(len(slot.calls) for slot in slots)
+
+
+def _tag(members: Sequence[Member], *, dynamic: bool) -> str | None:
     """The key of a group's function for torch's disk cache, made of those of its members.
 
     What surrounds the calls is code of this package, and in torch's own key.
@@ -187,6 +178,10 @@ def _tag(members: Sequence[_Member], *, dynamic: bool) -> str | None:
             return None
         tags.append(tag)
     return hashlib.sha256("\n".join(tags).encode()).hexdigest()
+
+
+def _tensors(arguments: Sequence[Arguments]) -> list[torch.Tensor]:
+    return [tensor for each in arguments for _, tensor in each.tensors()]
 
 
 def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:
@@ -203,7 +198,7 @@ def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: 
         for each in arguments:
             mark_dynamic(each)
     rng.seed(expected[0].case.seed)
-    returned: Any = function([tensor for each in arguments for _, tensor in each.tensors()])
+    returned: Any = function(_tensors(arguments))
     records = [
         slot.harness.record(*pair) for slot, *pair in zip(slots, arguments, returned, strict=True)
     ]

@@ -1,0 +1,129 @@
+"""Keep compiled functions on disk whole: a later session loads them, and traces nothing.
+
+Private names, seen in torch 2.13 and 2.14 (where one is missing, functions are compiled as ever):
+
+- `torch._dynamo.config.enable_aot_compile`: the switch of `torch.compile(...).aot_compile`, which, like
+  `torch.compiler.load_compiled_function`, is public and experimental.
+- `save_config_portable` of `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config` and
+  `torch.fx.experimental._config`: all that is set there. Public: the options one by one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..core.tracebacks import reraise_bug
+from .compiler import code_folder, note_backend
+from .graph_caches import GRAPHS_ARE_STORED, compiling_flag_set, graphs_on_disk
+from .patches import vector_instructions
+
+_BACKEND = "inductor"  # others leave nothing that can be stored
+_CONFIGURATIONS = (
+    "torch._dynamo.config",
+    "torch._functorch.config",
+    "torch._inductor.config",
+    "torch.fx.experimental._config",
+)
+
+
+def functions_are_stored() -> bool:
+    """Whether functions may be stored, and loaded, here."""
+    if not GRAPHS_ARE_STORED or not hasattr(torch.compiler, "load_compiled_function"):
+        return False
+    return not torch.compiler.config.force_disable_caches and code_folder() is not None
+
+
+def compiler_fingerprint() -> str:
+    """All that decides what becomes of a function, besides the function: versions and settings."""
+    settings = [_configuration(name) for name in _CONFIGURATIONS]
+    state = (
+        *(torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
+        torch.are_deterministic_algorithms_enabled(),
+        *(torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
+        torch.get_float32_matmul_precision(),
+    )
+    versions = (torch.__version__, torch.version.git_version, sys.version, platform.machine())
+    return repr((versions, state, vector_instructions(), settings))
+
+
+def _configuration(name: str) -> list[tuple[str, Any]]:
+    """The options of a configuration, in one order in every process; a set has none of its own."""
+    config: Any = importlib.import_module(name)
+    options = config.save_config_portable(ignore_private_configs=False)
+    return sorted(
+        (option, sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value))
+        for option, value in options.items()
+    )
+
+
+def load_function(key: str, function: Any) -> Any:
+    """The stored function of this key; None if there is none that can be used.
+
+    Args:
+        key: of the function: a text that can be the name of a file.
+        function: the same, not compiled; the loaded one uses its globals.
+    """
+    path = _path(key)
+    try:
+        with path.open("rb") as file:
+            return torch.compiler.load_compiled_function(file, f_globals=function.__globals__)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # of every kind: a file of another version, or half a file
+        reraise_bug(error)
+        discard_function(key)
+        return None
+
+
+def compile_and_store(key: str, function: Any, *arguments: Any, **options: Any) -> Any:
+    """Compile a function for these arguments, and store it for `load_function`.
+
+    Args:
+        key: of the function.
+        function: to compile.
+        arguments: to trace it with; a tensor whose sizes may vary is marked.
+        options: for `torch.compile`.
+
+    Raises:
+        Exception: if it cannot be compiled, or not stored.
+    """
+    with (
+        graphs_on_disk(key),  # what is stored of a function is what torch stores of graphs
+        compiling_flag_set(),  # as it is while `torch.compile` compiles
+        torch._dynamo.config.patch(enable_aot_compile=True),
+    ):
+        compiled: Any = torch.compile(function, fullgraph=True, backend=_BACKEND, **options)
+        compiled = compiled.aot_compile((arguments, {}))
+        note_backend(_BACKEND)
+        _save(compiled, _path(key))
+        return compiled
+
+
+def _save(compiled: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    os.close(handle)
+    try:
+        compiled.save_compiled_function(name)
+        os.replace(name, path)  # at once: other processes may read it
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def discard_function(key: str) -> None:
+    """Remove the stored function of this key."""
+    _path(key).unlink(missing_ok=True)
+
+
+def _path(key: str) -> Path:
+    folder = code_folder()
+    assert folder is not None  # see `functions_are_stored`
+    return Path(folder) / "pytest_customop" / key
