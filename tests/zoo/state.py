@@ -369,3 +369,53 @@ def fails_without_gradients_from_then_on():
         return found
 
     return _largest("fails_without_gradients_from_then_on", chosen)
+
+
+def _counted(name, restoring):
+    """How many of ascending bounds are below each number, in float64; `restoring(run)` calls that."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def counted(x: Tensor, bounds: Tensor) -> Tensor:
+        if x.dim() != 1 or bounds.dim() != 1 or x.dtype != bounds.dtype:
+            raise ValueError("numbers and bounds of one dtype, please")
+
+        def run():
+            torch.set_default_dtype(torch.float64)
+            if bool((bounds[1:] < bounds[:-1]).any()):
+                raise ValueError("the bounds ascend, please")
+            return torch.searchsorted(bounds.double(), x.double())
+
+        return restoring(run)
+
+    counted.register_fake(lambda x, bounds: x.new_empty(x.shape, dtype=torch.int64))
+    return counted
+
+
+BOUNDS = tensor(values=[0.0, 0.5, 2.0])
+
+
+@aot((tensor(4), BOUNDS), expected=SETS)
+def rejects_descending_bounds_in_float64():
+    """Changes the default dtype, and raises for bounds that descend before it is restored."""
+
+    def restoring(run):
+        default = torch.get_default_dtype()
+        found = run()
+        torch.set_default_dtype(default)
+        return found
+
+    return _counted("rejects_descending_bounds_in_float64", restoring)
+
+
+@aot((tensor(4), BOUNDS), twin_of="rejects_descending_bounds_in_float64")
+def rejects_descending_bounds():
+    """Restores the default dtype whatever happens."""
+
+    def restoring(run):
+        default = torch.get_default_dtype()
+        try:
+            return run()
+        finally:
+            torch.set_default_dtype(default)
+
+    return _counted("rejects_descending_bounds", restoring)

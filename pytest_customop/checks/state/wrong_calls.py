@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.tensors import is_plain
+from ...cases.tensors import is_differentiable, is_plain
 from ..values.memory.calls import expression, with_argument
 from .parts import Part
 
@@ -18,7 +19,10 @@ _CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "{}[:0]": lambda tensor: tensor.detach()[:0],
     "{}[None]": lambda tensor: tensor.detach()[None],
     "{}.bool()": lambda tensor: tensor.detach().bool(),
+    "{}.flip(0)": lambda tensor: tensor.detach().flip(0),  # numbers may have to ascend
 }
+_OF_NUMBERS = {"{}.neg()": lambda tensor: tensor.detach().neg()}
+_OF_FRACTIONS = {"{} * torch.nan": lambda tensor: tensor.detach() * torch.nan}
 
 
 def wrong_calls(case: Case) -> Iterator[Part]:
@@ -29,11 +33,18 @@ def wrong_calls(case: Case) -> Iterator[Part]:
         if "[" in name:  # an element of a list
             continue
         if isinstance(value, Tensor):
-            changeable = is_plain(value) and value.dim() > 0 and value.shape[0] > 0
-            for text, change in _CHANGES.items() if changeable else ():
-                yield _part(case, name, text, change)
+            if is_plain(value) and value.dim() > 0 and value.shape[0] > 0:
+                for text, change in _changes(value).items():
+                    yield _part(case, name, text, change)
         elif type(value) is int:
             yield _part(case, name, str(above), lambda _: above)
+
+
+def _changes(tensor: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The changes that a tensor's dtype has, as the script writes them."""
+    numbers = {} if tensor.dtype == torch.bool else _OF_NUMBERS
+    fractions = _OF_FRACTIONS if is_differentiable(tensor.dtype) else {}
+    return {**_CHANGES, **numbers, **fractions}
 
 
 def _part(case: Case, name: str, text: str, change: Callable[[Any], Any]) -> Part:
