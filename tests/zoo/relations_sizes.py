@@ -8,13 +8,12 @@ from torch import Tensor
 from pytest_customop import tensor
 
 from . import registry
+from .variants import MANY, ORDER, PARTS
 
 specimen = functools.partial(registry.specimen, backend="aot_eager")
 SIGNAL = tensor(6)
-MANY = tensor(100)
+HUNDRED = tensor(100)
 MATRIX = tensor(4, 6)
-ORDER = {"relations.permutation": "result-depends-on-order"}
-PARTS = {"relations.split": "parts-differ-from-whole"}
 
 
 def op(name, kernel, fake=None):
@@ -84,7 +83,7 @@ def _online(x, rescaled):
     return peak + total.log()
 
 
-@specimen((SIGNAL,), variant_notes=ORDER | PARTS, shown_by="long")
+@specimen((SIGNAL,), variant_notes=MANY, shown_by="long")
 def forgets_the_peak_before():
     """A logarithm of summed exponentials whose sum is not rescaled where a block has a higher peak."""
     return op("forgets_the_peak_before", lambda x: _online(x, False), _number)
@@ -122,7 +121,7 @@ def _squared(name, part):
 BACKWARD = {"gradcheck.backward": "gradient-mismatch"}
 
 
-@specimen((MATRIX,), variant_findings=ORDER | PARTS | BACKWARD, shown_by="large0")
+@specimen((MATRIX,), variant_findings=MANY | BACKWARD, shown_by="large0")
 def gradient_of_the_first_rows():
     """The gradient of rows from the 4096th on is 0."""
     return _squared("gradient_of_the_first_rows", lambda rows: 4096)
@@ -140,14 +139,14 @@ def clipped_by_the_norm():
     return op("clipped_by_the_norm", lambda x: x / (torch.linalg.vector_norm(x) / 10).clamp(min=1))
 
 
-@specimen((MANY,))
+@specimen((HUNDRED,))
 def ranks_of_numbers():
     """Correct: the rank of each number; of equal ones, which are few, the first comes first."""
     rank = lambda x: x.argsort(dim=-1, stable=True).argsort(-1)  # noqa: E731
     return op("ranks_of_numbers", rank, lambda x: torch.empty_like(x, dtype=torch.int64))
 
 
-@specimen((MANY,))
+@specimen((HUNDRED,))
 def first_of_equal_numbers():
     """Correct: whether a number, rounded to a third, has not come before."""
 
@@ -165,14 +164,14 @@ def _blocks_of_softmax(x, rest):
     return torch.cat([found, rest(x[..., full:])], -1)
 
 
-@specimen((MANY,), expected=ORDER)
+@specimen((HUNDRED,), expected=ORDER)
 def softmax_of_full_blocks():
     """A softmax of the numbers in full blocks of 64; those behind them are 0."""
     kernel = lambda x: _blocks_of_softmax(x, torch.zeros_like)  # noqa: E731
     return op("softmax_of_full_blocks", kernel)
 
 
-@specimen((MANY,), twin_of="softmax_of_full_blocks")
+@specimen((HUNDRED,), twin_of="softmax_of_full_blocks")
 def softmax_of_many():
     """A softmax of all numbers, in which each depends on all of them, in any order."""
     return op("softmax_of_many", lambda x: x.softmax(-1))
@@ -190,13 +189,13 @@ def quantized_by_blocks():
     return op("quantized_by_blocks", kernel)
 
 
-@specimen((MANY,))
+@specimen((HUNDRED,))
 def largest_so_far():
     """Correct: the largest number so far, which depends on the order."""
     return op("largest_so_far", lambda x: x.cummax(-1).values)
 
 
-@specimen((MANY,))
+@specimen((HUNDRED,))
 def median_of_numbers():
     """Correct: of an even number of them the mean of both in the middle."""
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from pytest_customop import tensor
 
 from .registry import specimen
+from .variants import PARTS
 
 aot = functools.partial(specimen, backend="aot_eager")
 SIGNAL = tensor(40)
@@ -77,7 +78,7 @@ def _saturated(x, size):
     return out
 
 
-@aot((tensor(41),), expected=COUNT)
+@aot((tensor(41),), expected=COUNT, notes=PARTS)
 def rest_of_equal_chunks_left():
     """Saturates equal chunks, and leaves what remains."""
     size = lambda x: x.size // torch.get_num_threads()  # noqa: E731

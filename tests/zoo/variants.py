@@ -18,6 +18,9 @@ SHAPE = {"fake.forward": "fake-shape-mismatch"}
 DTYPE = {"fake.forward": "fake-dtype-mismatch"}
 STRIDE = {"fake.forward": "fake-stride-mismatch"}
 RAISES = {"fake.forward": "fake-raises"}
+ORDER = {"relations.permutation": "result-depends-on-order"}
+PARTS = {"relations.split": "parts-differ-from-whole"}
+MANY = ORDER | PARTS  # many entries give something else than few
 
 
 def _largest(name, squeezed):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pytest_customop import tensor
 
-from .variants import MATRIX, SHAPE, STRIDE, VECTOR, specimen
+from .variants import MANY, MATRIX, SHAPE, STRIDE, VECTOR, specimen
 
 GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
 GRID = 2**16  # what the kernels below call a grid
@@ -68,7 +68,7 @@ def _sines(name, limit):
     return sines
 
 
-@specimen((MATRIX,), variant_findings=GRADIENT, shown_by="large0")
+@specimen((MATRIX,), variant_findings=GRADIENT | MANY, shown_by="large0")
 def backward_of_one_grid():
     """The gradient is 0 beyond the first grid of elements."""
     return _sines("backward_of_one_grid", lambda count: GRID)

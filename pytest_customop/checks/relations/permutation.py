@@ -13,13 +13,14 @@ from ..check import Check
 from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import is_confirmed
-from .entries.groups import DimGroup, case_of_few, few_entries
+from .entries.groups import DimGroup, few_entries
 from .entries.learn import CAUSES, Broken, Learned, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
-# By the name of a result: the dims of it that may follow the order; None: it does not depend on it.
-_Ways = frozenset[int | None]
+# By the name of a result: the dims of it that may follow the order; its shape, if it may not depend on it.
+_Shape = tuple[int, ...]
+_Ways = frozenset[int | _Shape]
 _Rules = Mapping[str, _Ways]
 
 _ORDERS = (
@@ -30,7 +31,7 @@ _ORDERS = (
 
 def check_permutation(case: Case) -> None:
     """Compare results for entries in another order, if order does not count where they are few."""
-    broken = look_at_groups(case, _look, fewer=case.base_case is None)
+    broken = look_at_groups(case, _look)
     if broken is not None:
         raise broken.failure("result-depends-on-order")
 
@@ -73,7 +74,7 @@ def _index(code: str, size: int) -> torch.Tensor:
 
 def _one(ways: _Ways) -> int | None:
     """The dim that follows the order; None where none does. One whose entries are equal does both."""
-    return next((dim for dim in ways if dim is not None), None)
+    return next((way for way in ways if isinstance(way, int)), None)
 
 
 def _along(rules: _Rules) -> Along:
@@ -83,9 +84,10 @@ def _along(rules: _Rules) -> Along:
 def _learned_rules(case: Case, group: DimGroup) -> _Rules:
     """How each result follows the order of few entries; those that follow in no way are left out."""
     found = []
-    for draw in (0, 1):
-        calls = Rearranged(case_of_few(case, draw), group, few_entries(case, group, draw))
-        found.append(_rules_of(calls, group.trusted, twice=bool(draw)))
+    positions = torch.arange(group.trusted)
+    for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
+        few = few_entries(case, group, index, draw)
+        found.append(_rules_of(Rearranged(few.case, group, few.arguments), len(index), draw > 0))
         if not found[-1]:
             return {}
     first, second = found
@@ -119,8 +121,8 @@ def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
 
 def _ways(result: Any, size: int) -> _Ways:
     """How a result may follow the order of entries."""
-    shape = result.shape if isinstance(result, torch.Tensor) else ()
-    return frozenset({None, *(dim for dim, one in enumerate(shape) if one == size)})
+    shape = tuple(result.shape) if isinstance(result, torch.Tensor) else ()
+    return frozenset({shape, *(dim for dim, one in enumerate(shape) if one == size)})
 
 
 def _consistent(
@@ -139,7 +141,7 @@ def _consistent(
             return {}
         kept = {
             name: frozenset(
-                dim for dim in ways if _broken(calls.case, name, whole, other, dim, index) is None
+                way for way in ways if _broken(calls.case, name, whole, other, way, index) is None
             )
             for name, ways in kept.items()
             if name in other
@@ -157,21 +159,32 @@ def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong |
         return None
     for name, ways in rules.items():
         if name in whole and name in other:
-            found = [_broken(calls.case, name, whole, other, dim, index) for dim in ways]
+            found = [_broken(calls.case, name, whole, other, way, index) for way in ways]
             if found[0] is not None and None not in found and found[0].has_one_shape:
                 return found[0]
     return None
 
 
 def _broken(
-    case: Case, name: str, whole: Results, other: Results, dim: int | None, index: torch.Tensor
+    case: Case,
+    name: str,
+    whole: Results,
+    other: Results,
+    way: int | _Shape,
+    index: torch.Tensor,
 ) -> Wrong | None:
-    """How a result does not follow the order along one of its dims, or along none."""
+    """How a result does not follow the order along one of its dims, or is not the same.
+
+    One that should be the same says nothing in another shape: it has a number for each block of entries.
+    """
     expected, actual = whole[name], other[name]
-    if dim is not None and isinstance(expected, torch.Tensor):
-        if expected.dim() <= dim or expected.shape[dim] != len(index):
+    if isinstance(expected, torch.Tensor):
+        shape = tuple(expected.shape)
+        if not isinstance(way, int):
+            return None if shape != way else differing(case, name, actual, expected)
+        if len(shape) <= way or shape[way] != len(index):
             return Wrong(name, "it has another shape", actual, expected)
-        expected = follow(expected, dim, index)
+        expected = follow(expected, way, index)
     return differing(case, name, actual, expected)
 
 

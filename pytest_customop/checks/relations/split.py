@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import is_differentiable
 from ...findings import Explanation, doc_links
@@ -17,7 +15,7 @@ from ..check import Check
 from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import Violation, is_confirmed
-from .entries.groups import DimGroup
+from .entries.groups import DimGroup, few_entries
 from .entries.learn import CAUSES, Broken, Learned, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
@@ -112,7 +110,7 @@ def _divisions(group: DimGroup) -> Iterator[tuple[_Part, _Part]]:
 
 def check_split(case: Case) -> None:
     """Compare what many entries give with what parts of them do, if few are computed by themselves."""
-    broken = look_at_groups(case, _look, fewer=True)
+    broken = look_at_groups(case, _look)
     if broken is not None:
         raise broken.failure("parts-differ-from-whole")
 
@@ -234,13 +232,11 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
     found = []
     positions = torch.arange(2 * group.trusted)
     for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
-        drawn = replace(case, seed=case.seed + draw)
-        few = partial(_taken, drawn, group, index % group.size)
-        rules = _rules_of(Rearranged(drawn, group, few), len(index))
+        few = few_entries(case, group, index % group.size, draw)
+        rules = _rules_of(Rearranged(few.case, group, few.arguments), len(index))
         if draw == 0:  # in the other one, entries that are beside each other are equal
-            calls = Rearranged(
-                drawn, group, partial(_taken, drawn, group, torch.arange(group.trusted))
-            )
+            half = few_entries(case, group, positions[: group.trusted])
+            calls = Rearranged(half.case, group, half.arguments)
             depending = calls.depending(calls.whole() or {}, group.trusted)
             rules = {
                 name: ways
@@ -248,15 +244,11 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
                 if name in depending or name.startswith(GRADIENT)
             }
         found.append(rules)
-        if not found[-1]:
+        if not rules:
             return {}
     one, other = found
     common = {name: one[name] & other[name] for name in one.keys() & other.keys()}
     return {name: ways for name, ways in common.items() if ways}
-
-
-def _taken(case: Case, group: DimGroup, index: torch.Tensor) -> Arguments:
-    return group.taken(case.inputs(), index)
 
 
 def _rules_of(calls: Rearranged, size: int) -> _Rules:

@@ -17,6 +17,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.tensors import is_differentiable, is_plain
 from ...values.memory.perturb import ROUNDINGS
+from ...values.memory.poison import fresh_memory_filled, has_new_nan
 from .calls import Rearranged, Wrong, gap
 from .groups import DimGroup
 
@@ -36,7 +37,7 @@ def is_confirmed(case: Case, group: DimGroup, violation: Violation, wrong: Wrong
         violation: looks for it again.
         wrong: what was found.
     """
-    if _amplifies_roundings(case, group, wrong):
+    if _amplifies_roundings(case, group, wrong) or _shows_fresh_memory(case, group, wrong.name):
         return False
     return all(
         other is not None and other.name == wrong.name
@@ -54,6 +55,16 @@ def _amplifies_roundings(case: Case, group: DimGroup, wrong: Wrong) -> bool:
             return True
         spread = max(spread, gap(moved[wrong.name], base[wrong.name]))
     return gap(wrong.actual, wrong.expected) <= _TIMES * spread
+
+
+def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
+    """Whether the result has unwritten memory in it: that is for `values.uninitialized`."""
+    base = Rearranged(case, group).whole()
+    if base is None or not isinstance(base.get(name), torch.Tensor):
+        return False
+    with fresh_memory_filled((), 0xFF, nan=True, device=base[name].device.type):
+        filled = (Rearranged(case, group).whole() or {}).get(name)
+    return isinstance(filled, torch.Tensor) and has_new_nan(filled, base[name])
 
 
 def _elsewhere(case: Case, group: DimGroup, wrong: Wrong) -> Iterator[Rearranged]:

@@ -87,26 +87,20 @@ def _alternatives(dims: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int]
     yield from dict.fromkeys(tuple(each) for each in every)
 
 
-def few_entries(case: Case, group: DimGroup, draw: int) -> Callable[[], Arguments]:
-    """What gives fresh arguments with few entries: those of the sample, or the first ones of a sample.
+class Entries(NamedTuple):
+    """A case, and what gives fresh arguments with some of its entries."""
+
+    case: Case
+    arguments: Callable[[], Arguments]
+
+
+def few_entries(case: Case, group: DimGroup, index: torch.Tensor, draw: int = 0) -> Entries:
+    """A case, and what gives fresh arguments with some of its entries.
 
     Args:
         case, group: of `grown_groups`.
-        draw: 0, or 1 for other values, each of which comes twice.
+        index: the positions of the entries.
+        draw: other numbers give other values.
     """
-    small = case_of_few(case, draw)
-    first = torch.arange(group.trusted)
-
-    def drawn() -> Arguments:
-        arguments = small.inputs()
-        if case.base_case is None:
-            arguments = group.taken(arguments, first)
-        return group.taken(arguments, first // 2 * 2) if draw else arguments
-
-    return drawn
-
-
-def case_of_few(case: Case, draw: int) -> Case:
-    """The case of which `few_entries` takes its arguments."""
-    small = case.base_case or case
-    return replace(small, seed=small.seed + draw) if draw else small
+    drawn = replace(case, seed=case.seed + draw) if draw else case
+    return Entries(drawn, lambda: group.taken(drawn.inputs(), index))

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from ....cases.case import Case
 from ....cases.crash_risk import crash_risk
-from ....cases.tensors import is_differentiable
 from ....core.forked import Send
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
@@ -58,12 +57,11 @@ class Learned(NamedTuple):
 Look = Callable[[Case, DimGroup], Learned]
 
 
-def look_at_groups(case: Case, look: Look, fewer: bool) -> Broken | None:
+def look_at_groups(case: Case, look: Look) -> Broken | None:
     """The first group of dims for which a relation is broken; None without one.
 
     Args:
         look: at one group.
-        fewer: whether it calls the op on fewer entries, which positions may lie outside of.
 
     Raises:
         CheckSkipped: where there is nothing to learn, or nothing larger than what can be learned from.
@@ -84,21 +82,15 @@ def look_at_groups(case: Case, look: Look, fewer: bool) -> Broken | None:
                 return one
         return Learned(learned)
 
-    verdict = _in_copy(case, found) if _is_unsafe(case, fewer) else found()
+    verdict = _in_copy(case, found) if crash_risk(case.op, case.placement.device) else found()
     if not verdict.learned:
         raise _nothing_learned()
     return verdict.broken
 
 
-def _is_unsafe(case: Case, fewer: bool) -> bool:
-    """Whether a compiled kernel might be led out of its memory by entries that are taken."""
-    if crash_risk(case.op, case.placement.device) is None:
-        return False
-    whole = [one for _, one in case.inputs().tensors() if not is_differentiable(one.dtype)]
-    return fewer or bool(whole)
-
-
 def _in_copy(case: Case, found: Callable[[], Learned]) -> Learned:
+    """Look in a copy of the process: positions may lie outside of the few entries that are taken."""
+
     def work(send: Send) -> None:
         Caller(case)(case.inputs())
         send(found())

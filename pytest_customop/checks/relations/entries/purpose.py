@@ -22,7 +22,7 @@ from ....findings import NOT_ASKED
 from ...values.memory.calls import with_argument
 from .calls import Along, Rearranged, Wrong
 from .confirm import Violation
-from .groups import DimGroup, case_of_few, few_entries
+from .groups import DimGroup, few_entries
 
 _FEW_MORE = 3  # entries; a limit is hardly passed by so few
 _BYTE = 2**8
@@ -77,8 +77,8 @@ def ignores_entries(
     """
     if dim is None:
         return False
-    few = Rearranged(case_of_few(case, 0), group, few_entries(case, group, 0))
-    if not _all_depend(few, name, dim, group.trusted, along):
+    few = few_entries(case, group, torch.arange(group.trusted))
+    if not _all_depend(Rearranged(few.case, group, few.arguments), name, dim, group.trusted, along):
         return False
     return _all_depend(Rearranged(case, group), name, dim, group.size, along) is False
 
