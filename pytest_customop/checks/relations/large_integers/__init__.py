@@ -178,7 +178,7 @@ CHECK = Check(
     cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "int64 numbers that pass through float32, float64 or int32: ranks, orders, differences, and "
+        "Numbers of int64 that pass through float32, float64 or int32: ranks, orders, differences, and "
         "comparisons of ids, hashes and times. Where 1, 2 and 5 added to all numbers leave a result as it "
         "is, or add as much to it, numbers at 2**24, 2**31 and 2**53 must too. Numbers that such a dtype "
         "still holds are tried first, so that limits of the op show nothing. Numbers stay in the range of "
