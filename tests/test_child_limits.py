@@ -14,7 +14,7 @@ import torch
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks import Check
-from pytest_customop.core import process_memory, watchdog
+from pytest_customop.core import forked, process_memory, watchdog
 from pytest_customop.declare.inputs import Sample
 from pytest_customop.declare.ops import resolve
 from pytest_customop.plugin.child import (
@@ -169,3 +169,16 @@ def test_stacks_end_where_the_plugin_calls_the_op() -> None:
 def test_long_output_is_cut_to_its_end() -> None:
     lines = [f"line {number}" for number in range(100)]
     assert exit_causes.shortened("\n".join(lines)).splitlines() == lines[-20:]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits memory on Linux")
+def test_growth_is_limited_in_a_copy_of_the_process() -> None:
+    def work(send: forked.Send) -> None:
+        process_memory.limit_growth(2**28)
+        send(len(bytearray(2**20)))
+        try:
+            bytearray(2**30)
+        except MemoryError:
+            send("no more")
+
+    assert forked.run_forked(work, 30).messages == [2**20, "no more"]

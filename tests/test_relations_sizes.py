@@ -111,3 +111,15 @@ def test_gradients_of_parts_are_compared() -> None:
     found = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
     (shown,) = {one.message.partition("do: ")[2][:15] for one in found if one.outcome == "failed"}
     assert shown == "the gradient of"
+
+
+def test_a_backward_that_always_raises_rejects_no_variant() -> None:
+    op = make_op("for_inference", lambda x: x[: len(x) // 2 * 2].sum(0), "(Tensor x) -> Tensor")
+
+    def backward(ctx, grad):
+        raise NotImplementedError("for inference only")
+
+    op.register_autograd(backward)
+    results = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
+    assert codes(results, ("failed",)) == {PARTS}
+    assert {one.place.requires_grad for one in results if one.outcome == "failed"} == {True}

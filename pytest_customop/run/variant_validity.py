@@ -112,7 +112,10 @@ def _call_again(case: Case) -> None:
     """The op's call and its backward, as for `Case.eager` and `Case.eager_gradients`."""
     run = case.run(case.inputs())
     if case.requires_grad:
-        case.gradients_of(run)
+        try:
+            case.gradients_of(run)
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
 
 
 def _classify_backward(case: Case) -> _Rejection | _Failure | None:
@@ -126,7 +129,8 @@ def _classify_backward(case: Case) -> _Rejection | _Failure | None:
         if is_invalid_gradient(error) and _has_sizes_of_author(case) and _sample_works(case):
             evidence = traceback_text(error)
             return _Failure("backward-raises", text, evidence, _FIX, repro=_GRADIENTS)
-        return _Rejection(text)
+        # Of an op whose backward raises on the sample too, as one for inference does, it says nothing.
+        return _Rejection(text) if _sample_works(case) else None
     return None
 
 
