@@ -73,7 +73,8 @@ class _Part(NamedTuple):
 
 
 def _range(first: int, last: int) -> _Part:
-    return _Part(f"{first} to {last - 1}", f"torch.arange({first}, {last})")
+    named = str(first) if last == first + 1 else f"{first} to {last - 1}"
+    return _Part(named, f"torch.arange({first}, {last})")
 
 
 def _halves(size: int) -> Iterator[tuple[_Part, _Part]]:
