@@ -240,7 +240,7 @@ def _refused(grad: torch.Tensor, flag: bool) -> torch.Tensor:
             "backward-raises",
         ),
         ("on_purpose", _refused, "rejected"),
-        ("always", lambda grad, flag: grad.new_ones(3), "rejected"),
+        ("always", lambda grad, flag: grad.new_ones(3), "as-sample"),
     ],
 )
 def test_what_autograd_rejects_is_a_finding(name: str, gradient: Any, outcome: str) -> None:

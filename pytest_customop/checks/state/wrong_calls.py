@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -40,11 +40,12 @@ def wrong_calls(case: Case) -> Iterator[Part]:
             yield _part(case, name, str(above), lambda _: above)
 
 
-def _changes(tensor: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
+def _changes(tensor: Tensor) -> Mapping[str, Callable[[Tensor], Tensor]]:
     """The changes that a tensor's dtype has, as the script writes them."""
-    numbers = {} if tensor.dtype == torch.bool else _OF_NUMBERS
-    fractions = _OF_FRACTIONS if is_differentiable(tensor.dtype) else {}
-    return {**_CHANGES, **numbers, **fractions}
+    fractions = is_differentiable(tensor.dtype)
+    if tensor.dtype == torch.bool or (fractions and tensor.dtype.itemsize == 1):
+        return _CHANGES  # torch does not compute in float8
+    return {**_CHANGES, **_OF_NUMBERS, **(_OF_FRACTIONS if fractions else {})}
 
 
 def _part(case: Case, name: str, text: str, change: Callable[[Any], Any]) -> Part:
