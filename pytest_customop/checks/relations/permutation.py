@@ -14,7 +14,7 @@ from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import is_confirmed
 from .entries.groups import DimGroup, few_entries
-from .entries.learn import CAUSES, Broken, Learned, look_at_groups
+from .entries.learn import CAUSES, Broken, Learned, in_both, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
@@ -40,13 +40,14 @@ def _look(case: Case, group: DimGroup) -> Learned:
     rules = _learned_rules(case, group)
     if not rules:
         return Learned(learned=False)
+    calls = Rearranged(case, group)
     for order, code in _ORDERS:
         index = _index(code, group.size)
 
         def violation(calls: Rearranged, index: torch.Tensor = index) -> Wrong | None:
             return _violation(calls, rules, index)
 
-        wrong = violation(Rearranged(case, group))
+        wrong = violation(calls)
         if wrong is None or not is_confirmed(case, group, violation, wrong):
             continue
         dim, along = _one(rules[wrong.name]), _along(rules)
@@ -90,14 +91,12 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
         found.append(_rules_of(Rearranged(few.case, group, few.arguments), len(index), draw > 0))
         if not found[-1]:
             return {}
-    first, second = found
-    both = {name: first[name] & second[name] for name in first.keys() & second.keys()}
-    return {name: ways for name, ways in both.items() if ways}
+    return in_both(*found)
 
 
 def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
     """The rules that hold in one draw; where its entries come `twice`, no dependence can be told."""
-    whole = calls.whole()
+    whole = calls.whole
     if whole is None:
         return {}
     outputs = {name: one for name, one in whole.items() if not name.startswith(GRADIENT)}
@@ -153,7 +152,7 @@ def _consistent(
 
 def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong | None:
     """The first result that follows in no way that it may."""
-    whole = calls.whole()
+    whole = calls.whole
     other = calls.taken(index, _along(rules)) if whole is not None else None
     if whole is None or other is None:
         return None

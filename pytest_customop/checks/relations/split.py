@@ -16,7 +16,7 @@ from ..values.memory.calls import GRADIENT
 from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import Violation, is_confirmed
 from .entries.groups import DimGroup, few_entries
-from .entries.learn import CAUSES, Broken, Learned, look_at_groups
+from .entries.learn import CAUSES, Broken, Learned, in_both, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
@@ -120,8 +120,9 @@ def _look(case: Case, group: DimGroup) -> Learned:
     rules = _learned_rules(case, group)
     if not rules:
         return Learned(learned=False)
+    calls = Rearranged(case, group)
     for violation, parts in _violations(group, rules):
-        wrong = violation(Rearranged(case, group))
+        wrong = violation(calls)
         if wrong is not None and is_confirmed(case, group, violation, wrong):
             return Learned(True, _broken(case, group, rules, wrong, parts, violation))
     return Learned(learned=True)
@@ -177,7 +178,7 @@ def _differs(calls: Rearranged, rules: _Rules, parts: tuple[_Part, ...]) -> Wron
         rules: the ways, by result.
         parts: one, of a result that has its entries; or two that are all entries together.
     """
-    whole = calls.whole()
+    whole = calls.whole
     found = (
         [calls.taken(part.positions, _along(rules)) for part in parts] if whole is not None else []
     )
@@ -238,7 +239,7 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
         if draw == 0:  # in the other one, entries that are beside each other are equal
             half = few_entries(case, group, positions[: group.trusted])
             calls = Rearranged(half.case, group, half.arguments)
-            depending = calls.depending(calls.whole() or {}, group.trusted)
+            depending = calls.depending(calls.whole or {}, group.trusted)
             rules = {
                 name: ways
                 for name, ways in rules.items()
@@ -247,13 +248,11 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
         found.append(rules)
         if not rules:
             return {}
-    one, other = found
-    common = {name: one[name] & other[name] for name in one.keys() & other.keys()}
-    return {name: ways for name, ways in common.items() if ways}
+    return in_both(*found)
 
 
 def _rules_of(calls: Rearranged, size: int) -> _Rules:
-    whole = calls.whole()
+    whole = calls.whole
     if whole is None:
         return {}
     tensors = {name: one for name, one in whole.items() if isinstance(one, torch.Tensor)}

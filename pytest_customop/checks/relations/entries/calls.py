@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Rearranged:
         self._calls = Caller(case)
         self._grad_outputs: dict[str, torch.Tensor] = {}
 
+    @functools.cached_property
     def whole(self) -> Results | None:
         """The results by name, and the gradients for random grad_outputs; None where the op raises."""
         return self._found(self._arguments(), None, {})

@@ -47,10 +47,10 @@ def is_confirmed(case: Case, group: DimGroup, violation: Violation, wrong: Wrong
 
 def _amplifies_roundings(case: Case, group: DimGroup, wrong: Wrong) -> bool:
     """Whether inputs moved by roundings change the result about as much."""
-    base = Rearranged(case, group).whole()
+    base = Rearranged(case, group).whole
     spread = 0.0
     for change in ROUNDINGS[:_MOVES]:
-        moved = Rearranged(case, group, partial(change.apply, case.inputs())).whole()
+        moved = Rearranged(case, group, partial(change.apply, case.inputs())).whole
         if base is None or moved is None or wrong.name not in base.keys() & moved.keys():
             return True
         spread = max(spread, gap(moved[wrong.name], base[wrong.name]))
@@ -59,11 +59,11 @@ def _amplifies_roundings(case: Case, group: DimGroup, wrong: Wrong) -> bool:
 
 def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
     """Whether the result has unwritten memory in it: that is for `values.uninitialized`."""
-    base = Rearranged(case, group).whole()
+    base = Rearranged(case, group).whole
     if base is None or not isinstance(base.get(name), torch.Tensor):
         return False
     with fresh_memory_filled((), 0xFF, nan=True, device=base[name].device.type):
-        filled = (Rearranged(case, group).whole() or {}).get(name)
+        filled = (Rearranged(case, group).whole or {}).get(name)
     return isinstance(filled, torch.Tensor) and has_new_nan(filled, base[name])
 
 
@@ -78,7 +78,7 @@ def _elsewhere(case: Case, group: DimGroup, wrong: Wrong) -> Iterator[Rearranged
     if isinstance(wrong.expected, torch.Tensor) and is_differentiable(wrong.expected.dtype):
         share = group.trusted / group.size
         wide = Rearranged(again.widened(), group)  # smaller numbers differ by less
-        of_use = again.widened() if wide.whole() is not None else again
+        of_use = again.widened() if wide.whole is not None else again
         yield Rearranged(of_use, group, lambda: _mapped(of_use, lambda one: _scaled(one, share)))
 
 

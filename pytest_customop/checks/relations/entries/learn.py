@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ....cases.case import Case
 from ....cases.crash_risk import crash_risk
@@ -12,6 +12,8 @@ from ....findings import CheckFailed, CheckSkipped, fail, skip
 from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
 from ...values.memory.forked_calls import run_calls_in_copy
 from .groups import DimGroup, grown_groups
+
+Way = TypeVar("Way")
 
 # What else makes many entries give something else than few.
 CAUSES = (
@@ -86,6 +88,14 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
     if not verdict.learned:
         raise _nothing_learned()
     return verdict.broken
+
+
+def in_both(
+    one: Mapping[str, frozenset[Way]], other: Mapping[str, frozenset[Way]]
+) -> dict[str, frozenset[Way]]:
+    """The ways that each result has in both of two draws; results without one are left out."""
+    common = {name: one[name] & other[name] for name in one.keys() & other.keys()}
+    return {name: ways for name, ways in common.items() if ways}
 
 
 def _in_copy(case: Case, found: Callable[[], Learned]) -> Learned:

@@ -87,7 +87,7 @@ def _all_depend(
     calls: Rearranged, name: str, dim: int, size: int, along: Along | None
 ) -> bool | None:
     """Whether every entry of a result changes where the entries of the arguments are others."""
-    whole = calls.whole()
+    whole = calls.whole
     if whole is None or name not in whole:
         return None
     changed = torch.zeros(size, dtype=torch.bool)
