@@ -114,6 +114,9 @@ class Judge:
     def _compare_floats(
         self, name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor]
     ) -> Difference | None:
+        rtol, atol = self.case.tolerance(value.dtype)
+        if torch.allclose(value.to(wide.dtype), wide, rtol, atol):
+            return None
         actual, expected = in_double(value), in_double(wide)
         spread = torch.zeros_like(expected.abs())
         judged = expected.isfinite() & (expected.abs() <= self._largest(value.dtype))
@@ -128,7 +131,6 @@ class Judge:
             found = _worst(name, actual, expected, gap, lost, torch.zeros_like(spread))
             return found._replace(is_lost=True)
         floor = self._floor(value.dtype, largest)
-        rtol, atol = self.case.tolerance(value.dtype)
         times = _TIMES_HALF if self.dtypes.narrow.itemsize == 2 else _TIMES
         allowed = times * spread + floor + rtol * inside.abs() + atol
         judged &= expected.abs() + allowed <= 4 * self._largest(value.dtype)
