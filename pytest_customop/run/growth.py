@@ -12,6 +12,7 @@ from ..findings import CheckSkipped, skip
 
 LARGE = ("large", "long")  # the kinds of variants that are tried first
 _PART = 8  # the smaller one has this part of the grown size
+_TINY_PARTS = (64, 16)  # tried before it: of some ops that one would take many seconds
 _SECONDS = 4.0  # for a call, if its time grows with the square of the size
 _ELEMENTS = 2**27  # of all outputs, if they grow so
 _OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
@@ -36,11 +37,16 @@ def skip_if_costly(case: Case) -> None:
     Raises:
         CheckSkipped: `costly`.
     """
-    smaller = _smaller(case)
+    smaller = _smaller(case, _PART)
     if smaller is None:
         return
+    affordable = _SECONDS / _PART**2
+    for tiny in filter(None, (_smaller(case, part) for part in _TINY_PARTS)):
+        seconds = _seconds_of(tiny, _HOPELESS * affordable)
+        if seconds > _HOPELESS * affordable:
+            raise costly(f"a call may take more than {seconds * _PART**2:.0f} s")
     run = smaller.run(smaller.inputs())  # the first call may be slow for other reasons
-    seconds = _fastest(lambda: smaller.run(smaller.inputs()), _SECONDS / _PART**2) * _PART**2
+    seconds = _seconds_of(smaller, affordable) * _PART**2
     elements = sum(prod(tensor.shape) for _, tensor in run.outputs) * _PART**2
     if seconds > _SECONDS:
         raise costly(f"a call may take {seconds:.0f} s")
@@ -50,6 +56,10 @@ def skip_if_costly(case: Case) -> None:
     assert case.base_case is not None  # it is a variant
     if tensors > _OUTPUTS and len(run.outputs) > len(case.base_case.eager.outputs):
         raise costly(f"it may return {tensors} tensors")
+
+
+def _seconds_of(case: Case, affordable: float) -> float:
+    return _fastest(lambda: case.run(case.inputs()), affordable)
 
 
 def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:
@@ -85,12 +95,12 @@ def costly(why: str) -> CheckSkipped:
     return skip("costly", f"many more elements than in the sample, and {why}", unjudged=False)
 
 
-def _smaller(case: Case) -> Case | None:
+def _smaller(case: Case, part: int) -> Case | None:
     """The variant with a part of the size that has grown; None if it cannot be drawn so."""
     largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
-    if largest < 2 * _PART:
+    if largest < 2 * part:
         return None
-    return case.resized(lambda path, dim, size: size // _PART if size == largest else size)
+    return case.resized(lambda path, dim, size: size // part if size == largest else size)
 
 
 def _shape(spec: TensorSpec) -> tuple[int, ...]:
