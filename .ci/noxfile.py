@@ -43,7 +43,7 @@ def released(session: nox.Session) -> None:
     session.chdir(ROOT)
     session.install(*RELEASED)
     session.install("--no-deps", *WITHOUT_DEPENDENCIES)
-    session.install("-e", ".")
+    session.install("-e", ".", "jsonschema")  # with which tests/kit.py reads reports
     # The packages warn about each other's absence and about what they use of torch.
     common = ("-W", "default", *session.posargs)
     variants = "tests/released/of_variants"
