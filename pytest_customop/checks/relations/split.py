@@ -17,6 +17,7 @@ from .entries.calls import Along, Rearranged, Results, Wrong, differing, follow
 from .entries.confirm import Violation, is_confirmed
 from .entries.groups import DimGroup, few_entries
 from .entries.learn import CAUSES, Broken, Learned, in_both, look_at_groups
+from .entries.parts import Part, divisions, halves, windows
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
@@ -51,62 +52,6 @@ _JOINED = (
     _Way("combined by logaddexp", "torch.logaddexp(one, other)", fractions=True),
 )
 _Rules = Mapping[str, frozenset[_Way]]
-_CHOICES = 4
-
-
-class _Part(NamedTuple):
-    """Some entries.
-
-    Args:
-        description: for a message.
-        code: of their positions.
-    """
-
-    description: str
-    code: str
-
-    @property
-    def positions(self) -> torch.Tensor:
-        """Their positions."""
-        found: torch.Tensor = eval(self.code, {"torch": torch})
-        return found
-
-
-def _range(first: int, last: int) -> _Part:
-    named = str(first) if last == first + 1 else f"{first} to {last - 1}"
-    return _Part(named, f"torch.arange({first}, {last})")
-
-
-def _halves(size: int) -> Iterator[tuple[_Part, _Part]]:
-    """Two parts of one size: the first and the last entries, and some chosen at random.
-
-    What holds by chance for one of them does not for all.
-    """
-    yield _range(0, size // 2), _range(size // 2, size)
-    for seed in range(_CHOICES):
-        order = (
-            f"torch.randperm({size}, generator=torch.Generator().manual_seed({seed}))"
-            f".view(2, {size // 2}).sort().values"
-        )
-        yield _Part("", f"{order}[0]"), _Part("", f"{order}[1]")
-
-
-def _windows(group: DimGroup) -> Iterator[_Part]:
-    """As many of the many entries as are known to be right: the last, the first, some in the middle."""
-    few, size = group.trusted, group.size
-    for first in dict.fromkeys((size - few, 0, size // 2 - few // 2)):
-        yield _range(first, first + few)
-    yield _Part(
-        "apart from each other",
-        f"torch.arange({few}) * {size // few} + {(size - 1) % (size // few)}",
-    )
-
-
-def _divisions(group: DimGroup) -> Iterator[tuple[_Part, _Part]]:
-    """All of the many entries in two parts."""
-    few, size = group.trusted, group.size
-    yield _range(0, size - few), _range(size - few, size)
-    yield _range(0, size // 2), _range(size // 2, size)
 
 
 def check_split(case: Case) -> None:
@@ -133,7 +78,7 @@ def _broken(
     group: DimGroup,
     rules: _Rules,
     wrong: Wrong,
-    parts: tuple[_Part, ...],
+    parts: tuple[Part, ...],
     violation: Violation,
 ) -> Broken:
     way = next(one for one in rules[wrong.name] if (one.dim is None) == (len(parts) == 2))
@@ -160,17 +105,17 @@ def _broken(
     return Broken(message, lines, note, wrong.picture)
 
 
-def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tuple[_Part, ...]]]:
+def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tuple[Part, ...]]]:
     """What looks for a difference between all entries and some parts, with these parts."""
     if any(way.dim is not None for ways in rules.values() for way in ways):
-        for part in _windows(group):
+        for part in windows(group):
             yield partial(_differs, rules=rules, parts=(part,)), (part,)
     if any(way.dim is None for ways in rules.values() for way in ways):
-        for both in _divisions(group):
+        for both in divisions(group):
             yield partial(_differs, rules=rules, parts=both), both
 
 
-def _differs(calls: Rearranged, rules: _Rules, parts: tuple[_Part, ...]) -> Wrong | None:
+def _differs(calls: Rearranged, rules: _Rules, parts: tuple[Part, ...]) -> Wrong | None:
     """The first result that no way gives which parts of it may.
 
     Args:
@@ -200,7 +145,7 @@ def _wrong(
     whole: Results,
     results: list[Results],
     way: _Way,
-    parts: tuple[_Part, ...],
+    parts: tuple[Part, ...],
 ) -> Wrong | None:
     """How a result is not what its parts give in one way."""
     expected = whole[name]
@@ -286,7 +231,7 @@ def _consistent(
 ) -> _Rules:
     """The ways in which parts of few entries give the results; results without one are left out."""
     kept = dict(rules)
-    for parts in _halves(size):
+    for parts in halves(size):
         found = [calls.taken(part.positions, along) for part in parts]
         results = [one for one in found if one is not None]
         if len(results) < len(parts):
@@ -308,7 +253,7 @@ def _holds(
     whole: Results,
     results: list[Results],
     way: _Way,
-    parts: tuple[_Part, _Part],
+    parts: tuple[Part, Part],
 ) -> bool:
     if way.dim is None:
         return _wrong(case, name, whole, results, way, parts) is None

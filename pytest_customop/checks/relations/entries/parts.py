@@ -1,0 +1,67 @@
+"""Parts of the entries of a group of dims: two that are of one size, few of many, all in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from .groups import DimGroup
+
+_CHOICES = 4
+
+
+class Part(NamedTuple):
+    """Some entries.
+
+    Args:
+        description: for a message.
+        code: of their positions.
+    """
+
+    description: str
+    code: str
+
+    @property
+    def positions(self) -> torch.Tensor:
+        """Their positions."""
+        found: torch.Tensor = eval(self.code, {"torch": torch})
+        return found
+
+
+def _span(first: int, last: int) -> Part:
+    named = str(first) if last == first + 1 else f"{first} to {last - 1}"
+    return Part(named, f"torch.arange({first}, {last})")
+
+
+def halves(size: int) -> Iterator[tuple[Part, Part]]:
+    """Two parts of one size: the first and the last entries, and some chosen at random.
+
+    What holds by chance for one of them does not for all.
+    """
+    yield _span(0, size // 2), _span(size // 2, size)
+    for seed in range(_CHOICES):
+        order = (
+            f"torch.randperm({size}, generator=torch.Generator().manual_seed({seed}))"
+            f".view(2, {size // 2}).sort().values"
+        )
+        yield Part("", f"{order}[0]"), Part("", f"{order}[1]")
+
+
+def windows(group: DimGroup) -> Iterator[Part]:
+    """As many of the many entries as are known to be right: the last, the first, some in the middle."""
+    few, size = group.trusted, group.size
+    for first in dict.fromkeys((size - few, 0, size // 2 - few // 2)):
+        yield _span(first, first + few)
+    yield Part(
+        "apart from each other",
+        f"torch.arange({few}) * {size // few} + {(size - 1) % (size // few)}",
+    )
+
+
+def divisions(group: DimGroup) -> Iterator[tuple[Part, Part]]:
+    """All of the many entries in two parts."""
+    few, size = group.trusted, group.size
+    yield _span(0, size - few), _span(size - few, size)
+    yield _span(0, size // 2), _span(size // 2, size)
