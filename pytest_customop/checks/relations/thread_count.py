@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import torch
 
 from ...cases.arguments import Arguments
@@ -11,7 +14,7 @@ from ...cases.crash_risk import crash_risk
 from ...core.torch_threads import torch_threads
 from ...core.tracebacks import error_line
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -26,6 +29,10 @@ from .scripts import call_lines, compare_lines
 
 _SEVERAL = 4
 _MOVES = 3
+_CALLS = 20  # in which threads may write to one element at the same time, or not
+_BUSY = 0.01  # seconds of work, a multiple of the time that a thread takes to start
+_TIMES = 16
+_ELEMENTS = 2**24
 _DIVIDING = frozenset({"get_num_threads", "ThreadPoolExecutor", "ThreadPool", "Thread"})
 
 
@@ -41,6 +48,22 @@ def check_thread_count(case: Case) -> None:
     several = _SEVERAL if is_safe else torch.get_num_threads()
     if several == 1:
         raise skip("nothing-to-check", "torch has one thread here", unjudged=False)
+    seconds = _compare(case, several)
+    busy = _with_more_work(case, seconds) if case.kind == "large" else None
+    if busy is not None:
+        with contextlib.suppress(CheckSkipped):  # the case itself was compared
+            _compare(busy, several, _CALLS)
+
+
+def _compare(case: Case, several: int, count: int = 1) -> float:
+    """Compare a call with one thread and `count` calls with several.
+
+    Returns:
+        the seconds that the call with one thread took.
+
+    Raises:
+        CheckFailed: where they differ.
+    """
     calls = Caller(case)
 
     def found(threads: int, arguments: Arguments | None = None) -> Leaves:
@@ -51,10 +74,16 @@ def check_thread_count(case: Case) -> None:
                 raise skip("nothing-to-check", reason, unjudged=False)
             return copied(everything(case, run))
 
-    expected, actual = found(1), found(several)
-    wrong = disagreement(case, actual, expected)
+    start = time.process_time()
+    expected = found(1)
+    seconds = time.process_time() - start
+    for _ in range(count):
+        actual = found(several)
+        wrong = disagreement(case, actual, expected)
+        if wrong is not None:
+            break
     if wrong is None or is_unsteady(lambda: found(1), expected, actual, wrong.name):
-        return
+        return seconds
     for change in ROUNDINGS[:_MOVES]:
         if disagreement(case, found(1, change.apply(case.inputs())), expected) is not None:
             reason = "roundings of the inputs change the results as much as threads do"
@@ -63,10 +92,28 @@ def check_thread_count(case: Case) -> None:
         "result-depends-on-thread-count",
         f"{case.op.name}: with {several} threads of torch it does not give what it gives with one: {wrong}",
         repro=call_lines(wrong.name)
-        + _SCRIPT.format(several=several)
+        + _SCRIPT.format(several=several, calls=10 * _CALLS)
         + compare_lines(case, wrong.name),
         picture=wrong.picture,
+        case=case,
     )
+
+
+def _with_more_work(case: Case, seconds: float) -> Case | None:
+    """A larger case, in which threads that write to one element do so at the same time.
+
+    Threads need some time to start: where each has little to do, they work one after the other.
+
+    Args:
+        case: of a variant with a large dim.
+        seconds: that a call with one thread takes.
+    """
+    elements = sum(tensor.numel() for _, tensor in case.inputs().tensors())
+    times = min(_TIMES, int(_BUSY / max(seconds, 1e-9)), _ELEMENTS // max(elements, 1))
+    largest = max(size for _, tensor in case.inputs().tensors() for size in tensor.shape)
+    if times < 2:
+        return None
+    return case.resized(lambda path, dim, size: size * times if size == largest else size)
 
 
 def _may_use_threads(op: Op) -> bool:
@@ -78,8 +125,9 @@ _SCRIPT = """
 torch.set_num_threads(1)
 expected = call(*inputs())
 torch.set_num_threads({several})
-got = call(*inputs())
-"""
+for _ in range({calls}):
+    got = call(*inputs())
+    """
 
 
 FINDINGS = {
