@@ -130,8 +130,8 @@ class Specimen:
         return _pairs(self.expected)
 
     def every_finding(self) -> set[tuple[str, str]]:
-        """The (check, code) pairs expected on any torch."""
-        return _pairs(self.expected, everywhere=True)
+        """The (check, code) pairs expected on any torch, and those noted on variants."""
+        return _pairs(self.expected, everywhere=True) | _pairs(self.variant_notes, everywhere=True)
 
     def variants_show(self) -> set[tuple[str, str]]:
         """The (check, code) pairs expected of the variants, on the torch that runs."""

@@ -5,6 +5,7 @@ import functools
 import numpy
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from pytest_customop import tensor
 
@@ -14,6 +15,7 @@ from .variants import PARTS
 aot = functools.partial(specimen, backend="aot_eager")
 MATRIX = tensor(4, 6)
 PRECISION = {"relations.precision": "precision-mismatch"}
+CANCELLATION = {"relations.precision": "catastrophic-cancellation"}
 HALF = {"dtypes": [torch.float16, torch.bfloat16]}
 EVERY = {"dtypes": [torch.float64, torch.float32, torch.float16, torch.bfloat16]}
 
@@ -328,6 +330,33 @@ def variance_by_squares():
         return x.square().mean(-1) - x.mean(-1).square()
 
     return op("variance_by_squares", kernel, lambda x: x.new_empty(x.shape[:-1]))
+
+
+@aot((MATRIX,), variant_notes=CANCELLATION, shown_by="shifted")
+def variance_of_windows_by_running_sums():
+    """Gives variances of windows from running sums of squares: of data with an offset nothing is left."""
+
+    def kernel(x):
+        sums, squares = (pad(one.cumsum(-1), (1, 0)) for one in (x, x.square()))
+        mean, square = ((one[..., 3:] - one[..., :-3]) / 3 for one in (sums, squares))
+        return (square - mean.square()).clamp(min=0)
+
+    return op("variance_of_windows_by_running_sums", kernel, _windows)
+
+
+@aot((MATRIX,), twin_of="variance_of_windows_by_running_sums")
+def variance_of_windows():
+    """Gives variances of windows, whose means it subtracts first."""
+
+    def kernel(x):
+        windows = x.unfold(-1, 3, 1)
+        return (windows - windows.mean(-1, keepdim=True)).square().mean(-1)
+
+    return op("variance_of_windows", kernel, _windows)
+
+
+def _windows(x):
+    return x.new_empty(*x.shape[:-1], max(x.shape[-1] - 2, 0))
 
 
 @aot((tensor(30, 6, low=0, high=1e-3),), **EVERY)

@@ -10,7 +10,7 @@ from ....cases.case import Case, Run
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
 from ....declare.inputs import TensorSpec
-from ....findings import CheckFailed, Explanation, doc_links, fail, skip
+from ....findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import (
     GRADIENT,
@@ -31,6 +31,7 @@ from .randomness import may_be_random
 
 _MOVES = 18  # steps and kinks are met by chance
 _FEW = 6
+_GROSS = 0.1  # of the largest result
 _LARGE = 300.0  # the square of such a number overflows in float16
 _AWAY = (1, 2)  # seeds of points of no special kind
 
@@ -60,6 +61,7 @@ def check_precision(case: Case) -> None:
     dtypes = comparison.dtypes
     found = here.beyond_moves(dtypes.narrow, _MOVES)
     if found is None or (_has_other_values(case) and not found.is_lost):
+        comparison.raise_if_cancelled(here)
         return
     if here.beyond_moves(dtypes.wide, _MOVES) is None and not comparison.differs_elsewhere():
         return
@@ -139,6 +141,20 @@ class _Comparison:
         if here and found and found.is_lost and not self.is_unsteady(here, found):
             raise self.failure(found, here.point.factor)
 
+    def raise_if_cancelled(self, here: _Pair) -> None:
+        """Look for float32 results of which large numbers, near to each other, leave no digit.
+
+        Raises:
+            CheckFailed: for one that inputs moved by roundings do not change in the wider dtype.
+        """
+        if self.case.variant != "shifted" or self.dtypes.narrow != torch.float32:
+            return  # where numbers of a narrower dtype are so large, they are all alike
+        found = here.beyond_moves(self.dtypes.wide, _FEW)
+        if found is None or found.share < _GROSS or found.name.startswith(GRADIENT):
+            return
+        if not self.is_unsteady(here, found):
+            raise self.failure(found, code="catastrophic-cancellation", note=NOT_ASKED)
+
     def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:
         """Results and gradients in one of the dtypes; None where the op rejects it."""
         run = self._calls(point.arguments(dtype, move))
@@ -169,7 +185,14 @@ class _Comparison:
                 return True
         return may_be_random(self.case, lambda: self.call(here.point, self.dtypes.wide))
 
-    def failure(self, found: Difference, factor: float = 1.0) -> CheckFailed:
+    def failure(
+        self,
+        found: Difference,
+        factor: float = 1.0,
+        *,
+        code: str | None = None,
+        note: str | None = None,
+    ) -> CheckFailed:
         """The finding; a note where the mark lists dtypes, and the wider one is not among them.
 
         What is lost in the narrower one is wrong there.
@@ -177,6 +200,8 @@ class _Comparison:
         Args:
             found: the difference.
             factor: what the inputs are multiplied with.
+            code: of the finding, if it is another one.
+            note: why it is a note.
         """
         case, (narrow, wide) = self.case, self.dtypes
         listed = case.placement.listed_dtypes
@@ -186,12 +211,13 @@ class _Comparison:
         is_gradient = found.name.startswith(GRADIENT)
         scaled = "" if factor == 1.0 else f", those of the sample times {factor:.4g},"
         return fail(
-            "precision-gradient-mismatch" if is_gradient else "precision-mismatch",
+            code or ("precision-gradient-mismatch" if is_gradient else "precision-mismatch"),
             f"{case.op.name}: {found.name} in {dtype_name(narrow)} is not what it is for the same "
             f"numbers{scaled} in {dtype_name(wide)}: {found.text}",
             f"Moving the inputs by some roundings of {dtype_name(narrow)} changes this element by less.",
             repro=_script(case, self.dtypes, found, factor),
             case=shown_on,
+            note=note,
         )
 
     def _found(self, run: Run) -> Leaves:
@@ -307,6 +333,33 @@ def backward(ctx, grad):
     ),
 }
 
+FINDINGS["catastrophic-cancellation"] = Explanation(
+    meaning=(
+        "For numbers that are large and near to each other, from 1000 to 1001, float32 gives something "
+        "else than float64: more than a tenth of the largest result, and more than inputs do that are "
+        "moved by roundings."
+    ),
+    why=(
+        "Two large numbers are subtracted whose leading digits are equal, and what is left are their "
+        "roundings: a variance as the mean of squares less the square of the mean, a distance from a "
+        "product of matrices, a difference of long sums. Data with an offset give noise, and nobody is "
+        "told. It is a note, because for numbers around 0 such a formula is right."
+    ),
+    fix=(
+        "Subtract first, then square: the mean in a pass of its own, or Welford's method; of windows, "
+        "subtract a number that all of them share before summing up. Or sum up in float64. If no numbers "
+        "of this kind occur, give the sample a range with tensor(low=, high=)."
+    ),
+    before="""
+variance = (x * x).mean(-1) - x.mean(-1) ** 2
+""",
+    after="""
+variance = (x - x.mean(-1, keepdim=True)).square().mean(-1)
+""",
+    docs=(doc_links.TESTING,),
+    follows=("precision-mismatch", "reference-mismatch"),
+)
+
 _NARROWED = Explanation(
     meaning=(
         "In float64 the op gives numbers of float32: those of the inputs have more digits, and each of the "
@@ -353,7 +406,8 @@ CHECK = Check(
         "explain. Whole numbers and booleans count where moved inputs do not change them. A finding is a "
         "note where the mark lists dtypes, and the wider one is not among them. On variants with other "
         "values, what is NaN or infinite in the narrower dtype alone: an exponential that overflows, or a "
-        "sum of exponentials that vanishes. In float16, also for numbers multiplied so that the largest is "
+        "sum of exponentials that vanishes; and, as a note, digits that cancel where numbers are large and "
+        "near to each other. In float16, also for numbers multiplied so that the largest is "
         "300: a square that overflows. Variants with a long dim are compared in bfloat16, which the "
         "mark lists if it lists dtypes: a sum that is kept in it stands still at some hundred. In float64, "
         "which has no wider dtype: results and gradients of which each number is one of float32, where "

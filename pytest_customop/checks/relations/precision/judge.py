@@ -27,6 +27,7 @@ _SHARE = 2e-3
 
 _ROUNDINGS = 4  # of a large whole number
 _LOST = 0.1  # a result has lost what is larger than this, and moved inputs change by less of it
+_TINY = 1e-30
 _BETWEEN = 0.01  # the share of whole numbers that may be off by one
 
 
@@ -40,6 +41,7 @@ class Difference(NamedTuple):
         allowed: by how much this element may differ.
         is_lost: whether the element is NaN, infinite or 0 by overflow in the narrower dtype alone.
         in_sign_alone: whether all elements agree but for their signs, or phases.
+        share: of the largest result, that the element differs by.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Difference(NamedTuple):
     allowed: float
     is_lost: bool
     in_sign_alone: bool = False
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ class Judge:
         found = _worst(
             name, actual, expected, torch.where(wrong, gap - allowed, -1.0), wrong, allowed
         )
-        return found._replace(in_sign_alone=signs)
+        share = float((gap * wrong).max()) / max(largest_magnitude(inside), _TINY)
+        return found._replace(in_sign_alone=signs, share=share)
 
     def _lost(self, name: str, actual: Tensor, expected: Tensor, spread: Tensor) -> Tensor | None:
         """Where results are 0 in float16 and large in the wider dtype, if most of the large ones are.
