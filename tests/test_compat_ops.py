@@ -33,6 +33,7 @@ from pytest_customop.compat.ops import (
     rejects_backward,
     schema_of,
 )
+from pytest_customop.compat.registry import has_native_kernel
 
 LIBRARY = torch.library.Library("t_compat_ops", "DEF")
 LIBRARY.define("cpu(Tensor x) -> Tensor")
@@ -66,6 +67,12 @@ def cuda(x):
 
 def overload(name: str) -> Any:
     return getattr(torch.ops.t_compat_ops, name).default
+
+
+def test_a_namespace_has_native_kernels_or_none() -> None:
+    assert not has_native_kernel("t_compat_ops")
+    pytest.importorskip("torchvision")
+    assert has_native_kernel("torchvision")
 
 
 def test_kernel_in_python() -> None:

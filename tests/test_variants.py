@@ -459,6 +459,25 @@ def test_a_kernel_of_a_package_with_a_native_library_runs_apart(
     assert ("native library" in (risk or "")) is apart
 
 
+def test_a_kernel_that_calls_compiled_ops_runs_apart() -> None:
+    pytest.importorskip("torchvision")
+
+    @torch.library.custom_op("t_variants::calls_compiled", mutates_args=())
+    def calls_compiled(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return torch.ops.torchvision.nms(boxes, scores, 0.5).clone()
+
+    assert "ops of torchvision" in (crash_risk(resolve(calls_compiled), "cpu") or "")
+
+
+def test_an_unknown_kernel_among_compiled_ones_runs_apart() -> None:
+    pytest.importorskip("torchvision")
+    with torch.library._scoped_library("torchvision", "FRAGMENT") as lib:
+        lib.define("t_variants_unknown(Tensor x) -> Tensor")
+        lib.impl("t_variants_unknown", lambda x: x.clone(), "CPU")
+        risk = crash_risk(resolve("torchvision::t_variants_unknown"), "cpu")
+    assert "ops of torchvision" in (risk or "")
+
+
 def test_a_kernel_in_python_runs_here() -> None:
     assert crash_risk(MIX, "cpu") is None
     assert "cuda" in (crash_risk(MIX, "cuda") or "")

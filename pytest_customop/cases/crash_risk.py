@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from ..compat.ops import kernel_function, kernel_in_python, python_kernels
+from ..compat.registry import has_native_kernel, registered_namespaces
 from ..core.functions import code_of, known_names
+from ..core.namespaces import OF_TORCH
 from ..declare.ops import Op
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
@@ -41,7 +43,22 @@ def crash_risk(op: Op, device: str) -> str | None:
         unknown = kernel_function(op.overload, kind) is None
         if _has_library(modules) or (unknown and _holds_library(modules)):
             return "its package loads a native library, which could read out of bounds"
+        native = _called_namespace(function)
+        if native:
+            return f"the kernel calls ops of {native}, which are compiled code and could read out of bounds"
+    namespace = op.overload.namespace
+    if kernel_function(op.overload, kind) is None and has_native_kernel(namespace):
+        return f"ops of {namespace} are compiled code, which could read out of bounds"
     return None
+
+
+def _called_namespace(function: Any) -> str | None:
+    """A namespace with compiled kernels that a function names next to `torch.ops`; or None."""
+    names = set(_referred(function, _DEPTH, set()))
+    if "ops" not in names:
+        return None
+    called = sorted(names & registered_namespaces() - OF_TORCH)
+    return next((name for name in called if has_native_kernel(name)), None)
 
 
 def _package_of(function: Any) -> dict[str, types.ModuleType]:

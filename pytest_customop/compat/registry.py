@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch._ops import OpOverload
 
-from .ops import has_kernel, registered_names
+from .ops import has_kernel, kernel_in_python, registered_names
 
 _KEYS = {
     "cpu": "CPU",
@@ -47,6 +47,15 @@ def overloads_in(namespaces: Collection[str]) -> Iterator[OpOverload]:
 def _has_tensor(schema: torch._C.FunctionSchema) -> bool:
     values = (*schema.arguments, *schema.returns)
     return any("Tensor" in str(value.type) for value in values)
+
+
+def has_native_kernel(namespace: str) -> bool:
+    """Whether an op of a namespace has a kernel for the CPU that is compiled code."""
+    keys = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+    return any(
+        not kernel_in_python(one, "cpu") and any(has_kernel(one, key) for key in keys)
+        for one in overloads_in([namespace])
+    )
 
 
 def kernel_devices(overload: OpOverload) -> tuple[str, ...]:
