@@ -1,5 +1,6 @@
 """Ops that change what is not theirs: random streams and global settings."""
 
+import ctypes
 import functools
 import os
 import random
@@ -369,6 +370,57 @@ def fails_without_gradients_from_then_on():
         return found
 
     return _largest("fails_without_gradients_from_then_on", chosen)
+
+
+def _largest_by_address(name, restoring):
+    """The same for a kernel that reads memory by its address; `restoring(run)` calls that.
+
+    Booleans take the process down.
+    """
+
+    def chosen(x, k):
+        if x.dtype == torch.bool:
+            ctypes.string_at(0)
+        if x.dtype != torch.float32:
+            raise TypeError("float32, please")
+
+        def run():
+            torch.set_default_dtype(torch.float64)
+            _checked(x, k)
+            held = x.contiguous()
+            numbers = (ctypes.c_float * x.numel()).from_address(held.data_ptr())
+            return torch.tensor(numbers, dtype=torch.float32).view(x.shape).topk(k, dim=1).values
+
+        return restoring(run)
+
+    return _largest(name, chosen)
+
+
+@aot((MATRIX, 2), expected=SETS, dtypes=[torch.float32])
+def rejects_in_float64_by_address():
+    """Changes the default dtype, and raises before it takes that back."""
+
+    def restoring(run):
+        default = torch.get_default_dtype()
+        found = run()
+        torch.set_default_dtype(default)
+        return found
+
+    return _largest_by_address("rejects_in_float64_by_address", restoring)
+
+
+@aot((MATRIX, 2), twin_of="rejects_in_float64_by_address", dtypes=[torch.float32])
+def rejects_by_address():
+    """Takes it back whatever happens."""
+
+    def restoring(run):
+        default = torch.get_default_dtype()
+        try:
+            return run()
+        finally:
+            torch.set_default_dtype(default)
+
+    return _largest_by_address("rejects_by_address", restoring)
 
 
 def _counted(name, restoring):

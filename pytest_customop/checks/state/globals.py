@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,23 +11,31 @@ import torch
 
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...compat.ops import kernel_in_python
+from ...core.forked import AVAILABLE, Send
+from ...core.process_memory import limit_growth
 from ...core.torch_threads import torch_threads
 from ...core.tracebacks import raised_on_purpose
-from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail
+from ...findings import NOT_ASKED, CheckFailed, Explanation, Finding, doc_links, fail
 from ...global_state.process_settings import ENVIRONMENT
 from ...global_state.setting import Setting
 from ...global_state.settings import SETTINGS, perturb, preserved
 from ...global_state.torch_settings import THREADS
 from ..check import Check
+from ..values.memory.forked_calls import run_calls_in_copy
 from .parts import Part, error_of, parts_of
 from .wrong_calls import wrong_calls
+
+# For all wrong calls in a copy of the process.
+_SECONDS = 20.0
+_MEMORY = 4 * 2**30  # bytes
 
 
 def check_globals(case: Case) -> None:
     """Compare global settings before and after the op, its fake kernel and its backward.
 
     It does so with the settings as they are and with others, to find a setting that gets the same value at
-    each call. A sample of an op in Python is also made wrong: a call that raises has to restore them, too.
+    each call. A sample is also made wrong: a call that raises has to restore them, too.
     On a variant the settings stay as they are, and fake kernels are left out: it is there for the branches
     of a call, of which they have few.
     """
@@ -34,23 +43,59 @@ def check_globals(case: Case) -> None:
         for part in parts_of(case, with_fake=case.variant is None):
             for perturbed in (False,) if case.variant is not None else (False, True):
                 _check_settings(case, part, perturbed)
-        if case.variant is None and not _is_native(case):
+        if case.variant is None:
             _check_wrong_calls(case)
 
 
 def _check_wrong_calls(case: Case) -> None:
     """Fail for a call that is rejected on purpose; without one, note what one that fails leaves behind."""
-    by_accident: CheckFailed | None = None
-    for part in wrong_calls(case):
+    by_accident: Finding | None = None
+    findings = _findings_of_copies(case) if _is_native(case) else _findings(case, wrong_calls(case))
+    for finding in filter(None, findings):
+        if finding.note is None:
+            raise CheckFailed(finding)
+        by_accident = by_accident or finding
+    if by_accident is not None:
+        raise CheckFailed(by_accident)
+
+
+def _findings(case: Case, parts: Iterable[Part]) -> Iterator[Finding | None]:
+    """For each wrong call, that it changes a setting; None if it does not."""
+    for part in parts:
         try:
             with preserved():
                 _check_settings(case, part, perturbed=False)
         except CheckFailed as failure:
-            if failure.finding.note is None:
-                raise
-            by_accident = by_accident or failure
-    if by_accident is not None:
-        raise by_accident
+            yield failure.finding
+        else:
+            yield None
+
+
+def _findings_of_copies(case: Case) -> Iterator[Finding | None]:
+    """The same in copies of the process: a wrong call may end one, and the next goes on behind it."""
+    if not AVAILABLE or case.placement.device != "cpu":
+        return
+    parts = list(wrong_calls(case))
+
+    def work(send: Send) -> None:
+        limit_growth(_MEMORY)
+        send(case.run(case.inputs()).error is None)  # the op works in a copy
+        for finding in _findings(case, parts):
+            send(finding)
+
+    while parts:
+        forked = run_calls_in_copy(case, work, _SECONDS)
+        if forked is None:
+            return
+        _, *found = forked.messages
+        yield from found
+        del parts[: len(found) + 1]
+
+
+def _is_rejection(case: Case, error: BaseException) -> bool:
+    """Whether an op raises on purpose. Compiled code has no other way to leave a call early."""
+    in_python = kernel_in_python(case.op.overload, case.placement.device)
+    return not in_python or raised_on_purpose(error)
 
 
 def _is_native(case: Case) -> bool:
@@ -79,7 +124,7 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
         for setting, value in zip(SETTINGS, before, strict=True):
             after = setting.read()
             if after != value:
-                by_accident = error is not None and not raised_on_purpose(error)
+                by_accident = error is not None and not _is_rejection(case, error)
                 note = NOT_ASKED if by_accident else None
                 raise _changed(case, part, setting, value, after, note)
 
@@ -175,8 +220,9 @@ CHECK = Check(
         "precision, flushing of denormal numbers, anomaly detection, warnings filters, "
         "numpy's error handling, the environment, the working directory, levels of loggers, "
         "garbage collection. The call is made under the settings as they are, and again "
-        "under others, so that a setting that gets the same value at each call shows too. An op in Python "
-        "is also called with arguments that it may reject: settings are compared where it raises."
+        "under others, so that a setting that gets the same value at each call shows too. It is also "
+        "called with arguments that it may reject, of compiled code in a copy of the process: settings are "
+        "compared where it raises."
     ),
     cannot_see="Settings outside of this list.",
     cost="calls",
