@@ -102,7 +102,7 @@ def test_every_kind_has_its_steps() -> None:
         "long": [],  # two tensors of 4097 times 4097 would be too many elements
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
         "complex": [],
-        "values": ["equal", "equal_rows", "negative", "spread", "zeros"],
+        "values": ["equal", "equal_rows", "negative", "spread", "tails", "zeros"],
         "magnitudes": ["magnitudes", "shifted", "wide"],
         "positions": [],
         "special": ["inf", "large", "nan"],

@@ -17,6 +17,7 @@ from .sample_view import SampleView, TensorArgument
 
 _LOWEST, _HIGHEST = 1e-3, 1e3
 _MODERATE = 30.0  # the squares of some such numbers can be added up in float16, and e**30 is finite
+_TAIL = 6.0  # where activations and losses have their limits, and samples of normal numbers are not
 _WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, and not in float64
 _RATIO = 10.0  # what the largest magnitude is of the smallest at least
 _ANY = (-math.inf, math.inf)
@@ -47,8 +48,9 @@ def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """The same with moderate values; all values equal; all rows equal."""
+    """The same with moderate values; values from -6 to 6; all values equal; all rows equal."""
     yield from _spread(view, "spread", _MODERATE, 9)
+    yield from _uniform(view, "tails", (-_TAIL, _TAIL), 7)
     floats = _free(view)
     if floats:
         equal = {each.path: _filled(each) for each in floats}
