@@ -42,6 +42,7 @@ class Note(NamedTuple):
 # Why nobody asked for what a check misses.
 _NO_RULE = "the op has no autocast rule, which would say that it runs under it"
 _RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
+_OF_STEPS = ("gradient-of-a-step-function", "gradient-mismatch-at-ties")
 _OF_DERIVATIVES = (
     *("gradient-mismatch", "gradient-mismatch-at-ties"),
     *("gradient-missing", "gradient-of-a-step-function"),
@@ -75,17 +76,15 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(TORCH_LIMIT, "torch does the same with ops of its own")
     if finding.code == "gradient-missing" and case.placement.guesses_gradients:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
-    if finding.code == "gradient-of-a-step-function":
-        if is_estimate_by_source(case.op):
-            return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
-        if _may_be_an_estimate(case):
-            return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
-    if finding.code == "gradient-mismatch-at-ties":
-        if gives_ties_by_source(case.op):
-            every = "the op's source says that every one of several equal elements gets it"
-            return Note(NOT_ASKED, every)
-        if is_estimate_by_source(case.op):
-            return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
+    if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
+        every = "the op's source says that every one of several equal elements gets it"
+        return Note(NOT_ASKED, every)
+    # Of steps that are as large as a variant makes them, none may show.
+    is_of_steps = finding.code == "gradient-mismatch" and case.base_case is not None
+    if (finding.code in _OF_STEPS or is_of_steps) and is_estimate_by_source(case.op):
+        return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
+    if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
+        return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
     if finding.code in (*_OF_DERIVATIVES, "backward-not-linear") and clips_by_docstring(case.op):
