@@ -412,3 +412,22 @@ def test_a_backward_that_raises_where_the_forward_ignores_a_larger_size_is_a_not
     ]
     assert {one.outcome for one in found if one.place.variant == "odd"} == {outcome}
     assert {one.finding for one in found} == {"backward-raises"}
+
+
+def test_an_estimate_is_noted_on_variants_whose_steps_are_too_large_to_see() -> None:
+    @torch.library.custom_op("t_judgement::in_levels", mutates_args=())
+    def in_levels(x: torch.Tensor, bits: int) -> torch.Tensor:
+        """Rounds to levels, as many as the bits give; the gradient is passed straight through."""
+        if not 2 <= bits <= 8:
+            raise ValueError("2 to 8 bits, please")
+        size = x.abs().amax().clamp(min=1e-30) / (2 ** (bits - 1) - 1) if x.numel() else 1.0
+        return (x / size).round() * size
+
+    in_levels.register_fake(lambda x, bits: torch.empty_like(x))
+    in_levels.register_autograd(lambda ctx, grad: (grad, None))
+    results = check_op(
+        in_levels, [(torch.randn(5, 8), 8)], checks=["gradcheck.backward"], variants=True
+    )
+    assert not [one for one in results if one.outcome in ("failed", "error")]
+    noted = {one.place.variant for one in results if one.outcome == "noted"}
+    assert {None, "bits.2"} <= noted

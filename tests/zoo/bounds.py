@@ -76,3 +76,51 @@ def writes_a_byte_behind():
 def writes_the_elements_alone():
     """Writes to the memory of the elements, and no more."""
     return _negated("writes_the_elements_alone", 0)
+
+
+def _interpolated(name, last):
+    """Numbers of a table, each with its neighbour, of which nothing is taken at the end.
+
+    Args:
+        last: gives the last position of a neighbour, for a size of the table.
+    """
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def interpolated(table: Tensor, x: Tensor) -> Tensor:
+        size = table.numel()
+        if table.dtype != torch.float32 or table.dim() != 1 or not size:
+            raise TypeError("a table of float32, please")
+        table = table.detach().contiguous()
+
+        def number(position):
+            return ctypes.c_float.from_address(table.data_ptr() + 4 * position).value
+
+        found = []
+        for place in x.detach().double().nan_to_num(0).clamp(0, size - 1).flatten().tolist():
+            first = int(place)
+            beside = number(min(first + 1, last(size)))
+            share = place - first
+            found.append(number(first) + (share * (beside - number(first)) if share else 0))
+        return torch.tensor(found, dtype=table.dtype).view(x.shape)
+
+    interpolated.register_fake(lambda table, x: table.new_empty(x.shape))
+    return interpolated
+
+
+TABLE_AND_PLACES = (tensor(2), tensor(values=[0.25, -1.5, 0.0, 0.4]))
+
+
+@aot(
+    TABLE_AND_PLACES,
+    variant_findings={"values.bounds": "out-of-bounds-read"},
+    shown_by="equal",
+)
+def reads_behind_a_table():
+    """At the end of a table it reads the element behind it, and takes nothing of that."""
+    return _interpolated("reads_behind_a_table", lambda size: size)
+
+
+@aot(TABLE_AND_PLACES, twin_of="reads_behind_a_table")
+def reads_the_end_of_a_table():
+    """At the end of a table it reads the last element twice."""
+    return _interpolated("reads_the_end_of_a_table", lambda size: size - 1)

@@ -315,3 +315,30 @@ def half_of_a_gradient_where_it_has_digits():
 def polynomial_through_points():
     """The gradients are right, wherever they have digits."""
     return _of_nodes("polynomial_through_points", 1.0)
+
+
+NEAR = tensor(values=[[0.25, -0.5, 1.0, -1.25], [0.5, 0.75, -0.25, 1.5]])
+
+
+def _limited(name, backward):
+    return _op(name, lambda x: x.clamp(-3, 3) * x, backward)
+
+
+@specimen(
+    (NEAR,),
+    backend="aot_eager",
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="tails",
+)
+def forgets_the_limits_of_a_factor():
+    """The gradient is that within the limits of a factor, also where the factor is at one of them."""
+    return _limited("forgets_the_limits_of_a_factor", lambda x, grad: 2 * grad * x)
+
+
+@specimen((NEAR,), backend="aot_eager", twin_of="forgets_the_limits_of_a_factor")
+def knows_the_limits_of_a_factor():
+    """The gradient knows the limits of a factor."""
+    return _limited(
+        "knows_the_limits_of_a_factor",
+        lambda x, grad: grad * (x.clamp(-3, 3) + x * (x.abs() <= 3)),
+    )
