@@ -60,8 +60,8 @@ def outcomes(suite: Suite) -> dict[str, str]:
     }
 
 
-def run(suite: Suite, *args: str) -> pytest.RunResult:
-    suite.test(SOURCE, ops="")
+def run(suite: Suite, *args: str, source: str = SOURCE) -> pytest.RunResult:
+    suite.test(source, ops="")
     report = "--customop-report=report.json"
     return suite.run_apart("--customop-variants=quick", report, *args, checks="fake.forward")
 
@@ -152,3 +152,41 @@ def test_python_that_does_not_come_back_is_ended_in_this_process(suite: Suite) -
     )
     run(suite, "--customop-isolate=off", "-k", "test_loops")
     assert outcomes(suite) == {"test_loops 0~empty0": "hang"}
+
+
+PADDED = """
+import ctypes
+import torch
+from pytest_customop import customop_cases, tensor
+
+def taken(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    if (slots < 0).any():
+        ctypes.string_at(0)
+    return x[slots]
+
+def padded(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    \"\"\"Rows. Slots below 0, as -1, are padding.\"\"\"
+    return taken(x, slots)
+
+for function in (taken, padded):
+    op = torch.library.custom_op(f"NS::{function.__name__}", mutates_args=())(function)
+    op.register_fake(lambda x, slots: x.new_empty(*slots.shape, *x.shape[1:]))
+
+SAMPLE = (tensor(4, 6), tensor(values=[3, 1, 3, 0]))
+
+@customop_cases("NS::taken", [SAMPLE], variants="positions")
+def test_taken(): ...
+
+@customop_cases("NS::padded", [SAMPLE], variants="positions")
+def test_padded(): ...
+"""
+
+
+def test_a_crash_beyond_the_sample_is_a_note(suite: Suite) -> None:
+    run(suite, source=PADDED)
+    found = {
+        _test(one): (one["outcome"], one["finding"])
+        for one in suite.results()
+        if one["variant"] == "slots.has.-1"
+    }
+    assert found == {"test_taken": ("noted", "crash"), "test_padded": ("failed", "crash")}

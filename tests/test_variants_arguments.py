@@ -271,13 +271,41 @@ def test_elements_that_are_padding_are_beyond_the_sample() -> None:
     )
 
 
+def _taken(name: str, text: str) -> Any:
+    def taken(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        return x[slots]
+
+    taken.__doc__ = text
+    return torch.library.custom_op(f"t_variants_arguments::{name}", mutates_args=())(taken)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_within"),
+    [
+        ("Rows. Negative slots are padding and give nothing.", True),
+        ("Rows; slots of -1 are skipped.", True),
+        ("Rows, which may be negative. Slots are in range, without padding.", False),
+        ("Rows.", False),
+    ],
+)
+def test_positions_of_minus_one_are_beyond_the_sample_unless_the_op_names_them(
+    text: str, is_within: bool
+) -> None:
+    taken = _taken(f"taken_{len(text)}", text)
+    found = near(taken, Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a"))
+    padded = found["slots.has.-1"]
+    assert draw(resolve(taken), padded.sample, FLOAT, 0).args[1].tolist() == [3, -1, 3, -1]
+    assert (padded.beyond is None) == is_within
+
+
 def test_permutations_offsets_and_narrow_dtypes_ignore_nothing() -> None:
     for target in (
         tensor(values=[1, 0, 3, 2]),
         tensor(values=[0, 1, 1, 4]),
         tensor(4, dtype=torch.uint8, low=0, high=6),
     ):
-        assert "target.has.ignore_index" not in near(rows, Sample((tensor(4, 6), target), id="a"))
+        found = near(rows, Sample((tensor(4, 6), target), id="a"))
+        assert not {"target.has.ignore_index", "target.has.-1"} & found.keys()
 
 
 def test_a_string_that_the_op_rejects_is_no_finding() -> None:

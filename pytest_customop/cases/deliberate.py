@@ -45,6 +45,13 @@ _LIMIT = re.compile(
     r"|limit(s|ed)?|cap(s|ped|acity)?|max(imum)? (number|count) of|saturat\w*|overflow\w*)\b",
 )
 
+# In one sentence: numbers below 0, and what becomes of them.
+_PADDING = re.compile(
+    r"^(?=[^.]*(\bnegative\b|(?<!\w)-1\b))"
+    r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
+    re.I | re.M,
+)
+
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
     """The note of a finding about a fake kernel that raises; None where it raises by mistake.
@@ -104,6 +111,14 @@ def clips_by_docstring(op: Op) -> bool:
 def names_limit(op: Op) -> bool:
     """Whether a docstring says of something how many or how much there is at most."""
     return any(_LIMIT.search(inspect.getdoc(one) or "") for one in _functions(op))
+
+
+def pads_with_negative(op: Op) -> bool:
+    """Whether a docstring of the op, or of its module, says that numbers below 0 are padding."""
+    functions = _functions(op)
+    modules = [inspect.getmodule(one) for one in functions]
+    texts = [inspect.getdoc(one) or "" for one in (*functions, *filter(None, modules))]
+    return any(_PADDING.search(part) for text in texts for part in text.split(". "))
 
 
 def _says(op: Op, words: re.Pattern[str]) -> bool:

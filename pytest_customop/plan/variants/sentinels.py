@@ -1,4 +1,4 @@
-"""Variants in which elements of a tensor of whole numbers are equal to an argument: `ignore_index`."""
+"""Variants in which elements of a tensor of whole numbers mark what is left out: `ignore_index`, -1."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.argument_names import names_positions
+from ...cases.deliberate import pads_with_negative
+from ...cases.tensors import base_name
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .values import counts_sizes, range_of
@@ -20,11 +23,28 @@ _SENTINEL = re.compile(
 )
 # Lookups of padding leave out its gradient on purpose, and other marks may be no valid elements.
 _MARKED = "elements equal to an argument that marks some of them"
+_PADDED = "positions that are -1"
 _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Some elements of each tensor of whole numbers equal to each argument that stands for no position."""
+    """Some elements of a tensor of whole numbers -1, or equal to an argument that is no position."""
+    yield from _equal_to_arguments(view)
+    yield from _padded(view)
+
+
+def _padded(view: SampleView) -> Iterator[Step]:
+    """Some positions -1, which stands for padding in many ops; an op need not be made for it."""
+    for each in view.tensors:
+        if not names_positions(base_name(each.path)) or not _may_hold(each, view):
+            continue
+        span = range_of(each)
+        if span is not None and span[0] >= 0 and each.dtype.is_signed:
+            beyond = None if pads_with_negative(view.op) else _PADDED
+            yield from _marked(each, f"{each.path}.has.-1", -1, "-1", beyond)
+
+
+def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
     marks = {
         argument.name: view.value_of(argument)
         for argument in view.op.arguments
@@ -35,15 +55,19 @@ def steps(view: SampleView) -> Iterator[Step]:
             continue
         for each in view.tensors:
             if _may_hold(each, view) and value >= torch.iinfo(each.dtype).min:
-                values = _with(each, value)
-                if values is not None:
-                    spec = replace(
-                        each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values
-                    )
-                    description = f"some elements of {each.path} are {value}, the value of {name}"
-                    step = f"{each.path}.has.{name}"
-                    beyond = None if _IGNORED.search(name) else _MARKED
-                    yield Step(step, description, {each.path: spec}, 3, True, beyond=beyond)
+                beyond = None if _IGNORED.search(name) else _MARKED
+                marked = f"{value}, the value of {name}"
+                yield from _marked(each, f"{each.path}.has.{name}", value, marked, beyond)
+
+
+def _marked(
+    each: TensorArgument, step: str, value: int, marked: str, beyond: str | None
+) -> Iterator[Step]:
+    values = _with(each, value)
+    if values is not None:
+        spec = replace(each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values)
+        description = f"some elements of {each.path} are {marked}"
+        yield Step(step, description, {each.path: spec}, 3, True, beyond=beyond)
 
 
 def _may_hold(each: TensorArgument, view: SampleView) -> bool:
