@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from bending import bending
 
 from pytest_customop import Check, tensor
 from pytest_customop.cases.case import Case
@@ -50,13 +51,7 @@ class Bent:
 @pytest.fixture(autouse=True)
 def bent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     """Changes what the op does; at first it is right, and nothing is stored."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "caches"))
-
-    def bend(**changed: Any) -> None:
-        for name, value in changed.items():
-            monkeypatch.setattr(Bent, name, value)
-
-    return bend
+    return bending(monkeypatch, tmp_path, Bent)
 
 
 @pytest.fixture

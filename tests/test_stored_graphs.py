@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from bending import bending
 
 from pytest_customop import Sample, tensor
 from pytest_customop.cases.case import Case
@@ -39,14 +40,8 @@ class Bent:
 
 @pytest.fixture(autouse=True)
 def bent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Changes what the op does; at first it is right, and the compiler's caches are empty."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "caches"))
-
-    def bend(**changed: Any) -> None:
-        for name, value in changed.items():
-            monkeypatch.setattr(Bent, name, value)
-
-    return bend
+    """Changes what the op does; at first it is right, and nothing is stored."""
+    return bending(monkeypatch, tmp_path, Bent)
 
 
 @torch.library.custom_op("stored::double", mutates_args=())
