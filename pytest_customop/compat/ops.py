@@ -8,7 +8,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._library.simple_registry.singleton`: the fake kernels of ops that are no CustomOpDef, in
   `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
 - `torch.library._impls`: the names of kernels that were registered from Python.
-- `torch._C._dispatch_dump`: where each kernel was registered, in `functions_by_name` and
+- `torch._C._dispatch_dump`: where each kernel was registered, in `registrations`, `functions_by_name` and
   `registering_files`. Public: none.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
   values of `torch.ops` and what they are called. Public only as text, by `str`.
@@ -249,6 +249,23 @@ def registering_files(overload: OpOverload) -> set[str]:
 def _dumped_files(overload: OpOverload) -> set[str]:
     dump = torch._C._dispatch_dump(overload_name(overload))
     return set(re.findall(r"registered at (.*\.py):\d+", dump))
+
+
+def registrations(overload: OpOverload) -> str:
+    """Where each kernel of an op was registered, as a text that is the same in every process."""
+    return str(torch._C._dispatch_dump(overload_name(overload)))
+
+
+def defining_files(overload: OpOverload) -> set[str] | None:
+    """The Python files with all that Python does for an op; None if that is not known."""
+    files = registering_files(overload)
+    for function in traced_functions(overload):
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            files.add(code.co_filename)
+        elif not str(getattr(function, "__module__", "torch")).startswith("torch"):
+            return None  # an object that is called
+    return files or None
 
 
 def loaded_libraries() -> set[str]:

@@ -26,12 +26,7 @@ from .graph_caches import GRAPHS_ARE_STORED, compiling_flag_set, graphs_on_disk
 from .patches import vector_instructions
 
 _BACKEND = "inductor"  # others leave nothing that can be stored
-_CONFIGURATIONS = (
-    "torch._dynamo.config",
-    "torch._functorch.config",
-    "torch._inductor.config",
-    "torch.fx.experimental._config",
-)
+_TRACERS = ("torch._dynamo.config", "torch._functorch.config", "torch.fx.experimental._config")
 
 
 def functions_are_stored() -> bool:
@@ -43,7 +38,13 @@ def functions_are_stored() -> bool:
 
 def compiler_fingerprint() -> str:
     """All that decides what becomes of a function, besides the function: versions and settings."""
-    settings = [_configuration(name) for name in _CONFIGURATIONS]
+    inductor = _configuration("torch._inductor.config")
+    return repr((tracer_fingerprint(), vector_instructions(), inductor))
+
+
+def tracer_fingerprint() -> str:
+    """All that decides how a function is traced, besides the function: versions and settings."""
+    settings = [_configuration(name) for name in _TRACERS]
     state = (
         *(torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
         torch.are_deterministic_algorithms_enabled(),
@@ -51,7 +52,7 @@ def compiler_fingerprint() -> str:
         torch.get_float32_matmul_precision(),
     )
     versions = (torch.__version__, torch.version.git_version, sys.version, platform.machine())
-    return repr((versions, state, vector_instructions(), settings))
+    return repr((versions, state, settings))
 
 
 def _configuration(name: str) -> list[tuple[str, Any]]:
@@ -123,7 +124,12 @@ def discard_function(key: str) -> None:
     _path(key).unlink(missing_ok=True)
 
 
-def _path(key: str) -> Path:
+def stored_folder() -> Path:
+    """Where functions lie, and what else is known of them."""
     folder = code_folder()
     assert folder is not None  # see `functions_are_stored`
-    return Path(folder) / "pytest_customop" / key
+    return Path(folder) / "pytest_customop"
+
+
+def _path(key: str) -> Path:
+    return stored_folder() / key

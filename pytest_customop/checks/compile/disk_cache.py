@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any
+import weakref
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import torch
 
@@ -30,7 +32,7 @@ from ...compat.tensors import observe_calls, storage_id
 from ...core.tracebacks import reraise_bug
 from ...declare.ops import is_authors
 from .codegen import HELPERS, SourceBuilder
-from .harness import OpHarness
+from .harness import OP_ONLY, OpHarness
 
 _PLAIN = (
     *(bool, int, float, complex, str, type(None)),
@@ -43,6 +45,18 @@ class _NoKey(Exception):
     """A value that may influence compilation cannot be put into the key."""
 
 
+class Trace(NamedTuple):
+    """What a function around an op does on fake tensors.
+
+    Args:
+        digest: of all calls of ops that it makes, in the backward too.
+        ops: those of them that are an author's.
+    """
+
+    digest: str
+    ops: frozenset[OpOverload]
+
+
 def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | None:
     """What to add to torch's keys for a function around an op; None if no key is safe.
 
@@ -51,6 +65,19 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
         case: the case for whose tensors it is compiled.
         symbolic: whether sizes may vary. The digest then holds every relation between sizes that the op
             asks for.
+    """
+    trace = trace_of(harness, case, symbolic=symbolic)
+    return None if trace is None else trace.digest
+
+
+def trace_of(
+    harness: OpHarness, case: Case, *, symbolic: bool = False, compiling: bool = True
+) -> Trace | None:
+    """Run a function around an op on fake tensors; None if something there cannot be put into a key.
+
+    Args:
+        harness, case, symbolic: as for `tag_of`.
+        compiling: whether the op is told that it is compiled, as it is under torch.compile.
     """
     if not GRAPHS_ARE_STORED or case.backend != "inductor":
         return None
@@ -61,7 +88,7 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
         arguments = fake_arguments(mode, shapes_of(case), symbolic=symbolic)
         with (
             enter_fake_mode(mode),
-            compiling_flag_set(),
+            compiling_flag_set() if compiling else nullcontext(),
             observe_calls(calls.made),
         ):
             record = harness.run(function, arguments)
@@ -75,7 +102,17 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
         return None
     if symbolic:
         calls.read([str(guard) for guard, _ in guards(mode)])
-    return calls.digest()
+    return Trace(calls.digest(), frozenset(calls.ops))
+
+
+_symbolic: weakref.WeakKeyDictionary[Case, Trace | None] = weakref.WeakKeyDictionary()
+
+
+def symbolic_trace(case: Case) -> Trace | None:
+    """The trace of a case's op alone, on tensors whose sizes may vary; made once a case."""
+    if case not in _symbolic:
+        _symbolic[case] = trace_of(OpHarness(case, OP_ONLY), case, symbolic=True)
+    return _symbolic[case]
 
 
 def function_key(code: SourceBuilder, tag: str, *, symbolic: bool) -> str | None:
@@ -114,6 +151,7 @@ class _Calls:
     """Records calls of ops, in order, as text for a digest."""
 
     def __init__(self) -> None:
+        self.ops: set[OpOverload] = set()
         self._parts: list[str] = []
         self._known: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no address is used twice
@@ -153,6 +191,7 @@ class _Calls:
             return str(func)
         if has_custom_lowering(func):
             raise _NoKey
+        self.ops.add(func)
         return op_fingerprint(func)
 
     def _tensor(self, tensor: torch.Tensor) -> str:

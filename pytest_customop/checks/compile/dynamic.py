@@ -37,7 +37,7 @@ def check_dynamic(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     skip_if_meta(case)
     with compiler_session():
-        if _GROUPS.agrees(case, lambda cases: agreeing_dynamic(cases, _CONFIG, _second)):
+        if agrees_in_group(case):
             return
         compilation = Compilation(case, _CONFIG, dynamic=True)
         key = key_of(compilation.harness, case)
@@ -49,6 +49,19 @@ def check_dynamic(case: Case) -> None:
         if compilation.backend.graphs == 1:
             graph = Graph(compilation.harness.function, compilation.function, compilation.backend)
             keep(key, graph)
+
+
+def is_grouped(case: Case) -> bool:
+    """Whether the check is going to run on this case, and shares a function with other cases."""
+    return _GROUPS.has(case)
+
+
+def agrees_in_group(case: Case) -> bool:
+    """Whether the case agrees with eager mode in a function that it shares; False tells nothing.
+
+    Call it in a `compiler_session`.
+    """
+    return _GROUPS.agrees(case, lambda cases: agreeing_dynamic(cases, _CONFIG, _second))
 
 
 # The number of the graph in a guard's message, which depends on what was compiled before.

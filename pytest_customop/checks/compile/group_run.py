@@ -21,7 +21,7 @@ from ...core.tracebacks import reraise_bug
 from .codegen import SourceBuilder
 from .compare import Comparison
 from .compilation import mark_dynamic
-from .disk_cache import function_key, tag_of
+from .disk_cache import function_key, symbolic_trace, tag_of
 from .eager import EagerRecord
 from .graph_cache import Key, key_of
 from .group_function import code_of
@@ -173,11 +173,18 @@ def _tag(members: Sequence[Member], *, dynamic: bool) -> str | None:
     """
     tags = []
     for member in members:
-        tag = tag_of(OpHarness(member.case, OP_ONLY), member.case, symbolic=dynamic)
+        tag = _tag_of_op(member.case, dynamic=dynamic)
         if tag is None:
             return None
         tags.append(tag)
     return hashlib.sha256("\n".join(tags).encode()).hexdigest()
+
+
+def _tag_of_op(case: Case, *, dynamic: bool) -> str | None:
+    if not dynamic:
+        return tag_of(OpHarness(case, OP_ONLY), case)
+    trace = symbolic_trace(case)
+    return None if trace is None else trace.digest
 
 
 def _tensors(arguments: Sequence[Arguments]) -> list[torch.Tensor]:

@@ -104,6 +104,10 @@ class Groups:
         for case in cases:
             self._groups.setdefault(case, []).append(group)
 
+    def has(self, case: Case) -> bool:
+        """Whether the case is in a group with others."""
+        return any(len(group.members) > 1 for group in self._groups.get(case, ()))
+
     def agrees(self, case: Case, agreeing: Agreeing) -> bool:
         """Whether the case agrees with eager mode in a group of its; False tells nothing.
 

@@ -25,7 +25,7 @@ def run_utility(case: Case, name: str) -> None:
         case: the case.
         name: of the utility: `test_schema`.
     """
-    _skip_if_nothing_runs(case, name)
+    skip_if_nothing_runs(case, name)
     arguments = case.inputs()
     try:
         with compiler_session():
@@ -39,7 +39,7 @@ def run_utility(case: Case, name: str) -> None:
         _skip_if_fake_not_compared(case)
 
 
-def _skip_if_nothing_runs(case: Case, name: str) -> None:
+def skip_if_nothing_runs(case: Case, name: str) -> None:
     """Skip where torch would report success although nothing runs."""
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if any(tensor.is_meta for tensor in tensors):

@@ -1,0 +1,134 @@
+"""A digest of the Python files that decide what a function does: its own, and those that they import."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+import time
+import types
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from .paths import PACKAGE_PREFIX
+
+# What is imported by now was read from files as they were before: a file that is changed while the process
+# runs does not say what the process does.
+_STARTED = time.time() - time.process_time()  # before this module was imported
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+# Their versions say what they do; those of torch and of this package are in every key.
+_KNOWN = frozenset({*sys.stdlib_module_names, "torch", __name__.partition(".")[0]})
+
+
+class Sources(NamedTuple):
+    """Files, as a whole.
+
+    Args:
+        digest: of their contents, and of the versions of installed packages that they import.
+        asks_for_compiler: whether one of them has a name in it by which code asks whether it is compiled.
+    """
+
+    digest: str
+    asks_for_compiler: bool
+
+
+class _File(NamedTuple):
+    digest: str
+    imports: tuple[tuple[int, str], ...]  # level as in `from ..x import y`, and name
+    asks_for_compiler: bool
+
+
+def sources_of(files: Collection[str]) -> Sources | None:
+    """The files and all that they import, as far as it is loaded; None if one of them cannot be relied on.
+
+    A file cannot be relied on if it has changed since this process was started.
+    """
+    return _sources(frozenset(files), len(sys.modules))
+
+
+@functools.lru_cache(maxsize=64)
+def _sources(files: frozenset[str], loaded: int) -> Sources | None:
+    """As `sources_of`.
+
+    Args:
+        files: to begin with.
+        loaded: how many modules are loaded; more of them may be found with more.
+    """
+    modules = {
+        file: module
+        for module in [*sys.modules.values()]
+        if isinstance(file := getattr(module, "__file__", None), str)
+    }
+    own = {modules[file].__name__.partition(".")[0] for file in files if file in modules}
+    found: dict[str, _File] = {}
+    versions: set[str] = set()
+    rest = [*files]
+    while rest:
+        path = rest.pop()
+        if path in found:
+            continue
+        read = _read(path)
+        if read is None:
+            return None
+        found[path] = read
+        module = modules.get(path)
+        for imported in _imported(module, read) if module is not None else ():
+            top = imported.__name__.partition(".")[0]
+            file = getattr(imported, "__file__", None)
+            if top in _KNOWN or not isinstance(file, str) or file.startswith(PACKAGE_PREFIX):
+                continue
+            if top not in own and not _INSTALLED.isdisjoint(file.split(os.sep)):
+                versions.add(f"{top} {getattr(sys.modules.get(top), '__version__', None)}")
+            else:
+                rest.append(file)
+    parts = [*sorted({one.digest for one in found.values()}), *sorted(versions)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return Sources(digest, any(one.asks_for_compiler for one in found.values()))
+
+
+def _read(path: str) -> _File | None:
+    try:
+        changed = os.stat(path).st_mtime
+        return None if changed >= _STARTED else _parsed(path, changed)
+    except (OSError, SyntaxError, ValueError):  # no file of Python: a cell of a notebook, a library
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(path: str, changed: float) -> _File:
+    """What a file contains.
+
+    Raises:
+        OSError, SyntaxError, ValueError: if it is no file, or none of Python.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    imports: set[tuple[int, str]] = set()
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Import):
+            imports |= {(0, one.name) for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            imports.add((node.level, module))
+            dot = "." if module else ""
+            imports |= {(node.level, f"{module}{dot}{one.name}") for one in node.names}
+    digest = hashlib.sha256(content).hexdigest()
+    return _File(digest, tuple(sorted(imports)), b"compiling" in content or b"exporting" in content)
+
+
+def _imported(module: types.ModuleType, file: _File) -> Iterator[types.ModuleType]:
+    """The modules that a file imports, as far as they are loaded, and the packages that they are in."""
+    package = module.__package__ or ""
+    for level, name in file.imports:
+        try:
+            full = importlib.util.resolve_name("." * level + name, package)
+        except ImportError:  # beyond the top of the package
+            continue
+        parts = full.split(".")
+        for count in range(1, len(parts) + 1):
+            found = sys.modules.get(".".join(parts[:count]))
+            if found is not None:
+                yield found
