@@ -23,6 +23,7 @@ import torch
 from ..core.tracebacks import reraise_bug
 from .compiler import code_folder, note_backend
 from .graph_caches import GRAPHS_ARE_STORED, compiling_flag_set, graphs_on_disk
+from .late_imports import late_imports
 from .patches import vector_instructions
 
 _BACKEND = "inductor"  # others leave nothing that can be stored
@@ -74,7 +75,7 @@ def load_function(key: str, function: Any) -> Any:
     """
     path = _path(key)
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, late_imports():
             return torch.compiler.load_compiled_function(file, f_globals=function.__globals__)
     except FileNotFoundError:
         return None
