@@ -95,7 +95,7 @@ def trace_of(
             outputs = record.differentiable if case.op.has_autograd else {}
             if outputs:
                 calls.read(list(outputs.values()))
-                grads = {name: one.detach().clone() for name, one in outputs.items()}
+                grads = {name: one.detach() for name, one in outputs.items()}
                 calls.read(list(record.backward(grads).values()))
     except Exception as error:  # of every kind: compiling without a key shows what it is worth
         reraise_bug(error)

@@ -9,6 +9,7 @@ returns an argument, because generated code writes to memory that nobody reads a
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -195,7 +196,7 @@ class OpHarness:
         eager = self.case.eager
         if not self.config.consumers:
             return _Plan((), (), ())
-        sized_by_data = data_dependent(self.case.inputs())
+        sized_by_data = _sized_by_data(self.case)
         returned = [tensor for _, tensor in eager.outputs]
         given = [tensor for _, tensor in eager.arguments.tensors()]
         declared = _written(eager.arguments)
@@ -273,6 +274,16 @@ def _changed(before: Arguments, after: Arguments) -> list[int]:
     """The positions of the tensor arguments that a call has changed."""
     pairs = zip(before.tensors(), after.tensors(), strict=True)
     return [index for index, ((_, one), (_, two)) in enumerate(pairs) if not same_bits(one, two)]
+
+
+_sized: weakref.WeakKeyDictionary[Case, frozenset[int]] = weakref.WeakKeyDictionary()
+
+
+def _sized_by_data(case: Case) -> frozenset[int]:
+    """The positions of the outputs whose sizes depend on data; found out once a case."""
+    if case not in _sized:
+        _sized[case] = data_dependent(case.inputs())
+    return _sized[case]
 
 
 def _producible(arguments: Arguments) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -65,8 +66,17 @@ def skip_if_nothing_runs(case: Case, name: str) -> None:
         )
 
 
+_reaches: weakref.WeakKeyDictionary[Case, bool] = weakref.WeakKeyDictionary()
+
+
 def _reaches_dispatch_modes(case: Case) -> bool:
     """Whether the op itself reaches dispatch modes, which torch's utilities are made of."""
+    if case not in _reaches:
+        _reaches[case] = _is_seen(case)
+    return _reaches[case]
+
+
+def _is_seen(case: Case) -> bool:
     seen = []
 
     def observe(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
