@@ -1,5 +1,7 @@
 """`fakes`, `symbols` and `tensors`: each test fails when torch moves what they use."""
 
+import sys
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -204,3 +206,11 @@ def test_a_mode_for_symbolic_sizes_keeps_no_results_and_gives_the_same() -> None
             shapes.append(str((fake * 2).t().shape))
     assert shapes[0] == shapes[1]
     assert fake_mode().cache_enabled
+
+
+def test_a_mode_does_not_write_down_from_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(fake_mode()._stack_trace) == 0
+    assert not hasattr(sys, "tracebacklimit")
+    monkeypatch.setattr(sys, "tracebacklimit", 7, raising=False)
+    fake_mode()
+    assert sys.tracebacklimit == 7

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -41,8 +42,22 @@ def fake_mode(*, scalar_outputs: bool = True, symbolic: bool = False) -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with symbolic_results_dropped() if symbolic else nullcontext():
+    with symbolic_results_dropped() if symbolic else nullcontext(), _no_stack():
         return FakeTensorMode(shape_env=ShapeEnv(allow_scalar_outputs=scalar_outputs))
+
+
+@contextmanager
+def _no_stack() -> Iterator[None]:
+    """Let a mode not write down from where it is made: under pytest that is most of what it takes."""
+    before = getattr(sys, "tracebacklimit", None)
+    sys.tracebacklimit = 0
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.tracebacklimit
+        else:
+            sys.tracebacklimit = before
 
 
 def symbolic_results_dropped() -> AbstractContextManager[None]:
