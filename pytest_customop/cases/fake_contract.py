@@ -6,6 +6,7 @@ writes past its end, which can kill the process. So it is compared before compil
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from ..core.tracebacks import reraise_bug
 from ..core.wording import dtype_name
 from ..declare.ops import is_authors
 from .arguments import Arguments
+from .case import Case
 from .tensors import is_plain, leaves, map_tensors, output_leaves
 
 
@@ -81,13 +83,27 @@ class FakeContract:
             self.violations.append(Violation(name, *wrong, backward))
 
 
-def data_dependent(arguments: Arguments) -> frozenset[int]:
-    """The positions of the returned tensors whose sizes are not known before the op has run."""
+_sized: weakref.WeakKeyDictionary[Case, frozenset[int] | None] = weakref.WeakKeyDictionary()
+
+
+def sized_by_data(case: Case) -> frozenset[int] | None:
+    """The positions of the returned tensors whose sizes are not known before the op has run.
+
+    Returns:
+        None where the op raises on fake tensors. It is called on them once a case.
+    """
+    if case not in _sized:
+        _sized[case] = data_dependent(case.inputs())
+    return _sized[case]
+
+
+def data_dependent(arguments: Arguments) -> frozenset[int] | None:
+    """As `sized_by_data`, of a call with these arguments."""
     try:
         promised = _fake_result(arguments.op.overload, arguments.args, dict(arguments.kwargs))
-    except Exception as error:  # whatever a fake kernel raises: the compiler reports it
+    except Exception as error:  # whatever a fake kernel raises
         reraise_bug(error)
-        return frozenset()
+        return None
     tensors = [leaf for _, leaf in output_leaves(promised) if isinstance(leaf, torch.Tensor)]
     return frozenset(
         index

@@ -9,7 +9,6 @@ returns an argument, because generated code writes to memory that nobody reads a
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.fake_contract import data_dependent
+from ...cases.fake_contract import sized_by_data
 from ...cases.tensors import base_name, is_plain, output_leaves, same_bits
 from ...compat.compiler import compile_whole
 from ...core import rng
@@ -196,7 +195,9 @@ class OpHarness:
         eager = self.case.eager
         if not self.config.consumers:
             return _Plan((), (), ())
-        sized_by_data = _sized_by_data(self.case)
+        sizes = (
+            sized_by_data(self.case) or frozenset()
+        )  # where the op raises, the compiler reports it
         returned = [tensor for _, tensor in eager.outputs]
         given = [tensor for _, tensor in eager.arguments.tensors()]
         declared = _written(eager.arguments)
@@ -204,7 +205,7 @@ class OpHarness:
             outputs = _kinds(returned, frozenset(range(len(returned))))
             after = _kinds(given, frozenset(range(len(given))))
         else:
-            outputs = _kinds(returned, sized_by_data)
+            outputs = _kinds(returned, sizes)
             # Other arguments read the same before and after, and each reader takes 10 ms or more.
             read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
             after = tuple((index, kind) for index, kind in _kinds(given) if index in read)
@@ -274,16 +275,6 @@ def _changed(before: Arguments, after: Arguments) -> list[int]:
     """The positions of the tensor arguments that a call has changed."""
     pairs = zip(before.tensors(), after.tensors(), strict=True)
     return [index for index, ((_, one), (_, two)) in enumerate(pairs) if not same_bits(one, two)]
-
-
-_sized: weakref.WeakKeyDictionary[Case, frozenset[int]] = weakref.WeakKeyDictionary()
-
-
-def _sized_by_data(case: Case) -> frozenset[int]:
-    """The positions of the outputs whose sizes depend on data; found out once a case."""
-    if case not in _sized:
-        _sized[case] = data_dependent(case.inputs())
-    return _sized[case]
 
 
 def _producible(arguments: Arguments) -> frozenset[int]:
