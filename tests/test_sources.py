@@ -83,6 +83,13 @@ def test_a_file_that_has_changed_since_is_not_what_runs(files: Callable[..., Pat
     assert sources_of({str(folder / "sources_a" / "ops.py")}) is None
 
 
+def test_more_than_can_be_read_quickly_has_no_digest(
+    files: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_MOST_BYTES", 100)
+    assert sources_of({str(files() / "sources_a" / "ops.py")}) is None
+
+
 @pytest.mark.parametrize("name", ["<string>", "missing.py", sys.executable])
 def test_what_is_no_file_of_python_has_no_digest(name: str) -> None:
     assert sources_of({name}) is None

@@ -23,6 +23,9 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _KNOWN = frozenset({*sys.stdlib_module_names, "torch", __name__.partition(".")[0]})
 
 
+_MOST_BYTES = 2**20  # of all files: reading that many takes about a second
+
+
 class Sources(NamedTuple):
     """Files, as a whole.
 
@@ -36,15 +39,16 @@ class Sources(NamedTuple):
 
 
 class _File(NamedTuple):
+    size: int
     digest: str
     imports: tuple[tuple[int, str], ...]  # level as in `from ..x import y`, and name
     asks_for_compiler: bool
 
 
 def sources_of(files: Collection[str]) -> Sources | None:
-    """The files and all that they import, as far as it is loaded; None if one of them cannot be relied on.
+    """The files and all that they import, as far as it is loaded; None if that cannot be told.
 
-    A file cannot be relied on if it has changed since this process was started.
+    It cannot be told of a file that has changed since this process was started, and of too many of them.
     """
     return _sources(frozenset(files), len(sys.modules))
 
@@ -74,6 +78,8 @@ def _sources(files: frozenset[str], loaded: int) -> Sources | None:
         if read is None:
             return None
         found[path] = read
+        if sum(one.size for one in found.values()) > _MOST_BYTES:
+            return None
         module = modules.get(path)
         for imported in _imported(module, read) if module is not None else ():
             top = imported.__name__.partition(".")[0]
@@ -116,7 +122,8 @@ def _parsed(path: str, changed: float) -> _File:
             dot = "." if module else ""
             imports |= {(node.level, f"{module}{dot}{one.name}") for one in node.names}
     digest = hashlib.sha256(content).hexdigest()
-    return _File(digest, tuple(sorted(imports)), b"compiling" in content or b"exporting" in content)
+    asks = b"compiling" in content or b"exporting" in content
+    return _File(len(content), digest, tuple(sorted(imports)), asks)
 
 
 def _imported(module: types.ModuleType, file: _File) -> Iterator[types.ModuleType]:
