@@ -240,6 +240,26 @@ def test_other_code_is_another_key(monkeypatch: pytest.MonkeyPatch, ran: list[st
     assert len(ran) == 4
 
 
+LIBRARY = torch.library.Library("stored_passes", "FRAGMENT")
+LIBRARY.define("twice(Tensor x) -> Tensor")
+LIBRARY.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+
+
+@pytest.mark.parametrize("op", [torch.ops.stored_passes.twice.default, double])
+def test_the_files_that_define_an_op_count(op: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []
+    real = stored_pass.sources_of
+
+    def sources_of(files: set[str]) -> Any:
+        seen.append(files)
+        return real(files)
+
+    monkeypatch.setattr(stored_pass, "sources_of", sources_of)
+    samples = [(tensor(*shape),) for shape in SHAPES]
+    _told(_planned(op, samples, (AOT, DYNAMIC), requires_grad=True))
+    assert seen == [{__file__}] * 2
+
+
 def test_a_success_that_cannot_be_stored_is_one(ran: list[str]) -> None:
     folder = stored_pass._path("any").parent
     folder.parent.mkdir(parents=True)

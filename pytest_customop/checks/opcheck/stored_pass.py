@@ -47,8 +47,11 @@ def key_of(case: Case) -> str | None:
     if crash_risk(case.op, case.placement.device) is not None or not _are_cloned(tensors):
         return None  # compiled code may have changed unseen
     trace = symbolic_trace(case)
-    sources = None if trace is None else _sources(trace.ops)
-    if trace is None or sources is None:
+    if trace is None:
+        return None
+    ops = trace.ops | {case.op.overload}  # which is not among them if it is made of others
+    sources = _sources(ops)
+    if sources is None:
         return None
     digests = [trace.digest]
     if sources.asks_for_compiler:  # under the utility it is not told that it is compiled
@@ -58,7 +61,7 @@ def key_of(case: Case) -> str | None:
         digests.append(other.digest)
     parts = [
         *(__version__, tracer_fingerprint(), sources.digest, *digests),
-        *sorted(map(registrations, trace.ops)),
+        *sorted(map(registrations, ops)),
         *(f"{one.dtype} {[*one.shape]} {one.stride()} {one.requires_grad}" for one in tensors),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
