@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 
 import torch
@@ -32,7 +33,7 @@ _MOVES = 3
 _CALLS = 20  # in which threads may write to one element at the same time, or not
 _BUSY = 0.01  # seconds of work, a multiple of the time that a thread takes to start
 _TIMES = 16
-_ELEMENTS = 2**24
+_ELEMENTS = 2**24  # of all tensors, in that larger case
 _DIVIDING = frozenset({"get_num_threads", "ThreadPoolExecutor", "ThreadPool", "Thread"})
 
 
@@ -108,8 +109,13 @@ def _with_more_work(case: Case, seconds: float) -> Case | None:
         case: of a variant with a large dim.
         seconds: that a call with one thread takes.
     """
-    elements = sum(tensor.numel() for _, tensor in case.inputs().tensors())
-    times = min(_TIMES, int(_BUSY / max(seconds, 1e-9)), _ELEMENTS // max(elements, 1))
+    given = sum(tensor.numel() for _, tensor in case.inputs().tensors())
+    returned = sum(tensor.numel() for _, tensor in case.eager.outputs)
+    limits = (
+        *(_TIMES, _BUSY / max(seconds, 1e-9), _ELEMENTS / max(given, 1)),
+        math.sqrt(_ELEMENTS / max(returned, 1)),  # results may grow with the square of it
+    )
+    times = int(min(limits))
     largest = max(size for _, tensor in case.inputs().tensors() for size in tensor.shape)
     if times < 2:
         return None
