@@ -31,10 +31,10 @@ def op(name, kernel):
     return one
 
 
-def _energy(x):
+def _energy(x, least=_LEAST):
     """The energy up to each element of a chunk, from its start; and the ends of the chunks."""
     out = np.empty(x.shape)
-    parts = max(1, min(torch.get_num_threads(), x.size // _LEAST))
+    parts = max(1, min(torch.get_num_threads(), x.size // least))
     ends = [x.size * at // parts for at in range(parts + 1)]
 
     def part(begin, end):
@@ -51,7 +51,14 @@ def energy_anew_in_each_chunk():
     return op("energy_anew_in_each_chunk", lambda x: _energy(x)[0].astype(x.dtype))
 
 
-@aot((SIGNAL,), twin_of="energy_anew_in_each_chunk")
+@aot((SIGNAL,), variant_findings=COUNT, shown_by=("large0",))
+def energy_anew_in_each_large_chunk():
+    """The same in chunks so large that threads have something to do."""
+    kernel = lambda x: _energy(x, 40_000)[0].astype(x.dtype)  # noqa: E731
+    return op("energy_anew_in_each_large_chunk", kernel)
+
+
+@aot((SIGNAL,), twin_of=("energy_anew_in_each_chunk", "energy_anew_in_each_large_chunk"))
 def energy_of_the_chunks_before():
     """The energy so far, with that of the chunks before."""
 
