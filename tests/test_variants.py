@@ -504,7 +504,7 @@ class OnDevice(torch.Tensor):
     ("values", "steps"),
     [
         ([0, 2, 1], {"index.counting"}),
-        ([0, 3, 3], {"index.lowest", "index.highest", "index.counting"}),
+        ([0, 3, 3], {"index.lowest", "index.highest", "index.counting", "index.has.-1"}),
         ([0, 1, 5], {"index.empty_first", "index.empty_last"}),
     ],
 )
