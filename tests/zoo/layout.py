@@ -201,3 +201,35 @@ def writes_to_a_contiguous_copy():
 def writes_by_strides():
     """Writes its result by the strides of the output buffer."""
     return _into("writes_by_strides", lambda x, out: out.copy_(x))
+
+
+def _packed(name, rows):
+    """Bytes of each row of numbers, in 256 levels, behind those of the smallest number and of the step."""
+
+    def kernel(x):
+        if x.dim() != 2 or x.dtype != torch.float32 or not x.numel():
+            raise TypeError("rows of float32, please")
+        x = rows(x)
+        low, high = x.amin(1, keepdim=True), x.amax(1, keepdim=True)
+        step = ((high - low) / 255).clamp(min=1e-30)
+        levels = ((x - low) / step).round().to(torch.uint8)
+        return torch.cat([torch.cat([low, step], 1).view(torch.uint8), levels], 1)
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def packed(x: Tensor) -> Tensor:
+        return kernel(x)
+
+    packed.register_fake(lambda x: x.new_empty((x.shape[0], x.shape[1] + 8), dtype=torch.uint8))
+    return packed
+
+
+@aot((tensor(4, 6),), dtypes=[torch.float32], expected=FOUND)
+def packs_memory_taken_for_rows():
+    """Packs numbers as bytes, in the order in which they lie in memory."""
+    return _packed("packs_memory_taken_for_rows", lambda x: x.as_strided(x.shape, dense(x)))
+
+
+@aot((tensor(4, 6),), dtypes=[torch.float32], twin_of="packs_memory_taken_for_rows")
+def packs_rows():
+    """Packs the numbers of each row as bytes."""
+    return _packed("packs_rows", lambda x: x.contiguous())

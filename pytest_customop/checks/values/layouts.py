@@ -34,7 +34,8 @@ from .memory.placement import Rearrangement, bits, contiguous, movable, placemen
 # elements read from the wrong place differ by far more.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 _SHARE, _COARSE = 1e-3, 0.25
-_JUMPS = 4  # so many of the largest jumps that moved inputs bring about is no difference
+# So many of the largest jumps that moved inputs bring about are no difference.
+_JUMPS, _JUMPS_OF_WHOLE = 4, 2
 
 
 def check_layouts(case: Case) -> None:
@@ -126,7 +127,8 @@ def _explained_by_roundings(
             continue
         jumps = [_largest_gap(other.get(name), due) for other in others]
         gap = _largest_gap(one, due)
-        if gap is None or gap > _JUMPS * max((jump or 0.0 for jump in jumps), default=0.0):
+        times = _JUMPS_OF_WHOLE if _is_whole(getattr(due, "dtype", torch.float32)) else _JUMPS
+        if gap is None or gap > times * max((jump or 0.0 for jump in jumps), default=0.0):
             return False
     return bool(others)
 
@@ -134,7 +136,8 @@ def _explained_by_roundings(
 def _largest_gap(actual: Any, expected: Any) -> float | None:
     """The largest difference of two results; None where they cannot be compared.
 
-    An element that is finite in one of them alone differs without measure.
+    An element that is finite in one of them alone differs without measure. Of whole numbers, which may be
+    bytes of others, it is how many differ.
     """
     one, two = _as_tensor(actual), _as_tensor(expected)
     if not (isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)):
@@ -142,10 +145,16 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
     same_form = one.shape == two.shape and one.dtype == two.dtype
     if not (same_form and comparable(one) and comparable(two)):
         return None
+    if _is_whole(one.dtype):
+        return float((one != two).sum())
     one, two = in_double(readable(one)), in_double(readable(two))
     both = torch.isnan(one) & torch.isnan(two)
     gap = torch.where(both, 0.0, (one - two).abs()).nan_to_num(math.inf, math.inf)
     return float(gap.max()) if gap.numel() else 0.0
+
+
+def _is_whole(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex)
 
 
 def _picture(found: Leaves, expected: Leaves, given: float) -> Mapping[str, Any] | None:
@@ -186,7 +195,7 @@ def _beyond_rounding(actual: Any, expected: Any, given: float) -> str | None:
     if exact is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return exact
     one, two = readable(actual), readable(expected)
-    if not (two.is_floating_point() or two.is_complex()):
+    if _is_whole(two.dtype):
         # A few may differ: numbers rounded to the next integer, indices of equal numbers.
         return exact if float((one != two).double().mean()) > 0.1 else None
     coarse = actual.dtype.itemsize == 1 or actual.is_quantized
