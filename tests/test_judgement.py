@@ -431,3 +431,28 @@ def test_an_estimate_is_noted_on_variants_whose_steps_are_too_large_to_see() -> 
     assert not [one for one in results if one.outcome in ("failed", "error")]
     noted = {one.place.variant for one in results if one.outcome == "noted"}
     assert {None, "bits.2"} <= noted
+
+
+def test_a_learned_step_size_is_noted_where_it_alone_requires_gradients() -> None:
+    @torch.library.custom_op("t_judgement::learned_step", mutates_args=())
+    def learned_step(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        if scale.dim() or not bool(scale > 0):
+            raise ValueError("one positive scale, please")
+        return (x / scale).round().clamp(-8, 7) * scale
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, scale = ctx.saved_tensors
+        level = (x / scale).round().clamp(-8, 7)
+        inside = (x / scale).round() == level
+        slope = torch.where(inside, level - x / scale, level)
+        return grad * inside, (grad * slope).sum()
+
+    learned_step.register_fake(lambda x, scale: torch.empty_like(x))
+    learned_step.register_autograd(backward, setup_context=setup)
+    samples = [(torch.randn(4, 10), torch.tensor(0.3))]
+    results = check_op(learned_step, samples, checks=["gradcheck.backward"], variants=True)
+    assert not [one for one in results if one.outcome in ("failed", "error")]
+    assert "grad.scale" in {one.place.variant for one in results if one.outcome == "noted"}

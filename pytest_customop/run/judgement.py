@@ -79,9 +79,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
         every = "the op's source says that every one of several equal elements gets it"
         return Note(NOT_ASKED, every)
-    # Of steps that are as large as a variant makes them, none may show.
-    is_of_steps = finding.code == "gradient-mismatch" and case.base_case is not None
-    if (finding.code in _OF_STEPS or is_of_steps) and is_estimate_by_source(case.op):
+    if finding.code in _OF_STEPS and is_estimate_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
         return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
