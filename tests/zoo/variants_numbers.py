@@ -499,3 +499,39 @@ def float64_lies_in_the_workspace():
 def float64_is_copied():
     """The result is a copy in every dtype."""
     return _cubed("float64_is_copied", lambda work, dtype: work.to(dtype, copy=True))
+
+
+def _stretched(name, taken):
+    """A picture stretched to numbers from 0 to 1; `taken(picture)` is the memory that is written to."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def stretched(picture: Tensor) -> Tensor:
+        if picture.dtype not in (torch.uint8, torch.float32) or not picture.numel():
+            raise TypeError("a picture of uint8 or float32, please")
+        made = taken(picture)
+        made.sub_(made.min().clone())
+        return made.div_(made.max().clamp(min=1e-6)).clone(memory_format=torch.contiguous_format)
+
+    stretched.register_fake(lambda picture: picture.new_empty(picture.shape, dtype=torch.float32))
+    return stretched
+
+
+PICTURE = tensor(4, 5, dtype=torch.uint8, low=0, high=256)
+
+
+@specimen(
+    (PICTURE,),
+    backend="aot_eager",
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="float32",
+)
+def stretches_its_argument():
+    """Of a picture in float32 no copy is made, and it is written to."""
+    return _stretched("stretches_its_argument", lambda picture: picture.to(torch.float32))
+
+
+@specimen((PICTURE,), backend="aot_eager", twin_of="stretches_its_argument")
+def stretches_a_copy():
+    """Writes to a copy in any dtype."""
+    copied = lambda picture: picture.to(torch.float32, copy=True)  # noqa: E731
+    return _stretched("stretches_a_copy", copied)

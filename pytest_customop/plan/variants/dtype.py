@@ -11,6 +11,7 @@ from ...cases.arguments import is_drawable
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
+from .named_dtypes import floats_beside
 from .sample_view import SampleView, TensorArgument
 from .values import range_of
 
@@ -46,6 +47,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         for dtype, rank in ranks.items():
             yield from _all_of(dtype, floats, rank)
     if not floats and not declared:
+        yield from _listed_floats(view)
         yield from _whole(view)
     if len(view.tensors) < 2:
         return
@@ -97,6 +99,15 @@ def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
     if dtype.is_complex and spec.values is not None:
         return replace(spec, dtype=dtype, values=None)
     return replace(spec, dtype=dtype)
+
+
+def _listed_floats(view: SampleView) -> Iterator[Step]:
+    """The only tensor, of whole numbers, in each floating-point dtype that the code lists beside it."""
+    if len(view.tensors) == 1:
+        (each,) = view.tensors
+        for dtype in floats_beside(view.op, each.dtype):
+            changes = {each.path: replace(each.spec, dtype=dtype)}
+            yield Step(dtype_name(dtype), f"a tensor of {dtype_name(dtype)}", changes, 4)
 
 
 def _whole(view: SampleView) -> Iterator[Step]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -30,30 +30,55 @@ _ASKED = {"is_complex": torch.complex64, "is_floating_point": torch.int64}
 
 def named_dtypes(op: Op) -> list[torch.dtype]:
     """The dtypes, each once, in the order of the code: kernels, fake kernel, formula."""
-    functions = functions_of(op.overload)
     found: dict[torch.dtype, None] = {}
-    seen: set[int] = set()
-    for function in [*functions, *filter(None, traced_functions(op.overload))]:
-        found |= dict.fromkeys(_of_function(function, _DEPTH, seen))
+    for named in _named_in(op):
+        found |= dict.fromkeys(named.dtypes if named.alone else _listed(named.dtypes))
     return [*found]
 
 
-def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[torch.dtype]:
+def floats_beside(op: Op, dtype: torch.dtype) -> list[torch.dtype]:
+    """The real floating-point dtypes that the code lists together with a dtype."""
+    found: dict[torch.dtype, None] = {}
+    for named in _named_in(op):
+        if dtype in named.dtypes:
+            found |= dict.fromkeys(one for one in named.dtypes if one in _REAL.values())
+    return [*found]
+
+
+class _Named(NamedTuple):
+    """Dtypes in the code.
+
+    Args:
+        dtypes: of one list, tuple, set or dict; or a single one.
+        alone: whether it is a single one.
+    """
+
+    dtypes: Sequence[torch.dtype]
+    alone: bool = False
+
+
+def _named_in(op: Op) -> Iterator[_Named]:
+    functions = functions_of(op.overload)
+    seen: set[int] = set()
+    for function in [*functions, *filter(None, traced_functions(op.overload))]:
+        yield from _of_function(function, _DEPTH, seen)
+
+
+def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[_Named]:
     code = code_of(function)
     if code is None or depth == 0 or id(code) in seen or not is_of_author(code.co_filename):
         return
     seen.add(id(code))
-    for dtypes in _written(code):
-        yield from _listed(dtypes)
+    yield from map(_Named, _written(code))
     known = known_names(function)
     for name in (*code.co_names, *code.co_freevars):
         if name in _ASKED:
-            yield _ASKED[name]
+            yield _Named([_ASKED[name]], alone=True)
         elif name in _REAL:
-            yield _REAL[name]
+            yield _Named([_REAL[name]], alone=True)
         value = known.get(name)
         if isinstance(value, Collection) and not isinstance(value, (str, bytes, torch.Tensor)):
-            yield from _listed(value)
+            yield _Named([each for each in value if isinstance(each, torch.dtype)])
         elif isinstance(value, types.FunctionType):
             yield from _of_function(value, depth - 1, seen)
 
@@ -74,7 +99,7 @@ def _written(code: types.CodeType) -> Iterator[list[torch.dtype]]:
             row = []
 
 
-def _listed(values: Collection[Any]) -> list[torch.dtype]:
-    """The dtypes in a container that has a floating-point one; none of a single byte."""
-    dtypes = [each for each in values if isinstance(each, torch.dtype) and each.itemsize > 1]
+def _listed(values: Collection[torch.dtype]) -> list[torch.dtype]:
+    """The dtypes of a list that has a floating-point one; none of a single byte."""
+    dtypes = [each for each in values if each.itemsize > 1]
     return dtypes if any(each.is_floating_point for each in dtypes) else []
