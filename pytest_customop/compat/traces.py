@@ -121,6 +121,7 @@ def _shape_environments_freed() -> Iterator[None]:
                 environment = each()
                 if environment is not None:
                     environment.tracked_fakes = None
-            for method in vars(ShapeEnv).values():
-                if hasattr(method, "cache_clear"):
-                    method.cache_clear()
+            if made:  # else there is nothing in the caches that was not there before
+                for method in vars(ShapeEnv).values():
+                    if hasattr(method, "cache_clear"):
+                        method.cache_clear()

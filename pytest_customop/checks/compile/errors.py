@@ -18,6 +18,7 @@ from ...cases.tensors import is_plain, kind_of
 from ...compat.compiler import compile_session, compile_whole, counting_backend
 from ...compat.fakes import missing_fake_kernel
 from ...compat.ops import alias_error_text, is_alias_error
+from ...compat.traces import traces_dropped
 from ...core.paths import PACKAGE_PREFIX
 from ...core.tracebacks import (
     chain,
@@ -57,6 +58,13 @@ _NOISE = re.compile(
 def compiler_session() -> Iterator[None]:
     """Compile with the settings of the checks; logs and warnings are dropped, torch's state restored."""
     with compile_session(), quiet():
+        yield
+
+
+@contextmanager
+def tracing_session() -> Iterator[None]:
+    """Run ops on fake tensors; torch's logs and warnings are dropped, and what it keeps of the traces."""
+    with traces_dropped(), quiet():
         yield
 
 

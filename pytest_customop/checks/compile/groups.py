@@ -108,6 +108,11 @@ class Groups:
         """Whether the case is in a group with others."""
         return any(len(group.members) > 1 for group in self._groups.get(case, ()))
 
+    def agreed(self, case: Case) -> bool:
+        """Whether a group of the case has run, and the case agreed with eager mode in it."""
+        groups = self._groups.get(case, ())
+        return any(group.agreed is not None and case in group.agreed for group in groups)
+
     def agrees(self, case: Case, agreeing: Agreeing) -> bool:
         """Whether the case agrees with eager mode in a group of its; False tells nothing.
 

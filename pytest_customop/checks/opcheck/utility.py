@@ -13,11 +13,14 @@ from ...cases.fake_run import fake_run, kernel_failure
 from ...compat.tensors import observe_calls
 from ...core.tracebacks import reraise_bug
 from ...findings import skip
-from ..compile.errors import compiler_session
+from ..compile.errors import compiler_session, tracing_session
 from .errors import read_failure
 
 # torch does not compare fake and real kernels of ops with one of these tags.
 _NOT_COMPARED = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
+
+# The utilities for which setting up the compiler would take longer than some of them do.
+_COMPILES_NOTHING = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
 def run_utility(case: Case, name: str) -> None:
@@ -29,8 +32,9 @@ def run_utility(case: Case, name: str) -> None:
     """
     skip_if_nothing_runs(case, name)
     arguments = case.inputs()
+    session = tracing_session if name in _COMPILES_NOTHING else compiler_session
     try:
-        with compiler_session():
+        with session():
             torch.library.opcheck(
                 case.op.overload, arguments.args, dict(arguments.kwargs), test_utils=(name,)
             )
