@@ -89,9 +89,14 @@ class Arguments:
         A tensor that is two arguments is one tensor in the copy too.
         """
         copier = Copier()
-        return self.map_distinct(
-            lambda name, tensor: copier(tensor).requires_grad_(tensor.requires_grad)
-        )
+        made: dict[int, torch.Tensor] = {}
+
+        def copied(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in made:
+                made[id(tensor)] = copier(tensor).requires_grad_(tensor.requires_grad)
+            return made[id(tensor)]
+
+        return self.map(copied)
 
 
 _on_call: Callable[[Arguments | None], None] | None = None

@@ -90,7 +90,7 @@ class Copier:
     """Copies tensors with their strides, offsets and sharing: views of one storage share its copy."""
 
     def __init__(self) -> None:
-        self._storages: dict[int, torch.Tensor] = {}
+        self._storages: dict[int, torch.UntypedStorage] = {}
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """A detached copy of the tensor, sharing storage with earlier copies as the originals do."""
@@ -100,13 +100,23 @@ class Copier:
         storage = source.untyped_storage()
         key = storage.data_ptr() or id(tensor)
         if key not in self._storages:
-            self._storages[key] = storage_bytes(source).clone()
-        home = self._storages[key].untyped_storage()
+            if _is_whole(source, storage):
+                copy = source.clone()
+                self._storages[key] = copy.untyped_storage()
+                return copy
+            self._storages[key] = storage_bytes(source).clone().untyped_storage()
         copy = torch.empty(0, dtype=source.dtype, device=source.device)
-        copy.set_(home, source.storage_offset(), source.shape, source.stride())
+        copy.set_(self._storages[key], source.storage_offset(), source.shape, source.stride())
         if source.is_conj():
             copy = copy.conj()
         return neg_view(copy) if source.is_neg() else copy
+
+
+def _is_whole(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    """Whether a clone of the tensor is a copy of its storage, which takes a third of the time."""
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        return False
+    return storage.nbytes() == tensor.numel() * tensor.itemsize > 0
 
 
 def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
