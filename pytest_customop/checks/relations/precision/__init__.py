@@ -10,7 +10,7 @@ from ....cases.case import Case, Run
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
 from ....declare.inputs import TensorSpec
-from ....findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
+from ....findings import NOT_ASKED, CheckFailed, fail, skip
 from ...check import Check
 from ...values.memory.calls import (
     GRADIENT,
@@ -25,6 +25,7 @@ from ...values.memory.calls import (
 from ..compare import disagreement
 from ..scripts import call_lines, position
 from .double import check_double, is_double
+from .findings import FINDINGS
 from .inputs import Dtypes, Move, Point, dtypes_of, roundings
 from .judge import Difference, Judge
 from .randomness import may_be_random
@@ -268,129 +269,6 @@ got = call(*cast({narrow}))[{at}].flatten()[{element}]
 expected = call(*cast({wide}))[{at}].flatten()[{element}]
 torch.testing.assert_close(got, expected, rtol=0.0, atol={allowed!r}, check_dtype=False)
 """
-
-_BEFORE = """
-values = numpy.frombuffer(bytes_of(x), dtype=numpy.float32)   # x may be float64
-"""
-_AFTER = """
-torch._check(x.dtype == torch.float32, lambda: f"float32 only, not {x.dtype}")
-values = numpy.frombuffer(bytes_of(x), dtype=numpy.float32)
-"""
-_FIX = (
-    "Find which of the two is wrong: read memory by the dtype of the tensor (AT_DISPATCH, or a cast), "
-    "allocate scratch memory in that dtype, add up in float32 or wider, subtract the largest number "
-    "before exp. Raise for a dtype that the kernel is not made for. If the dtype is meant to change the "
-    "values, "
-    'write checks=["-relations.precision"]; if the difference is one of rounding, tolerances=.'
-)
-FINDINGS = {
-    "precision-mismatch": Explanation(
-        meaning=(
-            "For the same numbers in a wider dtype the op gives other values, beyond what inputs rounded "
-            "to the narrower dtype explain."
-        ),
-        why=(
-            "A dtype decides how exact a result is, not what it is. One of the two is wrong: a kernel "
-            "that reads memory as another dtype, a sum that overflows or stands still, a scratch tensor "
-            "of a fixed dtype."
-        ),
-        fix=_FIX,
-        before=_BEFORE,
-        after=_AFTER,
-        docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
-        follows=(
-            *("reference-mismatch", "stale-result", "uninitialized-output"),
-            *("outputs-not-repeatable", "undeclared-mutation"),
-        ),
-    ),
-    "precision-gradient-mismatch": Explanation(
-        meaning=(
-            "For the same numbers in a wider dtype the backward gives other gradients, beyond what inputs "
-            "rounded to the narrower dtype explain; the results agree."
-        ),
-        why=(
-            "Finite differences need float64, so gradcheck says nothing of the dtype that is trained in. "
-            "There, training follows a wrong direction."
-        ),
-        fix=_FIX,
-        before="""
-def backward(ctx, grad):
-    (x,) = ctx.saved_tensors
-    scratch = torch.empty(x.shape, dtype=torch.float32)   # x may be float64
-    return run_backward(address_of(grad), address_of(x), address_of(scratch))
-""",
-        after="""
-def backward(ctx, grad):
-    (x,) = ctx.saved_tensors
-    scratch = torch.empty_like(x)
-    return run_backward(address_of(grad), address_of(x), address_of(scratch))
-""",
-        docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
-        follows=(
-            *("precision-mismatch", "gradient-mismatch", "gradient-missing", "backward-not-linear"),
-            "backward-not-repeatable",
-        ),
-    ),
-}
-
-FINDINGS["catastrophic-cancellation"] = Explanation(
-    meaning=(
-        "For numbers that are large and near to each other, from 1000 to 1001, float32 gives something "
-        "else than float64: more than a tenth of the largest result, and more than inputs do that are "
-        "moved by roundings."
-    ),
-    why=(
-        "Two large numbers are subtracted whose leading digits are equal, and what is left are their "
-        "roundings: a variance as the mean of squares less the square of the mean, a distance from a "
-        "product of matrices, a difference of long sums. Data with an offset give noise, and nobody is "
-        "told. It is a note, because for numbers around 0 such a formula is right."
-    ),
-    fix=(
-        "Subtract first, then square: the mean in a pass of its own, or Welford's method; of windows, "
-        "subtract a number that all of them share before summing up. Or sum up in float64. If no numbers "
-        "of this kind occur, give the sample a range with tensor(low=, high=)."
-    ),
-    before="""
-variance = (x * x).mean(-1) - x.mean(-1) ** 2
-""",
-    after="""
-variance = (x - x.mean(-1, keepdim=True)).square().mean(-1)
-""",
-    docs=(doc_links.TESTING,),
-    follows=("precision-mismatch", "reference-mismatch"),
-)
-
-_NARROWED = Explanation(
-    meaning=(
-        "In float64 the op gives numbers of float32: those of the inputs have more digits, and each of the "
-        "results has no more than float32 holds. Or a number that it computes with is made in torch's "
-        "default dtype, so that results are as exact as that."
-    ),
-    why=(
-        "Somewhere the numbers pass through float32. Whoever asks for float64 gets seven digits in place "
-        "of sixteen, without a word, and finite differences of such an op are noise."
-    ),
-    fix=(
-        "Compute in the dtype of the inputs: look for .float(), torch.float32 and numpy.float32, for "
-        "torch.arange, torch.linspace, torch.ones and torch.tensor without dtype=, in C++ for float, 1.0f "
-        "and sinf. If the op is made for float32 alone, raise for float64. If float32 is exact enough, "
-        'write tolerances={torch.float64: (1e-6, 1e-6)}, or checks=["-relations.precision"].'
-    ),
-    before="""
-table = torch.sin(x.float())
-return (table * x).to(torch.float32).to(x.dtype)
-""",
-    after="""
-table = torch.sin(x)
-return table * x
-""",
-    docs=(doc_links.CUSTOM_OP, doc_links.TESTING),
-    follows=("reference-mismatch", "fake-dtype-mismatch"),
-)
-FINDINGS |= {
-    "result-narrowed": _NARROWED,
-    "gradient-narrowed": replace(_NARROWED, follows=("result-narrowed", *_NARROWED.follows)),
-}
 
 CHECK = Check(
     name="relations.precision",
