@@ -18,7 +18,7 @@ from ..declare.layouts import lay_out, strided
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from ..declare.samples import shortened
-from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors
+from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors, once_each
 
 # What torch raises for values that a dtype does not have, where memory is short, and for a device
 # that it is not built for.
@@ -89,14 +89,9 @@ class Arguments:
         A tensor that is two arguments is one tensor in the copy too.
         """
         copier = Copier()
-        made: dict[int, torch.Tensor] = {}
-
-        def copied(tensor: torch.Tensor) -> torch.Tensor:
-            if id(tensor) not in made:
-                made[id(tensor)] = copier(tensor).requires_grad_(tensor.requires_grad)
-            return made[id(tensor)]
-
-        return self.map(copied)
+        return self.map(
+            once_each(lambda tensor: copier(tensor).requires_grad_(tensor.requires_grad))
+        )
 
 
 _on_call: Callable[[Arguments | None], None] | None = None

@@ -22,7 +22,7 @@ from ..core.wording import dtype_name
 from ..declare.ops import is_authors
 from .arguments import Arguments
 from .case import Case
-from .tensors import is_plain, leaves, map_tensors, output_leaves
+from .tensors import is_plain, leaves, map_tensors, once_each, output_leaves
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,7 @@ def data_dependent(arguments: Arguments) -> frozenset[int] | None:
 
 def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     mode = fake_mode()
-    made: dict[int, torch.Tensor] = {}
-
-    def fake(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
-            made[id(tensor)] = to_fake(mode, _without_history(tensor))
-        return made[id(tensor)]
-
+    fake = once_each(lambda tensor: to_fake(mode, _without_history(tensor)))
     fake_args = map_tensors(args, fake)
     fake_kwargs = {name: map_tensors(value, fake) for name, value in kwargs.items()}
     with enter_fake_mode(mode):

@@ -67,6 +67,20 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     return value
 
 
+def once_each(
+    change: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same function, which changes each tensor once: one that comes again stays one tensor."""
+    made: dict[int, torch.Tensor] = {}
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            made[id(tensor)] = change(tensor)
+        return made[id(tensor)]
+
+    return changed
+
+
 def is_ordinary(tensor: torch.Tensor) -> bool:
     """Whether the tensor is of no subclass: neither fake nor of a library's own type."""
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)

@@ -372,6 +372,21 @@ def fails_without_gradients_from_then_on():
     return _largest("fails_without_gradients_from_then_on", chosen)
 
 
+def _restores_at_the_end(run):
+    default = torch.get_default_dtype()
+    found = run()
+    torch.set_default_dtype(default)
+    return found
+
+
+def _restores_anyway(run):
+    default = torch.get_default_dtype()
+    try:
+        return run()
+    finally:
+        torch.set_default_dtype(default)
+
+
 def _largest_by_address(name, restoring):
     """The same for a kernel that reads memory by its address; `restoring(run)` calls that.
 
@@ -399,28 +414,13 @@ def _largest_by_address(name, restoring):
 @aot((MATRIX, 2), expected=SETS, dtypes=[torch.float32])
 def rejects_in_float64_by_address():
     """Changes the default dtype, and raises before it takes that back."""
-
-    def restoring(run):
-        default = torch.get_default_dtype()
-        found = run()
-        torch.set_default_dtype(default)
-        return found
-
-    return _largest_by_address("rejects_in_float64_by_address", restoring)
+    return _largest_by_address("rejects_in_float64_by_address", _restores_at_the_end)
 
 
 @aot((MATRIX, 2), twin_of="rejects_in_float64_by_address", dtypes=[torch.float32])
 def rejects_by_address():
     """Takes it back whatever happens."""
-
-    def restoring(run):
-        default = torch.get_default_dtype()
-        try:
-            return run()
-        finally:
-            torch.set_default_dtype(default)
-
-    return _largest_by_address("rejects_by_address", restoring)
+    return _largest_by_address("rejects_by_address", _restores_anyway)
 
 
 def _counted(name, restoring):
@@ -449,25 +449,10 @@ BOUNDS = tensor(values=[0.0, 0.5, 2.0])
 @aot((tensor(4), BOUNDS), expected=SETS)
 def rejects_descending_bounds_in_float64():
     """Changes the default dtype, and raises for bounds that descend before it is restored."""
-
-    def restoring(run):
-        default = torch.get_default_dtype()
-        found = run()
-        torch.set_default_dtype(default)
-        return found
-
-    return _counted("rejects_descending_bounds_in_float64", restoring)
+    return _counted("rejects_descending_bounds_in_float64", _restores_at_the_end)
 
 
 @aot((tensor(4), BOUNDS), twin_of="rejects_descending_bounds_in_float64")
 def rejects_descending_bounds():
     """Restores the default dtype whatever happens."""
-
-    def restoring(run):
-        default = torch.get_default_dtype()
-        try:
-            return run()
-        finally:
-            torch.set_default_dtype(default)
-
-    return _counted("rejects_descending_bounds", restoring)
+    return _counted("rejects_descending_bounds", _restores_anyway)

@@ -195,9 +195,8 @@ class OpHarness:
         eager = self.case.eager
         if not self.config.consumers:
             return _Plan((), (), ())
-        sizes = (
-            sized_by_data(self.case) or frozenset()
-        )  # where the op raises, the compiler reports it
+        # Where the op raises on fake tensors, the compiler reports it.
+        sizes = sized_by_data(self.case) or frozenset()
         returned = [tensor for _, tensor in eager.outputs]
         given = [tensor for _, tensor in eager.arguments.tensors()]
         declared = _written(eager.arguments)
