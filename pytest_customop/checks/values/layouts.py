@@ -12,7 +12,14 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.guarded import LAY_OUT
 from ...cases.picture import picture_of
-from ...cases.tensors import difference, in_double, is_plain, largest_magnitude, readable
+from ...cases.tensors import (
+    difference,
+    in_double,
+    is_differentiable,
+    is_plain,
+    largest_magnitude,
+    readable,
+)
 from ...core import rng
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -127,7 +134,9 @@ def _explained_by_roundings(
             continue
         jumps = [_largest_gap(other.get(name), due) for other in others]
         gap = _largest_gap(one, due)
-        times = _JUMPS_OF_WHOLE if _is_whole(getattr(due, "dtype", torch.float32)) else _JUMPS
+        times = (
+            _JUMPS if is_differentiable(getattr(due, "dtype", torch.float32)) else _JUMPS_OF_WHOLE
+        )
         if gap is None or gap > times * max((jump or 0.0 for jump in jumps), default=0.0):
             return False
     return bool(others)
@@ -145,16 +154,12 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
     same_form = one.shape == two.shape and one.dtype == two.dtype
     if not (same_form and comparable(one) and comparable(two)):
         return None
-    if _is_whole(one.dtype):
+    if not is_differentiable(one.dtype):
         return float((one != two).sum())
     one, two = in_double(readable(one)), in_double(readable(two))
     both = torch.isnan(one) & torch.isnan(two)
     gap = torch.where(both, 0.0, (one - two).abs()).nan_to_num(math.inf, math.inf)
     return float(gap.max()) if gap.numel() else 0.0
-
-
-def _is_whole(dtype: torch.dtype) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex)
 
 
 def _picture(found: Leaves, expected: Leaves, given: float) -> Mapping[str, Any] | None:
@@ -195,7 +200,7 @@ def _beyond_rounding(actual: Any, expected: Any, given: float) -> str | None:
     if exact is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return exact
     one, two = readable(actual), readable(expected)
-    if _is_whole(two.dtype):
+    if not is_differentiable(two.dtype):
         # A few may differ: numbers rounded to the next integer, indices of equal numbers.
         return exact if float((one != two).double().mean()) > 0.1 else None
     coarse = actual.dtype.itemsize == 1 or actual.is_quantized
