@@ -178,6 +178,7 @@ def test_a_tensor_on_the_meta_device_is_not_judged() -> None:
             assert verdict(check, one) == "nothing-to-check"
 
 
+@pytest.mark.filterwarnings("ignore:.*quant")  # torch deprecates quantized tensors, once
 def test_a_result_that_torch_cannot_read_is_not_judged() -> None:
     name = f"t_values_family::unread_{next(_numbers)}"
 
