@@ -158,6 +158,32 @@ def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) ->
     assert reason in large[0].message
 
 
+@torch.library.custom_op("t_values::rounds", mutates_args=())
+def rounds(x: torch.Tensor, count: int) -> torch.Tensor:
+    for _ in range(count * 10):  # the same work for each of them
+        sum(range(2000))
+    return x * count
+
+
+rounds.register_fake(lambda x, count: torch.empty_like(x))
+
+
+def test_a_number_that_makes_calls_many_times_slower_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growth, "_SLOW", 1e-9)
+    monkeypatch.setattr(growth, "_TIMES_SAMPLE", 1.5)
+
+    def outcome(step: str) -> tuple[str, str | None]:
+        results = check_op(rounds, [(tensor(8), 8)], checks="fake.forward", variants="full")
+        (found,) = [one for one in results if one.place.variant == step]
+        return found.outcome, found.skip_code
+
+    assert outcome("count.half") == ("passed", None)
+    monkeypatch.setattr(growth, "_TIMES_SAMPLE", 0.01)
+    assert outcome("count.half") == ("skipped", "costly")
+
+
 def test_a_large_variant_whose_backward_raises_is_not_called_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

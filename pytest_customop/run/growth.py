@@ -1,4 +1,4 @@
-"""Whether a variant with many more elements than its sample is affordable, tried on a smaller one."""
+"""Whether a variant is affordable: one with many more elements is tried on a smaller one first."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _ELEMENTS = 2**27  # of all outputs, if they grow so
 _OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
+_SLOW = 1.0  # seconds for the calls of a variant of the sample's sizes,
+_TIMES_SAMPLE = 20.0  # if they take so many times what those of the sample take
 _HOPELESS = 10.0  # a first try that takes so many times what is affordable is not repeated
 
 
@@ -78,10 +80,31 @@ def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:
         raise costly(f"the first calls took {seconds:.1f} s")
 
 
-def _fastest(calls: Callable[[], object], affordable: float) -> float:
+def skip_if_slower_than_sample(
+    seconds: float, of_variant: Callable[[], object], of_sample: Callable[[], object]
+) -> None:
+    """Skip a variant, as of a number, on which the calls take many times what they take on the sample.
+
+    Args:
+        seconds: the time that the calls have taken on the variant.
+        of_variant: makes them once more: the first ones may have been slow for other reasons.
+        of_sample: makes them on the sample.
+
+    Raises:
+        CheckSkipped: `costly`.
+    """
+    if seconds <= _SLOW:
+        return
+    seconds = min(seconds, _fastest(of_variant, _SLOW, tries=1))
+    if seconds > max(_SLOW, _TIMES_SAMPLE * _fastest(of_sample, _SLOW / _TIMES_SAMPLE)):
+        reason = f"the first calls took {seconds:.1f} s, many times what the sample takes"
+        raise skip("costly", reason, unjudged=False)
+
+
+def _fastest(calls: Callable[[], object], affordable: float, tries: int = _TRIES) -> float:
     """The least processor time of a few tries; the first that is affordable, or hopeless, ends them."""
     best = float("inf")
-    for _ in range(_TRIES):
+    for _ in range(tries):
         start = processor_seconds()
         calls()
         best = min(best, processor_seconds() - start)

@@ -16,7 +16,14 @@ from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
 from ..findings import CheckSkipped, fail
 from .alias_rejection import alias_rejection
-from .growth import costly, is_large, processor_seconds, skip_if_costly, skip_if_slow
+from .growth import (
+    costly,
+    is_large,
+    processor_seconds,
+    skip_if_costly,
+    skip_if_slow,
+    skip_if_slower_than_sample,
+)
 from .repro import CALL
 
 
@@ -64,7 +71,7 @@ def skip_if_rejected(case: Case) -> None:
 
     Raises:
         VariantRejected: if the op or its backward raises: the op decides which arguments are valid.
-        CheckSkipped: `costly`, if a large variant takes too much time or memory.
+        CheckSkipped: `costly`, if a variant takes too much time, or a large one too much memory.
         CheckFailed: `hang` or `crash`, if the call exceeds a limit of time or memory;
             `output-alias-rejected`, if torch rejects what the op returns; `backward-raises`, if autograd
             rejects what the backward returns.
@@ -90,8 +97,8 @@ def _classify(case: Case) -> _Answer:
             error = case.eager.error
             if error is None:
                 answer = _classify_backward(case)
-                if large and answer is None:
-                    skip_if_slow(processor_seconds() - start, lambda: _call_again(case))
+                if answer is None:
+                    _skip_if_slow(case, processor_seconds() - start)
                 return answer
     except CheckSkipped as skipped:
         case.release()
@@ -106,6 +113,16 @@ def _classify(case: Case) -> _Answer:
     if found is not None:
         return _Failure(found.code, found.message, found.evidence)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
+
+
+def _skip_if_slow(case: Case, seconds: float) -> None:
+    """Skip a variant on which the calls have taken so many seconds, if that is too long."""
+    sample = case.base_case
+    assert sample is not None  # it is a variant
+    if is_large(case):
+        skip_if_slow(seconds, lambda: _call_again(case))
+    else:
+        skip_if_slower_than_sample(seconds, lambda: _call_again(case), lambda: _call_again(sample))
 
 
 def _call_again(case: Case) -> None:
