@@ -83,6 +83,15 @@ def test_a_size_that_the_fake_kernel_fixes_is_one_defect_with_variants_of_other_
     assert causes(records) == {1: 0}
 
 
+def test_large_sizes_are_other_sizes() -> None:
+    records = [
+        record("fake.backward", "backward-raises", variant="odd", aspect="shape"),
+        record("relations.permutation", "backward-raises", variant="long", aspect="long"),
+        record("relations.permutation", "backward-raises", variant="n.0", aspect="n"),
+    ]
+    assert causes(records) == {1: 0}
+
+
 def test_a_crash_explains_values_of_unwritten_memory_on_variants_of_one_aspect() -> None:
     shape = {"aspect": "shape"}
     found = [

@@ -23,6 +23,7 @@ KINDS = (
     "gradients",
     "alias",
 )
+LARGE = ("large", "long")  # the kinds that have many more elements than their sample
 # The word by which a mark or a session asks for notes to count as failures.
 STRICT = "strict"
 # Stands between a sample's id and the step: `wide~empty0`.

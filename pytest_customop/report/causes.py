@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.wording import counted, listed_briefly
+from ..declare.variant import LARGE
 from ..run.record import FindingRecord, ResultRecord
 
 # What may differ in the messages of one defect: sizes and strides, numbers with a fraction, dtypes.
@@ -31,6 +32,8 @@ _VARYING = (
 # ended or hung, each op has a stack of its own.
 _MANY_OPS = 3
 _ALWAYS_IN_FULL = ("crash", "hang")
+
+_SIZES = "shape"  # what variants of other sizes change
 
 # What is found of a kernel that reads outside of its memory, the surest first.
 _OUTSIDE = ("crash", "out-of-bounds-read", "out-of-bounds-write")
@@ -105,7 +108,7 @@ def _explains(earlier: FindingRecord, record: ResultRecord, finding: FindingReco
 
     What a check finds on a sample by changing its sizes, it may find again on a variant of other sizes.
     """
-    if earlier.code.startswith("fake-size-") and record.place.aspect == "shape":
+    if earlier.code.startswith("fake-size-") and _aspect(record) == _SIZES:
         return finding.code in (earlier.code, *earlier.follows) or earlier.code in finding.follows
     return finding.code == earlier.code or earlier.code in finding.follows
 
@@ -134,8 +137,13 @@ def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
     """
     defect = (record.op, finding.code)
     if record.is_variant:
-        return [defect, (*defect, "aspect", record.place.aspect)]
+        return [defect, (*defect, "aspect", _aspect(record))]
     return [(*defect, "message", _general(record.message))]
+
+
+def _aspect(record: ResultRecord) -> str | None:
+    """What a variant changes: large sizes are sizes."""
+    return _SIZES if record.place.aspect in LARGE else record.place.aspect
 
 
 def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tuple[Any, ...]]:
@@ -148,7 +156,7 @@ def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tupl
     else:
         causes = _OUTSIDE if finding.code in _OF_MEMORY else ()
     for code in causes:
-        yield record.op, code, "aspect", record.place.aspect
+        yield record.op, code, "aspect", _aspect(record)
     if causes and record.place.aspect == "dtype":
         yield record.op, "precision-mismatch"
 

@@ -8,9 +8,9 @@ from math import prod
 
 from ..cases.case import Case
 from ..declare.inputs import TensorSpec
+from ..declare.variant import LARGE
 from ..findings import CheckSkipped, skip
 
-LARGE = ("large", "long")  # the kinds of variants that are tried first
 _PART = 8  # the smaller one has this part of the grown size
 _TINY_PARTS = (64, 16)  # tried before it: of some ops that one would take many seconds
 _SECONDS = 4.0  # for a call, if its time grows with the square of the size
