@@ -1,6 +1,7 @@
 """The variants of large sizes, of values of several magnitudes, and what is too costly to try."""
 
 import math
+import time
 from typing import Any, List
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from pytest_customop import Sample, check_op, tensor
 from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.core import watchdog
 from pytest_customop.declare.ops import resolve
 from pytest_customop.declare.variant import Variant
 from pytest_customop.plan.variants.ranking import ranked_variants
@@ -182,6 +184,25 @@ def test_a_number_that_makes_calls_many_times_slower_is_not_tried(
     assert outcome("count.half") == ("passed", None)
     monkeypatch.setattr(growth, "_TIMES_SAMPLE", 0.01)
     assert outcome("count.half") == ("skipped", "costly")
+
+
+@pytest.mark.parametrize(
+    ("rest", "outcome"), [(time.process_time, "noted"), (time.sleep, "failed")]
+)
+def test_a_number_with_which_an_op_computes_for_long_is_a_note(
+    rest: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @torch.library.custom_op(f"t_values::patient_{outcome}", mutates_args=())
+    def patient(x: torch.Tensor, count: int) -> torch.Tensor:
+        while count == 9:
+            rest(*[0.01] * (rest is time.sleep))
+        return x * count
+
+    patient.register_fake(lambda x, count: torch.empty_like(x))
+    monkeypatch.setattr(watchdog, "SECONDS", 0.5)
+    results = check_op(patient, [(tensor(4), 8)], checks="fake.forward", variants="full")
+    (found,) = [one for one in results if one.place.variant == "count.more"]
+    assert (found.finding, found.outcome) == ("hang", outcome)
 
 
 def test_a_large_variant_whose_backward_raises_is_not_called_again(

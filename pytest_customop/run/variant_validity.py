@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from ..core.tracebacks import error_line, reraise_bug, traceback_text
 from ..core.watchdog import LimitExceeded, within_limits
 from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
-from ..findings import CheckSkipped, fail
+from ..findings import NOT_ASKED, CheckSkipped, fail
 from .alias_rejection import alias_rejection
 from .growth import (
     costly,
@@ -58,6 +59,7 @@ class _Failure:
     evidence: str
     fix: str | None = None
     repro: str = CALL
+    note: str | None = None
 
 
 _Answer = _Rejection | _Failure | CheckSkipped | None
@@ -82,18 +84,26 @@ def skip_if_rejected(case: Case) -> None:
     if isinstance(answer, CheckSkipped):
         raise answer.with_traceback(None)
     if isinstance(answer, _Failure):
-        raise fail(answer.code, answer.text, answer.evidence, answer.fix, repro=answer.repro)
+        raise fail(
+            answer.code,
+            answer.text,
+            answer.evidence,
+            answer.fix,
+            repro=answer.repro,
+            note=answer.note,
+        )
     if isinstance(answer, _Rejection):
         raise VariantRejected(answer.text, accepted_by_fake=answer.accepted_by_fake)
 
 
 def _classify(case: Case) -> _Answer:
     large = is_large(case)
+    begun, start = time.monotonic(), processor_seconds()
     try:
         with within_limits():
             if large:
                 skip_if_costly(case)
-            start = processor_seconds()
+                start = processor_seconds()
             error = case.eager.error
             if error is None:
                 answer = _classify_backward(case)
@@ -108,7 +118,11 @@ def _classify(case: Case) -> _Answer:
             case.release()
             return costly(f"it did not come back: {overrun}")
         text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
-        return _Failure(overrun.code, text, traceback_text(overrun))
+        computed = processor_seconds() - start > (time.monotonic() - begun) / 2
+        # Other numbers may be more work, as a rate that has no factor in common with another one.
+        may_be_slow = overrun.code == "hang" and case.kind == "arguments" and computed
+        note = NOT_ASKED if may_be_slow else None
+        return _Failure(overrun.code, text, traceback_text(overrun), note=note)
     found = alias_rejection(case, error)
     if found is not None:
         return _Failure(found.code, found.message, found.evidence)
