@@ -15,7 +15,7 @@ from ..core.tracebacks import error_line, reraise_bug, traceback_text
 from ..core.watchdog import LimitExceeded, within_limits
 from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
-from ..findings import NOT_ASKED, CheckSkipped, fail
+from ..findings import NOT_ASKED, CheckSkipped, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
     costly,
@@ -105,11 +105,12 @@ def _classify(case: Case) -> _Answer:
                 skip_if_costly(case)
                 start = processor_seconds()
             error = case.eager.error
-            if error is None:
-                answer = _classify_backward(case)
-                if answer is None:
-                    _skip_if_slow(case, processor_seconds() - start)
-                return answer
+            answer = _classify_backward(case) if error is None else None
+            seconds = processor_seconds() - start
+        if error is None:
+            if answer is None:
+                _skip_if_slow(case, seconds)
+            return answer
     except CheckSkipped as skipped:
         case.release()
         return skipped
@@ -130,13 +131,22 @@ def _classify(case: Case) -> _Answer:
 
 
 def _skip_if_slow(case: Case, seconds: float) -> None:
-    """Skip a variant on which the calls have taken so many seconds, if that is too long."""
+    """Skip a variant on which the calls have taken so many seconds, if that is too long.
+
+    The calls are made once more to see that; they returned before, so one that does not is no hang.
+    """
     sample = case.base_case
     assert sample is not None  # it is a variant
-    if is_large(case):
-        skip_if_slow(seconds, lambda: _call_again(case))
-    else:
-        skip_if_slower_than_sample(seconds, lambda: _call_again(case), lambda: _call_again(sample))
+    again, of_sample = (lambda: _call_again(case)), (lambda: _call_again(sample))
+    try:
+        with within_limits():
+            if is_large(case):
+                skip_if_slow(seconds, again)
+            else:
+                skip_if_slower_than_sample(seconds, again, of_sample)
+    except LimitExceeded as overrun:
+        reason = f"the first calls took {seconds:.1f} s, and of further ones {overrun}"
+        raise skip("costly", reason, unjudged=False) from overrun
 
 
 def _call_again(case: Case) -> None:
