@@ -51,6 +51,24 @@ def test_a_stored_function_is_loaded_without_what_compiles_it(tmp_path: Path) ->
         assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
 
 
+# Reads the settings twice: before the module is imported that chooses among templates, and after.
+SETTINGS = """
+import sys
+from pytest_customop.compat.stored_functions import compiler_fingerprint
+
+before = compiler_fingerprint()
+print("torch._inductor.choices" in sys.modules)
+import torch._inductor.choices
+assert compiler_fingerprint() == before
+"""
+
+
+@pytest.mark.skipif(not functions_are_stored(), reason="torch stores no functions here")
+def test_settings_are_read_without_what_chooses_templates() -> None:
+    ran = subprocess.run([sys.executable, "-c", SETTINGS], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "False"), ran.stderr
+
+
 def test_what_stands_in_has_the_names_of_the_modules() -> None:
     utils = importlib.import_module("torch._inductor.utils")
     planning = importlib.import_module(late_imports._PLANNING)

@@ -1,6 +1,6 @@
-"""Run generated code without the parts of Inductor that only compile: importing them takes 0.4 s.
+"""Run generated code without the parts of Inductor that only compile: importing them takes 0.4 to 1 s.
 
-Private names, seen in torch 2.13 and 2.14 (where generated code imports something else, these modules are
+Private names, seen in torch 2.13 to 2.15 (where generated code imports something else, these modules are
 imported as ever):
 
 - `torch._inductor.select_algorithm.extern_kernels`: what generated code calls ops of torch by.
@@ -9,6 +9,8 @@ imported as ever):
   graph was loaded.
 - `torch._inductor.debug`: loaded code looks into it and does not import it.
 - `torch._inductor.codegen`: the package, which imports nothing.
+- `torch._inductor.config.inductor_choices_class`, from 2.15 on, and `inductor_choices_cache_key` of
+  `torch._inductor.choices`: None for None, unless something was registered in that module.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 _KERNELS = "torch._inductor.select_algorithm"
 _PLANNING = "torch._inductor.codegen.memory_planning"
 _LOWERING = "torch._inductor.graph"
+_CHOICES = "torch._inductor.choices"
+_CHOICES_KEY = "inductor_choices_cache_key"
 
 
 class _Late:
@@ -69,6 +73,22 @@ def late_imports() -> Iterator[None]:
     if align is not None:
         importlib.import_module("torch._inductor.codegen")
         named[_PLANNING] = {"_align": align}
+    with _standing_in(named):
+        yield
+
+
+@contextmanager
+def no_choices_imported() -> Iterator[None]:
+    """Settings of Inductor that are read in the block import nothing that chooses among templates."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    none_set = getattr(config, "inductor_choices_class", None) is None
+    with _standing_in({_CHOICES: {_CHOICES_KEY: lambda none: None}} if none_set else {}):
+        yield
+
+
+@contextmanager
+def _standing_in(named: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Modules that are not imported yet have these names, and no others, in the block."""
     placed = []
     for name, values in named.items():
         if name not in sys.modules:

@@ -23,7 +23,7 @@ import torch
 from ..core.tracebacks import reraise_bug
 from .compiler import code_folder, note_backend
 from .graph_caches import GRAPHS_ARE_STORED, compiling_flag_set, graphs_on_disk
-from .late_imports import late_imports
+from .late_imports import late_imports, no_choices_imported
 from .patches import vector_instructions
 
 _BACKEND = "inductor"  # others leave nothing that can be stored
@@ -39,7 +39,8 @@ def functions_are_stored() -> bool:
 
 def compiler_fingerprint() -> str:
     """All that decides what becomes of a function, besides the function: versions and settings."""
-    inductor = _configuration("torch._inductor.config")
+    with no_choices_imported():
+        inductor = _configuration("torch._inductor.config")
     return repr((tracer_fingerprint(), vector_instructions(), inductor))
 
 

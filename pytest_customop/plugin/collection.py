@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ..core.gc_pause import gc_paused
 from ..declare.declaration import NOT_CALLED_MESSAGE
 from ..declare.marked import NAME, POSITIONAL, marks_of
 from ..declare.mistakes import MarkError, wrong_mark
 from .fixture_names import CELL
-from .gc_pause import gc_paused
 from .inspection import is_empty, place_of
 from .stand_ins import CLASS_CHECKS, add_checks_method, marked_by_stand_in, stand_in_for
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..core.gc_pause import gc_paused
 from .fixture_names import CELL, DEVICE, DTYPE
-from .gc_pause import gc_paused
 from .runtime import session_of
 from .session.state import Session
 

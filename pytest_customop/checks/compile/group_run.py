@@ -17,6 +17,7 @@ from ...compat.fakes import symbolic_results_dropped
 from ...compat.graph_caches import graphs_on_disk
 from ...compat.stored_functions import compile_and_store, discard_function, load_function
 from ...core import rng
+from ...core.gc_pause import gc_paused
 from ...core.tracebacks import reraise_bug
 from .codegen import SourceBuilder
 from .compare import Comparison
@@ -127,7 +128,8 @@ def _stored_now(
             mark_dynamic(each)
     function, options = code.function("surrounded"), _options(dynamic=dynamic)
     try:
-        return compile_and_store(key, function, _tensors(arguments), **options)  # type: ignore[no-any-return]
+        with gc_paused():
+            return compile_and_store(key, function, _tensors(arguments), **options)  # type: ignore[no-any-return]
     except Exception as error:  # of every kind: compiling it as ever shows what it is worth
         reraise_bug(error)
         return None

@@ -228,10 +228,15 @@ class OpHarness:
         tensors = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
         given = [name for name, _ in arguments.tensors()]
         plan = self.plan
-        readers = [(f"{given[index]} before the op", kind) for index, kind in plan.before]
-        readers += [(f"{given[index]} after the op", kind) for index, kind in plan.after]
-        consumers = [(tensors[index], kind) for index, kind in plan.outputs]
-        return CallRecord(arguments, outputs, _named(consumers, consumed), _named(readers, read))
+        readers = [f"{given[index]} before the op" for index, _ in plan.before]
+        readers += [f"{given[index]} after the op" for index, _ in plan.after]
+        consumers = [tensors[index] for index, _ in plan.outputs]
+        return CallRecord(
+            arguments,
+            outputs,
+            [*zip(consumers, consumed, strict=True)],
+            [*zip(readers, read, strict=True)],
+        )
 
     def without_op(self) -> tuple[Function, list[torch.Tensor]]:
         """The producers and consumers without the op, as a function, and the tensors for it."""
@@ -246,14 +251,6 @@ class OpHarness:
         read = ", ".join(consumer(kind, f"tensors[{index}]") for index, kind in consumed)
         code.line(f"return [{handed}], [{read}]")
         return code.function("surroundings"), tensors
-
-
-def _named(
-    consumers: Sequence[tuple[str, str]], returned: Sequence[torch.Tensor]
-) -> list[tuple[str, torch.Tensor]]:
-    """What consumers returned, by name; opaque ones read a view with one more dim."""
-    pairs = zip(consumers, returned, strict=True)
-    return [(name, one.squeeze(0) if kind == "opaque" else one) for (name, kind), one in pairs]
 
 
 def source_builder(**objects: Any) -> SourceBuilder:

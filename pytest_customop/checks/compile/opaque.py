@@ -15,7 +15,10 @@ from torch.testing import make_tensor
 
 @functools.cache
 def opaque_ops() -> tuple[Any, Any]:
-    """Two ops that copy: one keeps the strides of a dense tensor, the other returns a contiguous one."""
+    """Two ops that copy: one keeps the strides of a dense tensor, the other returns a contiguous one.
+
+    The other reads a view with one more dim in front, and returns a tensor without it.
+    """
     ops = torch.ops.pytest_customop
     signature = "(Tensor x) -> Tensor"
 
@@ -30,14 +33,14 @@ def opaque_ops() -> tuple[Any, Any]:
 
     def read(ctx: Any, grad: torch.Tensor | None) -> torch.Tensor | None:
         # Like a consumer, it reads by the strides that fake kernels return.
-        return None if grad is None else ops.consume(grad.unsqueeze(0)).squeeze(0)
+        return None if grad is None else ops.consume(grad.unsqueeze(0))
 
     produce.register_autograd(read, setup_context=keep_none)
 
     # It has no gradients, so it needs none of custom_op's layers, which cost time in each trace.
     torch.library.define("pytest_customop::consume", signature)
     torch.library.impl("pytest_customop::consume", "default", _contiguous_copy)
-    torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape))
+    torch.library.register_fake("pytest_customop::consume", lambda x: x.new_empty(x.shape[1:]))
     return ops.produce.default, ops.consume.default
 
 
@@ -58,7 +61,7 @@ def opaque_list_ops() -> tuple[Any, Any]:
 
     def read(ctx: Any, grads: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
         found = iter(ops.consume_all([one.unsqueeze(0) for one in grads if one is not None]))
-        return [None if one is None else next(found).squeeze(0) for one in grads]
+        return [None if one is None else next(found) for one in grads]
 
     produce_all.register_autograd(read, setup_context=keep_none)
 
@@ -67,7 +70,7 @@ def opaque_list_ops() -> tuple[Any, Any]:
         "pytest_customop::consume_all", "default", lambda xs: [_contiguous_copy(x) for x in xs]
     )
     torch.library.register_fake(
-        "pytest_customop::consume_all", lambda xs: [x.new_empty(x.shape) for x in xs]
+        "pytest_customop::consume_all", lambda xs: [x.new_empty(x.shape[1:]) for x in xs]
     )
     return ops.produce_all.default, ops.consume_all.default
 
@@ -80,7 +83,7 @@ def call_an_op() -> None:
 
 
 def _contiguous_copy(x: torch.Tensor) -> torch.Tensor:
-    return x.clone(memory_format=torch.contiguous_format)
+    return x.squeeze(0).clone(memory_format=torch.contiguous_format)
 
 
 def _empty_twin(x: torch.Tensor) -> torch.Tensor:

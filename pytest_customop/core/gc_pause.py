@@ -1,4 +1,4 @@
-"""Pause Python's garbage collector while items are made."""
+"""Pause Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 def gc_paused() -> Iterator[None]:
     """Let the garbage collector not run inside the block.
 
-    While items are made, objects only grow in number and none is garbage, but their number starts the
-    collector, which takes 0.1 s each time for what torch has allocated.
+    For work that makes many objects and little garbage, as when items are made or a function is compiled:
+    the number of objects starts the collector, which takes 0.1 s each time for what torch has allocated.
     """
     if not gc.isenabled():
         yield
