@@ -60,10 +60,12 @@ def outcomes(suite: Suite) -> dict[str, str]:
     }
 
 
-def run(suite: Suite, *args: str, source: str = SOURCE) -> pytest.RunResult:
+def run(
+    suite: Suite, *args: str, source: str = SOURCE, checks: str = "fake.forward"
+) -> pytest.RunResult:
     suite.test(source, ops="")
     report = "--customop-report=report.json"
-    return suite.run_apart("--customop-variants=quick", report, *args, checks="fake.forward")
+    return suite.run_apart("--customop-variants=quick", report, *args, checks=checks)
 
 
 @pytest.mark.parametrize("more", [(), ("--customop-isolate",), ("-n", "2")], ids=str)
@@ -190,3 +192,58 @@ def test_a_crash_beyond_the_sample_is_a_note(suite: Suite) -> None:
         if one["variant"] == "slots.has.-1"
     }
     assert found == {"test_taken": ("noted", "crash"), "test_padded": ("failed", "crash")}
+
+
+PICKED = """
+import ctypes
+import torch
+from pytest_customop import customop_cases, tensor
+
+def picked(x, slots):
+    start = x.detach().contiguous()
+    places = [start.data_ptr() + 4 * int(one) for one in slots.flatten()]
+    found = [ctypes.c_float.from_address(one).value for one in places]
+    return torch.tensor(found).view(slots.shape)
+
+def careless(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    return picked(x, slots)
+
+def half_careful(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    if (slots >= x.numel()).any():
+        raise IndexError("a slot is out of range")
+    return picked(x, slots)
+
+def careful(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    if (slots < 0).any():
+        raise IndexError("a slot is negative")
+    return half_careful(x, slots)
+
+for function in (careless, half_careful, careful):
+    op = torch.library.custom_op(f"NS::{function.__name__}", mutates_args=())(function)
+    op.register_fake(lambda x, slots: x.new_empty(slots.shape))
+
+SAMPLE = (tensor(4), tensor(values=[3, 1, 3, 0]))
+
+@customop_cases("NS::careless", [SAMPLE], variants="positions")
+def test_careless(): ...
+
+@customop_cases("NS::half_careful", [SAMPLE], variants="positions")
+def test_half_careful(): ...
+
+@customop_cases("NS::careful", [SAMPLE], variants="positions")
+def test_careful(): ...
+"""
+
+
+def test_an_op_that_rejects_large_positions_should_reject_negative_ones(suite: Suite) -> None:
+    run(suite, source=PICKED, checks="values.bounds")
+    found = {
+        _test(one): (one["outcome"], one["finding"])
+        for one in suite.results()
+        if one["variant"] == "slots.has.-1"
+    }
+    assert found == {
+        "test_careless": ("noted", "out-of-bounds-read"),
+        "test_half_careful": ("failed", "out-of-bounds-read"),
+        "test_careful": ("skipped", None),
+    }

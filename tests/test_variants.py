@@ -111,6 +111,7 @@ def test_every_kind_has_its_steps() -> None:
                 *("bias.given", "bias.row", "bias.number", "dim.0", "dim.-2", "dim.negated"),
                 *("dtype.float16", "dtype.float32", "dtype.float64", "flag.true"),
                 *("scale.0.0", "scale.doubled", "scale.fraction", "scale.half", "scale.negative"),
+                "scale.uneven",
             ]
         ),
         "gradients": ["grad.w", "grad.x"],

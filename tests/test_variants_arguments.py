@@ -139,11 +139,20 @@ def test_a_number_that_positions_lie_below_changes_beyond_the_sample() -> None:
 def test_a_fraction_becomes_others() -> None:
     found = near(many, X)
     rates = {s: one.sample.kwargs["rate"] for s, one in found.items() if s.startswith("rate.")}
-    assert rates == {"rate.doubled": 1.0, "rate.half": 0.25, "rate.0.0": 0.0, "rate.negative": -0.5}
+    others = {"rate.doubled": 1.0, "rate.half": 0.25, "rate.0.0": 0.0, "rate.negative": -0.5}
+    assert rates == others | {"rate.uneven": 0.45}
     assert found["rate.negative"].beyond
     assert found["rate.0.0"].beyond is None
     small = {s: one.sample.kwargs["small"] for s, one in found.items() if s.startswith("small.")}
     assert small["small.0.1"] == 0.1
+
+
+def test_a_fraction_by_which_sizes_become_more_than_half_above_a_whole_number() -> None:
+    found = near(many, Sample((tensor(5, 7),), id="a"))["rate.uneven"]
+    rate = found.sample.kwargs["rate"]
+    assert 0.55 < rate * 7 % 1 < 1
+    assert found.likely
+    assert found.beyond is None
 
 
 def test_no_number_becomes_one() -> None:

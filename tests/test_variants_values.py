@@ -69,8 +69,25 @@ def test_a_last_dim_that_is_long() -> None:
     found = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long"]
     assert [tuple(each.shape) for each in drawn(both, found)] == [(4, 4097), (4097,)]
     assert found.likely
-    assert not near(both, tensor(4, 5000), tensor(5000), kinds=["long"])  # it is
-    assert not near(both, tensor(400, 6), tensor(6), kinds=["long"])  # too many elements
+    steps = near(both, tensor(4, 5000), tensor(5000), kinds=["long"])
+    assert "long" not in steps  # it is
+    steps = near(both, tensor(400, 6), tensor(6), kinds=["long"])
+    assert "long" not in steps  # too many elements
+
+
+def test_the_dim_before_the_last_that_is_long() -> None:
+    found = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long_before"]
+    assert [tuple(each.shape) for each in drawn(both, found)] == [(4097, 6), (6,)]
+    assert not near(both, tensor(4), tensor(6), kinds=["long"]).get("long_before")
+
+
+def test_a_size_that_only_other_tensors_have_becomes_large() -> None:
+    found = near(both, tensor(4, 6), tensor(values=[3, 0, 1, 3, 2]))
+    x, index = drawn(both, found["y.large0"])
+    assert x.shape == (4, 6)
+    assert index.shape[0] > 2**16
+    assert set(index.tolist()) == {3, 0, 1, 2}
+    assert found["y.large0"].likely
 
 
 def test_sizes_that_positions_count_do_not_grow() -> None:

@@ -31,6 +31,8 @@ class Finding:
         picture: of values that differ, as `cases.picture.picture_of` makes it.
         shown: on what it shows, where that is not the op on the case's own arguments: other sizes, a
             layout, an op that the backward calls.
+        rejects_others: whether the op rejects arguments like those of a variant beyond the sample on
+            purpose. Then it should reject these too, and the finding is a failure.
     """
 
     code: str
@@ -42,6 +44,7 @@ class Finding:
     note: str | None = None
     picture: Mapping[str, Any] | None = None
     shown: str = ""
+    rejects_others: bool = False
 
 
 class CheckFailed(Exception):
@@ -80,9 +83,12 @@ def fail(
     note: str | None = None,
     picture: Mapping[str, Any] | None = None,
     shown: str = "",
+    rejects_others: bool = False,
 ) -> CheckFailed:
     """The exception for a finding: `raise fail("fake-shape-mismatch", "output 0 ...", table)`."""
-    return CheckFailed(Finding(code, message, evidence, fix, repro, case, note, picture, shown))
+    return CheckFailed(
+        Finding(code, message, evidence, fix, repro, case, note, picture, shown, rejects_others)
+    )
 
 
 def skip(code: str, reason: str, *, unjudged: bool = True) -> CheckSkipped:

@@ -99,7 +99,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         if is_changed:
             raises = "backward" if of_backward else "fake kernel"
             return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
-    beyond = shown_on.beyond or case.beyond
+    beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
         beyond = (
             "the op ignores elements that a larger size adds: it may be made for that of the sample"

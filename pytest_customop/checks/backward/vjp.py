@@ -179,6 +179,9 @@ class Backward:
         return base
 
 
+_SUMMED = 1 / 16  # of the elements of a tensor: how many may be added up to one
+
+
 @dataclass(frozen=True)
 class Limits:
     """What the narrowest dtype of the case allows.
@@ -197,12 +200,18 @@ class Limits:
 
     @staticmethod
     def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
-        """The limits for these dtypes and numbers."""
+        """The limits for these dtypes and numbers.
+
+        A sum of n equal numbers, added up one after the other, is off by up to n / 2 roundings.
+        """
         infos = [torch.finfo(dtype) for dtype in dtypes]
         largest = max(map(largest_magnitude, numbers), default=0.0)
+        rounding = max(info.eps for info in infos)
+        count = max((one.numel() for one in numbers), default=0)
+        of_sums = _SUMMED * count * min(rounding, torch.finfo(torch.float32).eps)
         return Limits(
-            share=min(0.5, max(1e-4, *(4 * info.eps for info in infos))),
-            rounding=max(info.eps for info in infos),
+            share=min(0.5, max(1e-4, 4 * rounding, of_sums)),
+            rounding=rounding,
             smallest=max(info.tiny * info.eps for info in infos),
             room=min(info.max for info in infos) / max(largest, 1.0),
         )

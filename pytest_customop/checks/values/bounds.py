@@ -9,6 +9,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_differentiable
 from ...core.forked import Send
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -116,8 +117,31 @@ def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
     where = "behind the last element" if fence.behind else "before the first element"
     what = "its arguments" if named.names is None else " and ".join(named.names)
     text = f"{case.op.name}: it {verb} {where} of {what}"
+    careful = case.kind == "positions" and _rejects_too_large(case)
+    if careful:
+        text += ". It raises for numbers that are too large, and not for these negative ones"
     script = _SCRIPT.format(behind=fence.behind, forbidden=1 if does_write else 0)
-    return fail(code, text, repro=script)
+    return fail(code, text, repro=script, rejects_others=careful)
+
+
+def _rejects_too_large(case: Case) -> bool:
+    """Whether the op raises where negative whole numbers are larger than all sizes instead."""
+    arguments = case.inputs()
+    tensors = arguments.tensors()
+    too_large = 1 + max(tensor.numel() for _, tensor in tensors)
+    changed = []
+
+    def enlarged(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if is_differentiable(tensor.dtype) or tensor.dtype == torch.bool or not (tensor < 0).any():
+            return tensor
+        changed.append(too_large <= torch.iinfo(tensor.dtype).max)
+        return tensor.masked_fill(tensor < 0, too_large if changed[-1] else 0)
+
+    arguments = arguments.map_distinct(enlarged)
+    if not changed or not all(changed):
+        return False
+    forked = run_calls_in_copy(case, lambda send: send(Caller(case)(arguments).error is not None))
+    return forked is not None and forked.messages == [True]
 
 
 _SCRIPT = """

@@ -17,7 +17,8 @@ _LONG = 2**12 + 1  # elements whose sum stands still in half precision, and whic
 def steps(view: SampleView) -> Iterator[Step]:
     """Many rows, then many columns: the first dim of the first tensor grows, then its largest other one.
 
-    All sizes that are equal to it grow with it.
+    Then the first size that only other tensors have, as the number of edges between nodes. All sizes
+    that are equal to it grow with it.
     """
     tensors = [each for each in view.tensors if each.resizable]
     if not tensors or not any(each.floating for each in view.tensors):
@@ -25,24 +26,34 @@ def steps(view: SampleView) -> Iterator[Step]:
     first = tensors[0]
     free = _free_dims(view, first)
     rest = sorted((dim for dim in free[1:]), key=lambda dim: -first.shape[dim])
+    places = [(first, dim, rank) for dim, rank in zip([*free[:1], *rest], (4, 10), strict=False)]
+    elsewhere = [
+        (each, dim, 5)
+        for each in tensors[1:]
+        for dim in _free_dims(view, each)
+        if each.shape[dim] not in first.shape
+    ]
     grown: set[int] = set()
-    for dim, rank in zip([*free[:1], *rest], (4, 10), strict=False):
-        size = first.shape[dim]
+    for each, dim, rank in [*places, *elsewhere[:1]]:
+        size = each.shape[dim]
         if size not in grown:
             grown.add(size)
-            larger = min(_needed(each.shape, size) for each in tensors if size in each.shape)
-            yield from _grown(
-                view, tensors, (first, dim), larger, Step(f"large{dim}", "", {}, rank)
-            )
+            larger = min(_needed(one.shape, size) for one in tensors if size in one.shape)
+            name = f"large{dim}" if each is first else f"{each.path}.large{dim}"
+            yield from _grown(view, tensors, (each, dim), larger, Step(name, "", {}, rank))
 
 
 def long_steps(view: SampleView) -> Iterator[Step]:
-    """The last dim of the first floating-point tensor, and all sizes equal to it, some thousand."""
+    """The last dim of the first floating-point tensor, and all sizes equal to it, some thousand.
+
+    Then the dim before it, where positions in a sequence may be counted.
+    """
     tensors = [each for each in view.tensors if each.resizable]
     first = next((each for each in tensors if each.floating), None)
     free = _free_dims(view, first) if first is not None else []
-    if first is not None and free:
-        yield from _grown(view, tensors, (first, free[-1]), _LONG, Step("long", "", {}, 5))
+    for dim, name in zip(free[:-3:-1], ("long", "long_before"), strict=False):
+        assert first is not None
+        yield from _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5))
 
 
 def _free_dims(view: SampleView, tensor: TensorArgument) -> list[int]:

@@ -1,5 +1,7 @@
 """Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size, as another.
 
+Floats also one by which sizes become no whole numbers.
+
 For native code, where a buffer may end, also a large one.
 
 The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
@@ -29,6 +31,8 @@ _SMALL = 0.05  # a change of a number below it would be lost in tolerances
 _MOST = 2**16  # the largest whole number that is derived
 _BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: what is odd stays so
 _SIZES = 2  # the most sizes that are tried for a number
+_FACTORS = (0.9, 0.8, 0.7, 0.6, 1.1)  # of a number by which a size may be scaled
+_ABOVE_HALF = 0.55
 _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
 
@@ -41,7 +45,7 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
         constants: the numbers that the op's code compares the argument with.
     """
     if isinstance(value, float):
-        yield from _floats(name, value)
+        yield from _floats(view, name, value)
     else:
         yield from _ints(view, name, value)
     whole = not isinstance(value, float)
@@ -106,7 +110,9 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         if other not in seen and abs(other) <= max(_MOST, abs(value)):
             seen.add(other)
             beyond = _beyond(view, name, value, other) or _negative(value, other)
-            yield _step(name, step, other, rank + 3 * tied, beyond)
+            # With 1, as a width or a stride, an op may do nothing, and return what it was given.
+            tie = 2 if other == 1 else 3
+            yield _step(name, step, other, rank + tie * tied, beyond)
 
 
 def _last_sizes(view: SampleView) -> list[int]:
@@ -138,10 +144,13 @@ def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None
     return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None
 
 
-def _floats(name: str, value: float) -> Iterator[Step]:
+def _floats(view: SampleView, name: str, value: float) -> Iterator[Step]:
     if not math.isfinite(value):
         yield _step(name, "1.0", 1.0, 4)
         return
+    uneven = _uneven(view, value)
+    if uneven is not None:
+        yield _step(name, "uneven", uneven, 5)
     others = [("doubled", 2 * value, 8), ("half", value / 2, 4), ("0.0", 0.0, 5)]
     if abs(value) < _SMALL:
         others = [("0.1", 0.1, 2), ("0.0", 0.0, 5), ("1.0", 1.0, 8)]
@@ -151,6 +160,22 @@ def _floats(name: str, value: float) -> Iterator[Step]:
     for step, other, rank in others:
         if other != value:
             yield _step(name, step, other, rank, _negative(value, other))
+
+
+def _uneven(view: SampleView, value: float) -> float | None:
+    """A number near to a positive one by which a size becomes more than half above a whole number.
+
+    There rounding is not cutting off. None if there is no size to scale.
+    """
+    sizes = {size for each in view.tensors for size in each.shape[-2:] if size > 1}
+    if not sizes or value <= 0:
+        return None
+    scaled = [round(value * factor, 4) for factor in _FACTORS]
+    above = {
+        one: sum(_ABOVE_HALF < one * size % 1 < 1 - _SMALL for size in sizes) for one in scaled
+    }
+    best = max(scaled, key=lambda one: above[one])
+    return best if above[best] else None
 
 
 def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None) -> Step:
