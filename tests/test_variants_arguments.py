@@ -307,6 +307,40 @@ def test_positions_of_minus_one_are_beyond_the_sample_unless_the_op_names_them(
     assert (padded.beyond is None) == is_within
 
 
+def _pooled(name: str, text: str) -> Any:
+    def pooled(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    pooled.__doc__ = text
+    return torch.library.custom_op(f"t_variants_arguments::{name}", mutates_args=())(pooled)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_within"),
+    [
+        ("Means. The lengths are from 0 to the number of steps.", True),
+        ("Means. An empty sequence gives 0.", True),
+        ("Means over 10 steps, of sequences of any length.", False),
+        ("Means of 0.5. Lengths are positive.", False),
+    ],
+)
+def test_a_length_of_0_is_beyond_the_sample_unless_the_op_names_it(
+    text: str, is_within: bool
+) -> None:
+    pooled = _pooled(f"pooled_{len(text)}", text)
+    found = near(pooled, Sample((tensor(3, 6), tensor(values=[5, 2, 4])), id="a"))
+    empty = found["lengths.has.0"]
+    assert draw(resolve(pooled), empty.sample, FLOAT, 0).args[1].tolist() == [5, 0, 4]
+    assert (empty.beyond is None) == is_within
+
+
+@pytest.mark.parametrize("lengths", [[5, 0, 4], [2, 3, 1]])  # has one; adds up to a size
+def test_other_lengths_stay_above_0(lengths: list[int]) -> None:
+    pooled = _pooled(f"others_{lengths[0]}", "")
+    found = near(pooled, Sample((tensor(3, 6), tensor(values=lengths)), id="a"))
+    assert "lengths.has.0" not in found
+
+
 def test_permutations_offsets_and_narrow_dtypes_ignore_nothing() -> None:
     for target in (
         tensor(values=[1, 0, 3, 2]),

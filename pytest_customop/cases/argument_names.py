@@ -16,6 +16,12 @@ _POSITIONS = re.compile(
     r"|segments?|batch|lengths?|lens|(seq|seq_)lens?|ptr|rowptr|colptr|targets?|labels?|tokens?|ids?"
     r"|perm|permutation|slots?)\d*($|_)"
 )
+_LENGTHS = re.compile(r"(^|_)(lengths?|lens?|seqlens?|counts?|num_per)($|_)")
+# What an op keeps from one call to the next, or writes a result to.
+_BUFFER = re.compile(
+    r"(^|_)(states?|caches?|bufs?|buffers?|exp_avgs?|moments?|momentum|momentums|running|history|hist"
+    r"|accum|accumulators?|work|workspace|scratch|counts?|counters?|ema|shadows?|outs?|outputs?)\d*($|_)"
+)
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
 
@@ -32,3 +38,13 @@ def names_positions(name: str) -> bool:
 def names_seed(name: str) -> bool:
     """Whether an argument of this name is where random numbers start from."""
     return bool(_SEED.search(name))
+
+
+def names_lengths(name: str) -> bool:
+    """Whether an argument of this name holds numbers of elements that belong together."""
+    return bool(_LENGTHS.search(name))
+
+
+def names_buffer(name: str) -> bool:
+    """Whether an argument of this name is a buffer: of state, or for results."""
+    return bool(_BUFFER.search(name))

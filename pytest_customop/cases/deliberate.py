@@ -51,6 +51,11 @@ _PADDING = re.compile(
     r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
     re.I | re.M,
 )
+# In one sentence: lengths, and that they may be 0.
+_EMPTY = re.compile(
+    r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
+    re.I | re.M,
+)
 
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
@@ -115,10 +120,20 @@ def names_limit(op: Op) -> bool:
 
 def pads_with_negative(op: Op) -> bool:
     """Whether a docstring of the op, or of its module, says that numbers below 0 are padding."""
+    return _documents(op, _PADDING)
+
+
+def allows_empty_sequences(op: Op) -> bool:
+    """Whether a docstring of the op, or of its module, says that a length or a count may be 0."""
+    return _documents(op, _EMPTY)
+
+
+def _documents(op: Op, words: re.Pattern[str]) -> bool:
+    """Whether a sentence of a docstring of the op, or of its module, has these words."""
     functions = _functions(op)
     modules = [inspect.getmodule(one) for one in functions]
     texts = [inspect.getdoc(one) or "" for one in (*functions, *filter(None, modules))]
-    return any(_PADDING.search(part) for text in texts for part in text.split(". "))
+    return any(words.search(part) for text in texts for part in text.split(". "))
 
 
 def _says(op: Op, words: re.Pattern[str]) -> bool:

@@ -51,12 +51,14 @@ _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on
 _NARROWED = "neither the mark nor a tensor of the sample says float64"
 _LIMITED = "so many entries may be taken at most, or blocks of them computed apart, on purpose"
 _OFFSET = "no sample has numbers that are large and near to each other"
+_BUFFER = "it is called as a buffer is, which no formula saves"
 _MORE_WORK = "it was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
     "hang": _MORE_WORK,
+    "version-not-bumped": _BUFFER,
     **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
     **dict.fromkeys(("result-depends-on-order", "parts-differ-from-whole"), _LIMITED),
 }

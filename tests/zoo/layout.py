@@ -43,6 +43,50 @@ def forgets_the_storage_offset():
     return op("forgets_the_storage_offset", kernel)
 
 
+def _boxes(name, read):
+    """The area of each box `(image, x0, y0, x1, y1)`; raises for an image that is not 0 or 1."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def areas(boxes: Tensor) -> Tensor:
+        if boxes.dim() != 2 or boxes.shape[1] != 5:
+            raise ValueError("five numbers for each box, please")
+        found = read(boxes.detach())
+        if not ((found[:, 0] == 0) | (found[:, 0] == 1)).all():
+            raise IndexError("the image of a box is out of range")
+        return (found[:, 3] - found[:, 1]) * (found[:, 4] - found[:, 2])
+
+    areas.register_fake(lambda boxes: boxes.new_empty(boxes.shape[:1]))
+    return areas
+
+
+NO_SIZE = {"fake.symbolic": "no-second-size"}  # no box is left out, and none has more numbers
+BOXES = tensor(values=[[0.0, 2.0, 3.0, 5.0, 7.0], [1.0, 4.0, 2.0, 6.0, 9.0]])
+
+
+@aot((BOXES,), expected=FOUND, skips=NO_SIZE)
+def reads_images_from_wrong_places():
+    """Takes boxes for contiguous, and raises for the images that it reads then."""
+    return _boxes("reads_images_from_wrong_places", lambda x: x.as_strided(x.shape, dense(x)))
+
+
+@aot((BOXES,), twin_of="reads_images_from_wrong_places", skips=NO_SIZE)
+def reads_images_by_strides():
+    """Takes boxes in any layout."""
+    return _boxes("reads_images_by_strides", lambda x: x)
+
+
+@aot((BOXES,), skips=NO_SIZE)
+def rejects_boxes_with_gaps():
+    """Correct: raises for boxes that are not contiguous."""
+
+    def read(x):
+        if not x.is_contiguous():
+            raise ValueError("gaps are not supported")
+        return x
+
+    return _boxes("rejects_boxes_with_gaps", read)
+
+
 @aot((MATRIX,), expected=FOUND)
 def reads_the_padding_of_rows():
     """Subtracts the largest element of each row, which it takes to be as long as its stride."""

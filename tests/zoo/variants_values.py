@@ -455,3 +455,44 @@ def divides_by_all_elements():
 def divides_by_masked_elements():
     """The backward divides by the number of elements in the mask."""
     return _masked_mean("divides_by_masked_elements", lambda mask: mask.sum().clamp(min=1))
+
+
+def _longest(name, allocate):
+    """The largest of the first numbers of each row; `allocate(x)` makes what is written to."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def longest(x: Tensor, lengths: Tensor) -> Tensor:
+        """The largest of the first numbers of each row, and 0 for a length of 0."""
+        if x.dim() != 2 or lengths.shape != x.shape[:1] or (lengths > x.shape[1]).any():
+            raise ValueError("a matrix and a length for each row, please")
+        out = allocate(x)
+        for row, length in enumerate(lengths.tolist()):
+            if length < 0:
+                raise ValueError("a length is negative")
+            if length:
+                out[row] = x[row, :length].amax()
+        return out
+
+    longest.register_fake(lambda x, lengths: x.new_empty(x.shape[0]))
+    return longest
+
+
+NO_SIZE = {"fake.symbolic": "no-second-size"}  # the lengths may refer to every size
+LENGTHS = (tensor(3, 5), tensor(values=[4, 2, 3]))
+
+
+@specimen(
+    LENGTHS,
+    variant_findings={"values.uninitialized": "uninitialized-output"},
+    shown_by="lengths.has.0",
+    skips=NO_SIZE,
+)
+def leaves_out_empty_rows():
+    """Writes nothing for a row of length 0."""
+    return _longest("leaves_out_empty_rows", lambda x: x.new_empty(x.shape[0]))
+
+
+@specimen(LENGTHS, twin_of="leaves_out_empty_rows", skips=NO_SIZE)
+def zeros_for_empty_rows():
+    """Starts from zeros."""
+    return _longest("zeros_for_empty_rows", lambda x: x.new_zeros(x.shape[0]))

@@ -214,6 +214,16 @@ def scales_by_numpy_and_says_so():
     return _by_numpy("scales_by_numpy_and_says_so", torch.autograd.graph.increment_version)
 
 
+@aot((MATRIX,), notes={"values.mutation": "version-not-bumped"})
+def counts_by_numpy():
+    """Correct, and noted: scales a buffer, which no formula saves, behind autograd's back."""
+
+    def kernel(state):
+        state.numpy()[...] *= 2
+
+    return library_op("counts_by_numpy", "(Tensor(a!) state) -> ()", kernel, lambda state: None)
+
+
 @aot((MATRIX, tensor(3), False), (MATRIX, tensor(3), True), (MATRIX, None, True))
 def updates_in_training():
     """Correct: writes to an optional running mean, in training only."""

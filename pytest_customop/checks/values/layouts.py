@@ -21,6 +21,7 @@ from ...cases.tensors import (
     readable,
 )
 from ...core import rng
+from ...core.tracebacks import error_line
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import (
@@ -94,10 +95,11 @@ def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
     case = calls.case
     same = contiguous(moved.arguments)
     actual = calls(moved.arguments)
-    if actual.error is not None:
-        return
     plain = calls(same.copy()) if moved.other_values else None
     if plain is not None and plain.error is not None:
+        return
+    if actual.error is not None:
+        _fail_if_misread(calls, moved, actual.error)
         return
     steady = expected = base if plain is None else results(plain)
     found = results(actual)
@@ -116,6 +118,42 @@ def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
         shown=f"with {moved.description}",
         picture=_picture(found, expected, _given(same)),
     )
+
+
+def _fail_if_misread(calls: Caller, moved: Rearrangement, error: BaseException) -> None:
+    """Fail where the op raises for what it takes from wrong places, and not for the layout.
+
+    Then it takes the layout where all memory holds one number, as it then reads that number everywhere.
+    """
+    case = calls.case
+    for number in (0, 1):
+        same_everywhere = _filled(moved.arguments, number)
+        if all(calls(one).error is None for one in (contiguous(same_everywhere), same_everywhere)):
+            raise fail(
+                "layout-dependent-result",
+                f"{case.op.name}: with {moved.description} it raises {error_line(error)}; not with the "
+                f"same values in contiguous memory, nor in this layout where every value is {number}",
+                repro=_script(case, moved),
+                shown=f"with {moved.description}",
+            )
+
+
+def _filled(arguments: Arguments, number: int) -> Arguments:
+    """A copy in which the memory of each tensor that has another layout holds one number throughout."""
+
+    def fill(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if not is_plain(tensor) or _is_simple(tensor) or tensor.is_conj() or tensor.is_neg():
+            return tensor
+        memory = torch.full(
+            (tensor.untyped_storage().nbytes() // tensor.itemsize,),
+            number,
+            dtype=tensor.dtype,
+            device=tensor.device,
+        )
+        placed = memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+        return placed.requires_grad_(tensor.requires_grad)
+
+    return arguments.copy().map_distinct(fill)
 
 
 def _explained_by_roundings(

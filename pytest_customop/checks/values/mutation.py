@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...cases.argument_names import names_buffer
 from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.tensors import base_name
 from ...declare.layouts import OFFSET, MemoryLayout
-from ...findings import CheckFailed, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
@@ -57,6 +59,7 @@ def _fail_if_forbidden(case: Case, trial: Trial, snapshot: Snapshot) -> None:
             "version-not-bumped",
             f"{case.op.name}{trial.description}: argument {name} is written to, and its version counter "
             "does not move",
+            note=NOT_ASKED if names_buffer(base_name(name)) else None,
             repro=_script(trial, _VERSION.format(one=expression(case, name), sign=">")),
         )
 

@@ -1,4 +1,7 @@
-"""Variants in which elements of a tensor of whole numbers mark what is left out: `ignore_index`, -1."""
+"""Variants in which elements of a tensor of whole numbers say what is left out: `ignore_index`, -1.
+
+And lengths of which one is 0.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.argument_names import names_positions
-from ...cases.deliberate import pads_with_negative
+from ...cases.argument_names import names_lengths, names_positions
+from ...cases.deliberate import allows_empty_sequences, pads_with_negative
+from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
@@ -24,13 +28,15 @@ _SENTINEL = re.compile(
 # Lookups of padding leave out its gradient on purpose, and other marks may be no valid elements.
 _MARKED = "elements equal to an argument that marks some of them"
 _PADDED = "positions that are -1"
+_EMPTY = "a length of 0"
 _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Some elements of a tensor of whole numbers -1, or equal to an argument that is no position."""
+    """Some elements of a tensor of whole numbers -1, 0, or equal to an argument that is no position."""
     yield from _equal_to_arguments(view)
     yield from _padded(view)
+    yield from _empty(view)
 
 
 def _padded(view: SampleView) -> Iterator[Step]:
@@ -42,6 +48,19 @@ def _padded(view: SampleView) -> Iterator[Step]:
         if span is not None and span[0] >= 0 and each.dtype.is_signed:
             beyond = None if pads_with_negative(view.op) else _PADDED
             yield from _marked(each, f"{each.path}.has.-1", -1, "-1", beyond)
+
+
+def _empty(view: SampleView) -> Iterator[Step]:
+    """Some lengths 0, as of an empty sequence; an op need not be made for it."""
+    for each in view.tensors:
+        if not names_lengths(base_name(each.path)) or not each.holds_positions or each.mutated:
+            continue
+        span = range_of(each)
+        if span is None or span[0] <= 0 or math.prod(each.shape) > _ELEMENTS:
+            continue
+        if each.spec.values is None or not adds_up_to_size(each.listed, each.others):
+            beyond = None if allows_empty_sequences(view.op) else _EMPTY
+            yield from _marked(each, f"{each.path}.has.0", 0, "0", beyond)
 
 
 def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
