@@ -524,3 +524,17 @@ def test_another_dtype_that_the_values_do_not_fit_is_no_variant() -> None:
     assert "index.int32" not in near(PICK, given)
     fits = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=0, high=4)), id="a")
     assert "index.int32" in near(PICK, fits)
+
+
+@torch.library.custom_op("t_variants::ranks", mutates_args=())
+def ranks(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype not in (torch.float32, torch.int32, torch.int64):
+        raise TypeError("unsupported")
+    return x.argsort()
+
+
+def test_numbers_that_are_not_finite_become_no_whole_ones() -> None:
+    whole = {"int32", "int64"}
+    assert whole <= near(resolve(ranks), Sample((torch.tensor([2.0, 1.0, 5.0]),), id="a")).keys()
+    unordered = near(resolve(ranks), Sample((torch.tensor([2.0, float("nan"), 5.0]),), id="a"))
+    assert not whole & unordered.keys()

@@ -82,6 +82,8 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     changes = {each.path: _cast(each.spec, dtype) for each in floats}
     if all(each.dtype == dtype for each in floats) or not all(map(is_drawable, changes.values())):
         return
+    if not (dtype.is_floating_point or dtype.is_complex or all(map(_is_finite, floats))):
+        return  # no whole number is NaN
     name = dtype_name(dtype)
     mixed = len({each.dtype for each in floats}) > 1
     yield Step(
@@ -92,6 +94,10 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
         reads_beyond=dtype.itemsize < floats[0].dtype.itemsize,
         beyond="dtypes that differ in the sample made equal" if mixed else None,
     )
+
+
+def _is_finite(each: TensorArgument) -> bool:
+    return each.spec.values is None or bool(each.listed.isfinite().all())
 
 
 def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
