@@ -45,11 +45,9 @@ def test_only_a_variant_shows_what_is_wrong(specimen: Specimen, tmp_path: Path) 
     checks = FULL if specimen.variant_set == "full" else QUICK
     found = _of_variants(specimen, specimen.check_with_variants(specimen.variant_set, checks))
     expected = {(check, code) for check, code in specimen.variants_show() if check in checks}
-    # What is in such memory may differ from call to call.
-    by_chance = (
-        {("values.repeat", "outputs-not-repeatable")} if UNINITIALIZED in expected else set()
-    )
-    assert codes(found, ("failed", "error")) - by_chance == expected, _failures(found)
+    if UNINITIALIZED in expected:  # what is in such memory may differ from call to call
+        found = [one for one in found if one.finding != "outputs-not-repeatable"]
+    assert codes(found, ("failed", "error")) == expected, _failures(found)
     noted = {(check, code) for check, code in specimen.variants_note() if check in checks}
     # What is a failure on one variant may be a note on another.
     assert codes(found, ("noted",)) - expected == noted, _failures(found)
