@@ -17,8 +17,9 @@ from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
+from .limits import Limits
 from .scripts import GRAPH, filled
-from .vjp import Gradients, Limits, Reference, row, table
+from .vjp import Gradients, Reference, row, table
 
 Named = list[tuple[str, Tensor]]
 

@@ -13,8 +13,9 @@ from ...cases.case import Case
 from ...cases.tensors import largest_magnitude
 from ...findings import CheckFailed, Explanation, doc_links, fail
 from ..check import Check
+from .limits import Limits
 from .scripts import GRAPH
-from .vjp import Backward, Gradients, Limits, Row, powers_of_two, row, table
+from .vjp import Backward, Gradients, Row, powers_of_two, row, table
 
 
 def _compare(case: Case) -> None:

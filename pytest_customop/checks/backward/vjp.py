@@ -20,6 +20,7 @@ from ...core import rng
 from ...core.tables import aligned
 from ...core.tracebacks import error_line, reraise_bug
 from ...findings import CheckSkipped, skip
+from .limits import Limits
 
 Gradients = dict[str, Tensor]
 Named = list[tuple[str, Tensor]]
@@ -177,44 +178,6 @@ class Backward:
         if not any(one.isfinite().any() for one in base.values() if one.numel()):
             raise skip("not-finite", "all gradients are NaN or inf")
         return base
-
-
-_SUMMED = 1 / 16  # of the elements of a tensor: how many may be added up to one
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the narrowest dtype of the case allows.
-
-    Args:
-        share: the allowed error, as a share of the largest magnitude.
-        rounding: the relative rounding of one number.
-        smallest: the smallest number above 0.
-        room: the largest number of the dtypes, relative to the numbers of the case.
-    """
-
-    share: float
-    rounding: float
-    smallest: float
-    room: float
-
-    @staticmethod
-    def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
-        """The limits for these dtypes and numbers.
-
-        A sum of n equal numbers, added up one after the other, is off by up to n / 2 roundings.
-        """
-        infos = [torch.finfo(dtype) for dtype in dtypes]
-        largest = max(map(largest_magnitude, numbers), default=0.0)
-        rounding = max(info.eps for info in infos)
-        count = max((one.numel() for one in numbers), default=0)
-        of_sums = _SUMMED * count * min(rounding, torch.finfo(torch.float32).eps)
-        return Limits(
-            share=min(0.5, max(1e-4, 4 * rounding, of_sums)),
-            rounding=rounding,
-            smallest=max(info.tiny * info.eps for info in infos),
-            room=min(info.max for info in infos) / max(largest, 1.0),
-        )
 
 
 @dataclass(frozen=True)
