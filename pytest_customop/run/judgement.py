@@ -51,7 +51,7 @@ _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on
 _NARROWED = "neither the mark nor a tensor of the sample says float64"
 _LIMITED = "so many entries may be taken at most, or blocks of them computed apart, on purpose"
 _OFFSET = "no sample has numbers that are large and near to each other"
-_BUFFER = "it is called as a buffer is, which no formula saves"
+_BUFFER = "its name is that of a buffer, and no formula saves a buffer"
 _MORE_WORK = "it was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,

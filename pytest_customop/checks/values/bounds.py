@@ -126,20 +126,16 @@ def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
 
 def _rejects_too_large(case: Case) -> bool:
     """Whether the op raises where negative whole numbers are larger than all sizes instead."""
-    arguments = case.inputs()
-    tensors = arguments.tensors()
-    too_large = 1 + max(tensor.numel() for _, tensor in tensors)
-    changed = []
+    inputs = case.inputs()
+    too_large = 1 + max(tensor.numel() for _, tensor in inputs.tensors())
 
     def enlarged(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if is_differentiable(tensor.dtype) or tensor.dtype == torch.bool or not (tensor < 0).any():
+        if is_differentiable(tensor.dtype) or tensor.dtype == torch.bool:
             return tensor
-        changed.append(too_large <= torch.iinfo(tensor.dtype).max)
-        return tensor.masked_fill(tensor < 0, too_large if changed[-1] else 0)
+        fits = too_large <= torch.iinfo(tensor.dtype).max
+        return tensor.masked_fill(tensor < 0, too_large) if fits else tensor
 
-    arguments = arguments.map_distinct(enlarged)
-    if not changed or not all(changed):
-        return False
+    arguments = inputs.map_distinct(enlarged)
     forked = run_calls_in_copy(case, lambda send: send(Caller(case)(arguments).error is not None))
     return forked is not None and forked.messages == [True]
 
@@ -259,7 +255,8 @@ CHECK = Check(
         "A native kernel (C++, C, numba, cffi) that reads or writes behind the last element of an argument "
         "or of a grad_output, or before the first one. In a copy of the process all tensors end, then "
         "begin, at a page that may not be touched (`mprotect`), and a call there that ends the copy, where "
-        "one with the page free does not, is a finding. It names the argument."
+        "one with the page free does not, is a finding. It names the argument, and says where the op "
+        "rejects positions that are too large, and not those below 0."
     ),
     cannot_see=(
         "What a kernel does to its outputs and to memory of its own, and within an argument: a row that "

@@ -22,7 +22,7 @@ from ...cases.tensors import (
 )
 from ...core import rng
 from ...core.tracebacks import error_line
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import (
     CALL,
@@ -92,7 +92,6 @@ def _is_simple(tensor: torch.Tensor) -> bool:
 
 
 def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
-    case = calls.case
     same = contiguous(moved.arguments)
     actual = calls(moved.arguments)
     plain = calls(same.copy()) if moved.other_values else None
@@ -110,13 +109,19 @@ def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
         return
     if _explained_by_roundings(calls, same, found, expected):
         return
-    raise fail(
+    text = f"it gives other values than with the same values in contiguous memory: {wrong}"
+    raise _finding(calls.case, moved, text, _picture(found, expected, _given(same)))
+
+
+def _finding(
+    case: Case, moved: Rearrangement, text: str, picture: Mapping[str, Any] | None = None
+) -> CheckFailed:
+    return fail(
         "layout-dependent-result",
-        f"{case.op.name}: with {moved.description} it gives other values than with the same values in "
-        f"contiguous memory: {wrong}",
+        f"{case.op.name}: with {moved.description} {text}",
         repro=_script(case, moved),
         shown=f"with {moved.description}",
-        picture=_picture(found, expected, _given(same)),
+        picture=picture,
     )
 
 
@@ -125,17 +130,14 @@ def _fail_if_misread(calls: Caller, moved: Rearrangement, error: BaseException) 
 
     Then it takes the layout where all memory holds one number, as it then reads that number everywhere.
     """
-    case = calls.case
     for number in (0, 1):
         same_everywhere = _filled(moved.arguments, number)
         if all(calls(one).error is None for one in (contiguous(same_everywhere), same_everywhere)):
-            raise fail(
-                "layout-dependent-result",
-                f"{case.op.name}: with {moved.description} it raises {error_line(error)}; not with the "
-                f"same values in contiguous memory, nor in this layout where every value is {number}",
-                repro=_script(case, moved),
-                shown=f"with {moved.description}",
+            text = (
+                f"it raises {error_line(error)}. It does not with the same values in contiguous memory, "
+                f"nor in this layout where every value is {number}"
             )
+            raise _finding(calls.case, moved, text)
 
 
 def _filled(arguments: Arguments, number: int) -> Arguments:
@@ -144,12 +146,8 @@ def _filled(arguments: Arguments, number: int) -> Arguments:
     def fill(name: str, tensor: torch.Tensor) -> torch.Tensor:
         if not is_plain(tensor) or _is_simple(tensor) or tensor.is_conj() or tensor.is_neg():
             return tensor
-        memory = torch.full(
-            (tensor.untyped_storage().nbytes() // tensor.itemsize,),
-            number,
-            dtype=tensor.dtype,
-            device=tensor.device,
-        )
+        size = tensor.untyped_storage().nbytes() // tensor.itemsize
+        memory = torch.full((size,), number, dtype=tensor.dtype, device=tensor.device)
         placed = memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
         return placed.requires_grad_(tensor.requires_grad)
 
@@ -328,7 +326,9 @@ CHECK = Check(
     catches=(
         "Other results for arguments that are transposed, strided, row-padded (the padding "
         "holds NaN), at a storage offset, expanded with stride 0, channels_last, or that "
-        "carry a conjugate or negative bit: all arguments together and each alone. Arguments "
+        "carry a conjugate or negative bit: all arguments together and each alone; and an error "
+        "in such a layout that the op does not raise where all memory holds one number, as it "
+        "raises for what it reads from wrong places. Arguments "
         "that are written to get the same values in every layout. In a case of a layout "
         "other than contiguous, only that layout is compared with the contiguous one."
     ),
