@@ -53,10 +53,8 @@ def environment(folder: Path) -> dict[str, str]:
     """
     for package in (HERE, HERE.parent / "pytest_customop", HERE.parent / "reference_ops"):
         compileall.compile_dir(package, quiet=1)
-    unwanted = (
-        "PYTHONPYCACHEPREFIX",
-        "PYTHONDONTWRITEBYTECODE",
-    )  # pytest writes byte code of its own
+    # pytest keeps byte code of its own, for the modules of plugins.
+    unwanted = ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     kept["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
     paths = [str(HERE.parent), str(HERE), *filter(None, [kept.get("PYTHONPATH")])]

@@ -280,12 +280,19 @@ def test_elements_that_are_padding_are_beyond_the_sample() -> None:
     )
 
 
-def _taken(name: str, text: str) -> Any:
-    def taken(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-        return x[slots]
+def _documented(name: str, argument: str, text: str) -> Any:
+    """An op of a tensor and of positions or lengths, with a docstring."""
 
-    taken.__doc__ = text
-    return torch.library.custom_op(f"t_variants_arguments::{name}", mutates_args=())(taken)
+    def kernel(x: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    kernel.__doc__ = text
+    return torch.library.custom_op(
+        f"t_variants_arguments::{name}",
+        kernel,
+        mutates_args=(),
+        schema=f"(Tensor x, Tensor {argument}) -> Tensor",
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,19 +307,11 @@ def _taken(name: str, text: str) -> Any:
 def test_positions_of_minus_one_are_beyond_the_sample_unless_the_op_names_them(
     text: str, is_within: bool
 ) -> None:
-    taken = _taken(f"taken_{len(text)}", text)
+    taken = _documented(f"taken_{len(text)}", "slots", text)
     found = near(taken, Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a"))
     padded = found["slots.has.-1"]
     assert draw(resolve(taken), padded.sample, FLOAT, 0).args[1].tolist() == [3, -1, 3, -1]
     assert (padded.beyond is None) == is_within
-
-
-def _pooled(name: str, text: str) -> Any:
-    def pooled(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    pooled.__doc__ = text
-    return torch.library.custom_op(f"t_variants_arguments::{name}", mutates_args=())(pooled)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +326,7 @@ def _pooled(name: str, text: str) -> Any:
 def test_a_length_of_0_is_beyond_the_sample_unless_the_op_names_it(
     text: str, is_within: bool
 ) -> None:
-    pooled = _pooled(f"pooled_{len(text)}", text)
+    pooled = _documented(f"pooled_{len(text)}", "lengths", text)
     found = near(pooled, Sample((tensor(3, 6), tensor(values=[5, 2, 4])), id="a"))
     empty = found["lengths.has.0"]
     assert draw(resolve(pooled), empty.sample, FLOAT, 0).args[1].tolist() == [5, 0, 4]
@@ -336,7 +335,7 @@ def test_a_length_of_0_is_beyond_the_sample_unless_the_op_names_it(
 
 @pytest.mark.parametrize("lengths", [[5, 0, 4], [2, 3, 1]])  # has one; adds up to a size
 def test_other_lengths_stay_above_0(lengths: list[int]) -> None:
-    pooled = _pooled(f"others_{lengths[0]}", "")
+    pooled = _documented(f"others_{lengths[0]}", "lengths", "")
     found = near(pooled, Sample((tensor(3, 6), tensor(values=lengths)), id="a"))
     assert "lengths.has.0" not in found
 

@@ -194,12 +194,12 @@ def scales_in_place():
     return _in_place("scales_in_place", lambda x: x.mul_(2))
 
 
-def _by_numpy(name, after):
+def _by_numpy(name, after, argument="x"):
     def kernel(x):
         x.numpy()[...] *= 2
         after(x)
 
-    return library_op(name, "(Tensor(a!) x) -> ()", kernel, lambda x: None)
+    return library_op(name, f"(Tensor(a!) {argument}) -> ()", kernel, lambda x: None)
 
 
 @aot((MATRIX,), expected={"values.mutation": "version-not-bumped"})
@@ -215,13 +215,9 @@ def scales_by_numpy_and_says_so():
 
 
 @aot((MATRIX,), notes={"values.mutation": "version-not-bumped"})
-def counts_by_numpy():
+def scales_a_buffer_by_numpy():
     """Correct, and noted: scales a buffer, which no formula saves, behind autograd's back."""
-
-    def kernel(state):
-        state.numpy()[...] *= 2
-
-    return library_op("counts_by_numpy", "(Tensor(a!) state) -> ()", kernel, lambda state: None)
+    return _by_numpy("scales_a_buffer_by_numpy", lambda x: None, argument="state")
 
 
 @aot((MATRIX, tensor(3), False), (MATRIX, tensor(3), True), (MATRIX, None, True))

@@ -50,9 +50,10 @@ def long_steps(view: SampleView) -> Iterator[Step]:
     """
     tensors = [each for each in view.tensors if each.resizable]
     first = next((each for each in tensors if each.floating), None)
-    free = _free_dims(view, first) if first is not None else []
-    for dim, name in zip(free[:-3:-1], ("long", "long_before"), strict=False):
-        assert first is not None
+    if first is None:
+        return
+    last = _free_dims(view, first)[:-3:-1]
+    for dim, name in zip(last, ("long", "long_before"), strict=False):
         yield from _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5))
 
 

@@ -1,8 +1,7 @@
 """Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size, as another.
 
-Floats also one by which sizes become no whole numbers.
-
-For native code, where a buffer may end, also a large one.
+For native code, where a buffer may end, also a large one. In place of a fraction also one by which a size
+becomes no whole number.
 
 The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
 numbers that whole numbers among the tensors may be too large for. So are, for a kernel that may read out
