@@ -20,6 +20,7 @@ KINDS = (
     "positions",
     "special",
     "arguments",
+    "pairs",
     "gradients",
     "alias",
 )
@@ -46,6 +47,7 @@ class Step(NamedTuple):
         dropped: the arguments that are left to their defaults.
         beyond: why the change leaves what the sample shows, as `equal sizes made different`; None for
             one that stays within. A finding on a variant beyond the sample is a note.
+        aspect: what it changes (see `Variant`), where its kind does not tell.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Step(NamedTuple):
     reads_beyond: bool = False
     dropped: tuple[str, ...] = ()
     beyond: str | None = None
+    aspect: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +73,8 @@ class Variant:
         likely: whether the quick set may contain it.
         beyond: why it leaves what the sample shows; None for one that stays within.
         aspect: what differs from the sample: the kind, `dims` if the number of dims does, or the names of
-            the changed arguments of a variant of the kind `arguments`. Findings that differ in it have
-            different causes.
+            the changed arguments of a variant of the kind `arguments`; of one of the kind `pairs` all of
+            these, with `+` between them. Findings that differ in it have different causes.
     """
 
     kind: str

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ..cases.argument_names import names_dims
 from ..declare.inputs import Sample
-from ..declare.variant import KINDS, SEPARATOR, Predicate, Step, Variant
+from ..declare.variant import KINDS, LARGE, SEPARATOR, Predicate, Step, Variant
 from ..plan.place import GENERATED
 from ..plan.variants.numeric import other_in_list, other_number
 from ..plan.variants.ranking import steps_of
@@ -89,7 +89,8 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
         changing.take_numbers()
         if draw(st.booleans()):
             changing.take_any("arguments")
-    kinds = [kind for kind in KINDS if kind in rules.kinds and kind not in ("large", "long")]
+    others = [kind for kind in KINDS if kind not in (*LARGE, "pairs")]
+    kinds = [kind for kind in others if kind in rules.kinds]
     if "layout" in kinds and draw(st.sampled_from((False, False, True))):
         changing.take_any("layout")
     if "values" in kinds and draw(st.booleans()):

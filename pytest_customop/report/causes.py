@@ -99,8 +99,9 @@ def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) ->
 
 
 def _order(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
-    """Causes before consequences, samples before their variants."""
-    return record.is_variant, *finding.rank, record.check or "", record.nodeid
+    """Causes before consequences, samples before their variants, one change before several."""
+    aspects = len(_aspects(record))
+    return record.is_variant, aspects > 1, *finding.rank, record.check or "", record.nodeid
 
 
 def _explains(earlier: FindingRecord, record: ResultRecord, finding: FindingRecord) -> bool:
@@ -137,13 +138,20 @@ def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
     """
     defect = (record.op, finding.code)
     if record.is_variant:
-        return [defect, (*defect, "aspect", _aspect(record))]
+        aspects = _aspects(record)
+        each = [] if len(aspects) < 2 else [(*defect, "aspect", one) for one in aspects]
+        return [defect, (*defect, "aspect", _aspect(record)), *each]
     return [(*defect, "message", _general(record.message))]
 
 
 def _aspect(record: ResultRecord) -> str | None:
     """What a variant changes: large sizes are sizes."""
     return _SIZES if record.place.aspect in LARGE else record.place.aspect
+
+
+def _aspects(record: ResultRecord) -> list[str]:
+    """What a variant of several changes changes; one element for any other."""
+    return (record.place.aspect or "").split("+")
 
 
 def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tuple[Any, ...]]:
@@ -164,7 +172,7 @@ def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tupl
 def _own_keys(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, ...]]:
     """The keys under which later findings of the same defect look for this one."""
     found = _repeated(record, finding)
-    return found[1:] if record.is_variant else [*found, (record.op, finding.code)]
+    return found[1:2] if record.is_variant else [*found, (record.op, finding.code)]
 
 
 def _general(message: str) -> str:

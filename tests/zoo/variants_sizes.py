@@ -334,3 +334,39 @@ def complex_gradient_without_conjugate():
 def complex_gradient_with_conjugate():
     """The gradient has the conjugate, which is nothing for real numbers."""
     return _power("complex_gradient_with_conjugate", lambda x: 2 * x.conj())
+
+
+def _column_pairs(name, pairs):
+    """Sums of each two columns, whose number is an argument; `pairs(columns)` sums the fake kernel has.
+
+    Both kernels want the number of columns that is given.
+    """
+
+    def checked(x, columns):
+        if x.dim() != 2 or x.shape[1] != columns:
+            raise ValueError("a matrix of that many columns, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def column_pairs(x: Tensor, columns: int) -> Tensor:
+        checked(x, columns)
+        padded = torch.nn.functional.pad(x, (0, columns % 2))
+        return padded.reshape(len(x), -1, 2).sum(-1)
+
+    def fake(x: Tensor, columns: int) -> Tensor:
+        checked(x, columns)
+        return x.new_empty(x.shape[0], pairs(x.shape[1]))
+
+    column_pairs.register_fake(fake)
+    return column_pairs
+
+
+@specimen((MATRIX, 6), variant_findings=SHAPE, shown_by="odd_with_numbers")
+def fake_lacks_the_last_column():
+    """The fake kernel has no sum for the last of an odd number of columns."""
+    return _column_pairs("fake_lacks_the_last_column", lambda columns: columns // 2)
+
+
+@specimen((MATRIX, 6), twin_of="fake_lacks_the_last_column")
+def fake_has_the_last_column():
+    """Both kernels have one."""
+    return _column_pairs("fake_has_the_last_column", lambda columns: -(-columns // 2))

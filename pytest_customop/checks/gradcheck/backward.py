@@ -257,7 +257,16 @@ CHECK = Check(
     gradients=True,
     needs_autograd=True,
     widest_dtype=True,
-    variants=("shape", "large", "complex", "magnitudes", "positions", "arguments", *_CHEAP_KINDS),
+    variants=(
+        "shape",
+        "large",
+        "complex",
+        "magnitudes",
+        "positions",
+        "arguments",
+        "pairs",
+        *_CHEAP_KINDS,
+    ),
     cheap=True,
     findings=FINDINGS,
     catches=(

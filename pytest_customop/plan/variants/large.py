@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
-from .shown_sizes import beyond_sample
+from .shown_sizes import with_numbers
 
 _ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
 _MOST = 2**19  # of all tensors together
@@ -90,12 +90,9 @@ def _grown(
             for at, one in enumerate(each.shape)
             if one == size
         }
-        yield step._replace(
-            description=f"dim {dim} of {first.path}, and all sizes equal to it, grown to {larger}",
-            changes=changes,
-            reads_beyond=True,
-            beyond=beyond_sample(view, sizes),
-        )
+        description = f"dim {dim} of {first.path}, and all sizes equal to it, grown to {larger}"
+        found = step._replace(description=description, changes=changes, reads_beyond=True)
+        yield from with_numbers(view, found, sizes)
 
 
 def _needed(shape: tuple[int, ...], size: int) -> int:

@@ -22,6 +22,7 @@ from . import (
     gradients,
     large,
     layout,
+    pairs,
     repeats,
     sentinels,
     shape,
@@ -70,10 +71,17 @@ def ranked_variants(
     """
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
-    found = [
-        (step, kind) for kind in kinds for step in steps_of(view, kind, declared_dtypes, samples)
-    ]
-    found.sort(key=lambda one: (one[0].rank, _order(seed, op.name, one[0].name)))
+
+    def derive(changed: SampleView, kind: str) -> Iterable[Step]:
+        return steps_of(changed, kind, declared_dtypes, samples)
+
+    def place(one: tuple[Step, str]) -> tuple[int, int]:
+        return one[0].rank, _order(seed, op.name, one[0].name)
+
+    found = [(step, kind) for kind in kinds if kind != "pairs" for step in derive(view, kind)]
+    if "pairs" in kinds:
+        found += [(step, "pairs") for step in pairs.steps(view, found, derive)]
+    found.sort(key=place)
     for step, kind in found:
         changed = view.apply(step)
         signature = call_signature(changed)
@@ -94,6 +102,8 @@ def ranked_variants(
 
 def _aspect(view: SampleView, step: Step, kind: str) -> str:
     """What a step changes: the named arguments, the number of dims, or what its kind says."""
+    if step.aspect is not None:
+        return step.aspect
     if kind == "arguments":
         return ",".join([*step.changes, *step.dropped])
     dims = {each.path: len(each.shape) for each in view.tensors}
@@ -115,7 +125,7 @@ def steps_of(
     """Every step of a kind from a sample.
 
     Args:
-        kind: one of `KINDS`.
+        kind: one of `KINDS`, and not `pairs`, which are made of the others.
         declared_dtypes, samples: as in `ranked_variants`.
     """
     if kind == "dtype":

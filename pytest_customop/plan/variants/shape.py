@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
-from .shown_sizes import Sizes, beyond_sample
+from .shown_sizes import Sizes, with_numbers
 
 _ELEMENTS = 2**22  # a larger variant has at most four times the elements of the sample
 
@@ -179,7 +179,10 @@ def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, 
 def resizing(
     view: SampleView, sizes: Sizes, name: str, description: str, rank: int, alone: bool = False
 ) -> Iterator[Step]:
-    """The step that gives the places these sizes; none if nothing changes, or it would be too large."""
+    """The step that gives the places these sizes, then the same with the numbers equal to them.
+
+    None if nothing changes, or it would be too large.
+    """
     changes = {}
     elements = 0
     for each in view.tensors:
@@ -194,5 +197,6 @@ def resizing(
             for each in view.tensors
             if each.path in changes
         )
-        unsafe = alone or shrinks
-        yield Step(name, description, changes, rank, unsafe, beyond=beyond_sample(view, sizes))
+        yield from with_numbers(
+            view, Step(name, description, changes, rank, alone or shrinks), sizes
+        )

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...cases.argument_names import names_dims
 from ...cases.resize import UNTIED
+from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
 # (argument path, dim) -> the new size
@@ -16,28 +17,60 @@ Sizes = Mapping[tuple[str, int], int]
 
 # How many numbers are packed into one element: of 8, 4, 2, 1 bits in a byte.
 _PACKED = (1, 2, 4, 8)
+_ALONE = (
+    3  # by how much a size is less likely to tell something if a number does not change with it
+)
 
 
-def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
+def with_numbers(view: SampleView, step: Step, sizes: Sizes) -> Iterator[Step]:
+    """A step that changes sizes, then the same with the numbers that are equal to these sizes.
+
+    Args:
+        step: without `beyond`, which is filled in.
+        sizes: what it changes.
+    """
+    became = _became(view, sizes)
+    changes = {size: [*new] for size, new in became.items() if new != {size}}
+    numbers = {}
+    if all(len(new) == 1 and new[0] for new in changes.values()):
+        numbers = _changed_numbers(view, {size: new for size, (new,) in changes.items()})
+    less_likely = _ALONE if numbers else 0
+    yield step._replace(beyond=beyond_sample(view, sizes), rank=step.rank + less_likely)
+    if numbers:
+        told = ", ".join(f"{name}={value}" for name, value in numbers.items())
+        yield step._replace(
+            name=f"{step.name}_with_numbers",
+            description=f"{step.description}, with {told}",
+            changes={**step.changes, **numbers},
+            reads_beyond=True,
+            beyond=beyond_sample(view, sizes, numbers),
+        )
+
+
+def beyond_sample(
+    view: SampleView, sizes: Sizes, numbers: Mapping[str, Any] | None = None
+) -> str | None:
     """Why the new sizes leave what the sample shows; None if they stay within.
 
     Args:
         sizes: the new sizes; all others stay.
+        numbers: the numbers, and lists of them, that change with the sizes to which they are equal.
     """
+    given = {**view.given, **(numbers or {})}
     new = {
         each.path: [sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape)]
         for each in view.tensors
     }
-    became: dict[int, set[int]] = defaultdict(set)
-    for each in view.tensors:
-        for size, changed in zip(each.shape, new[each.path], strict=True):
-            became[size].add(changed)
+    became = _became(view, sizes)
     if any(len(found) > 1 for found in became.values()):
         return UNTIED
     changes = {size: one for size, (one,) in became.items() if one != size}
-    if changes.keys() & set(_numbers(view)):
+    if numbers:
+        if view.may_read_outside and _has_multiples(view, changes):
+            return "a number, and not the sizes and numbers that are multiples of it"
+    elif changes.keys() & set(_numbers(view.given)):
         return "a size that an argument gives as a number differs from it"
-    if any(_is_counted(view, each, math.prod(new[each.path])) for each in view.tensors):
+    if any(_is_counted(view, given, each, math.prod(new[each.path])) for each in view.tensors):
         return "a number of elements that an argument gives as sizes differs from it"
     if _leaves_positions_outside(view, changes):
         return "a size smaller than whole numbers of the sample, which may be positions in it"
@@ -51,25 +84,62 @@ def beyond_sample(view: SampleView, sizes: Sizes) -> str | None:
     return "one of several tensors empty" if emptied and kept else None
 
 
-def _numbers(view: SampleView) -> Iterator[int]:
+def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
+    """What each size of the sample becomes; several ones if equal sizes change apart."""
+    became: dict[int, set[int]] = defaultdict(set)
+    for each in view.tensors:
+        for dim, size in enumerate(each.shape):
+            became[size].add(sizes.get((each.path, dim), size))
+    return became
+
+
+def _numbers(given: Mapping[str, Any]) -> Iterator[int]:
     """The whole numbers above 1 among the arguments, and in lists of them, that count no dims."""
-    for name, value in view.given.items():
+    for name, value in given.items():
         if not names_dims(name):
             listed = value if isinstance(value, (list, tuple)) else [value]
             yield from (one for one in listed if type(one) is int and one > 1)
 
 
-def _is_counted(view: SampleView, tensor: TensorArgument, elements: int) -> bool:
-    """Whether a list of sizes says how many elements a tensor has, and it gets another number of them.
+def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, Any]:
+    """The numbers, and lists of them, that are equal to a size that changes: changed with it."""
+    return {
+        name: type(value)(changes.get(one, one) for one in value)
+        if isinstance(value, (list, tuple))
+        else changes[value]
+        for name, value in view.given.items()
+        if changes.keys() & set(_numbers({name: value}))
+    }
+
+
+def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
+    """Whether a size or number that stays may be counted in one that changes."""
+    kept = {size for each in view.tensors for size in each.shape} | set(_numbers(view.given))
+    changed = changes.keys() & set(_numbers(view.given))
+    return any(size % one == 0 for one in changed for size in kept - changes.keys() if size)
+
+
+def _is_counted(
+    view: SampleView, given: Mapping[str, Any], tensor: TensorArgument, elements: int
+) -> bool:
+    """Whether a list of sizes says how many elements a tensor has, and no more if it gets others.
 
     Several numbers may be packed into one element, or one spread over several.
+
+    Args:
+        given: the arguments after the change.
+        elements: of the tensor after the change.
     """
     before = math.prod(tensor.shape)
     if elements == before or before < 2:
         return False
-    lists = (value for value in view.given.values() if isinstance(value, (list, tuple)))
-    counts = (math.prod(value) for value in lists if len(value) > 1 and _are_sizes(value))
-    return any({count / before, before / count} & {*_PACKED} for count in counts)
+    for name, value in view.given.items():
+        if isinstance(value, (list, tuple)) and len(value) > 1 and _are_sizes(value):
+            count = math.prod(value)
+            packed = {count / before, before / count} & {*_PACKED}
+            if packed and math.prod(given[name]) * before != elements * count:
+                return True
+    return False
 
 
 def _are_sizes(values: Sequence[Any]) -> bool:

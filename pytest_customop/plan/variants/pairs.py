@@ -1,0 +1,130 @@
+"""Variants with two or three changes at once: of arguments, sizes and memory layout.
+
+Many defects need two of them: a flag, and an odd size. The rows are chosen so that few of them contain many
+of the pairs of changes that are likely each alone: a covering array of strength two, cut off.
+
+Source: D. R. Kuhn, D. R. Wallace, A. M. Gallo, "Software Fault Interactions and Implications for Software
+Testing", IEEE Transactions on Software Engineering 30(6), 2004: two parameters together are behind most
+faults that one alone does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from ...declare.variant import Step
+from .sample_view import SampleView
+
+# (view, kind) -> the steps of a kind from a sample
+Derive = Callable[[SampleView, str], Iterable[Step]]
+
+_ROWS = 8
+_CHANGES = 3  # the most of a row: what is behind a failure is still easy to see
+_LEVELS = 2  # of one argument
+_LIKELY = 6  # steps of this rank and above are in no pair
+_RANK = 5
+# Other changes than those of arguments, and the first of these steps that a sample has.
+_TENSORS = {"shape": ("odd_with_numbers", "odd"), "dtype": ("bfloat16",), "layout": ("transposed",)}
+_WHOLE = ("int", "SymInt")
+
+
+@dataclass(frozen=True)
+class _Level:
+    """One change: a step of a kind, along an axis that has only one change in a row."""
+
+    axis: str
+    kind: str
+    step: str
+    rank: int
+
+
+_Pair = frozenset[_Level]
+
+
+def steps(view: SampleView, found: Sequence[tuple[Step, str]], derive: Derive) -> Iterator[Step]:
+    """Rows of changes that are likely, and within the sample, each alone.
+
+    Args:
+        found: the steps from the sample, each with its kind.
+        derive: gives the steps from a changed sample, so that a later change fits the earlier ones.
+    """
+    levels = _levels(view, found)
+    open_pairs = {
+        frozenset(pair): sum(one.rank for one in pair)
+        for pair in combinations(levels, 2)
+        if pair[0].axis != pair[1].axis and any(one.kind == "arguments" for one in pair)
+    }
+    for _ in range(_ROWS):
+        if not open_pairs:
+            return
+        row = _row(levels, open_pairs)
+        for pair in combinations(row, 2):
+            open_pairs.pop(frozenset(pair), None)
+        yield from _applied(view, sorted(row, key=levels.index), derive)
+
+
+def _levels(view: SampleView, found: Sequence[tuple[Step, str]]) -> list[_Level]:
+    """The changes that pairs are made of; those of arguments first, then of sizes, dtype and layout."""
+    likely = [(step, kind) for step, kind in found if step.beyond is None and step.rank < _LIKELY]
+    likely.sort(key=lambda one: one[0].rank)
+    levels: list[_Level] = []
+    for step, kind in likely:
+        names = {*step.changes, *step.dropped}
+        if kind == "arguments" and len(names) == 1 and not names & _unsafe(view):
+            (axis,) = names
+            if sum(one.axis == axis for one in levels) < _LEVELS:
+                levels.append(_Level(axis, kind, step.name, step.rank))
+    order = [argument.name for argument in view.op.arguments]
+    levels.sort(key=lambda one: order.index(one.axis))
+    for kind, wanted in _TENSORS.items():
+        of_kind = {step.name: step for step, its in found if its == kind and step.beyond is None}
+        name = next((one for one in wanted if one in of_kind), None)
+        if name is not None:
+            levels.append(_Level(kind, kind, name, of_kind[name].rank))
+    return levels
+
+
+def _unsafe(view: SampleView) -> set[str]:
+    """The arguments whose changes may fit no others: whole numbers, in code that may read outside."""
+    if not view.may_read_outside:
+        return set()
+    return {one.name for one in view.op.arguments if any(it in str(one.type) for it in _WHOLE)}
+
+
+def _row(levels: Sequence[_Level], open_pairs: dict[_Pair, int]) -> list[_Level]:
+    """The likeliest pair that no row has yet, and the changes that add most others to it."""
+    row = [*min(open_pairs, key=lambda pair: (open_pairs[pair], sorted(map(levels.index, pair))))]
+    while len(row) < _CHANGES:
+        axes = {one.axis for one in row}
+        gains = {
+            level: sum(frozenset((level, one)) in open_pairs for one in row)
+            for level in levels
+            if level.axis not in axes
+        }
+        best = max(gains, key=lambda level: (gains[level], -level.rank), default=None)
+        if best is None or not gains[best]:
+            break
+        row.append(best)
+    return row
+
+
+def _applied(view: SampleView, row: Sequence[_Level], derive: Derive) -> Iterator[Step]:
+    """The step that makes all changes of a row; none if one of them is not there after the others."""
+    changed, taken = view, []
+    for level in row:
+        step = next((s for s in derive(changed, level.kind) if s.name == level.step), None)
+        if step is None or step.beyond is not None:
+            return
+        changed = replace(changed, sample=changed.apply(step))
+        taken.append(step)
+    yield Step(
+        "+".join(step.name for step in taken),
+        "; ".join(step.description for step in taken),
+        {path: value for step in taken for path, value in step.changes.items()},
+        _RANK,
+        any(step.reads_beyond for step in taken),
+        tuple(name for step in taken for name in step.dropped),
+        aspect="+".join(level.axis for level in row),
+    )
