@@ -68,9 +68,7 @@ def _step(name, slope):
 )
 def turns_the_decay_too():
     """The backward turns the sign of the decay where it steps up."""
-    return _step(
-        "turns_the_decay_too", lambda x, decay, up: (x.cos() - decay) * (1 if up else -1)
-    )
+    return _step("turns_the_decay_too", lambda x, decay, up: (x.cos() - decay) * (1 if up else -1))
 
 
 @specimen((MATRIX,), twin_of="turns_the_decay_too")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 from ...declare.variant import Step
 from .sample_view import SampleView
@@ -56,9 +56,14 @@ def steps(view: SampleView, found: Sequence[tuple[Step, str]], derive: Derive) -
         for pair in combinations(levels, 2)
         if pair[0].axis != pair[1].axis and any(one.kind == "arguments" for one in pair)
     }
-    for _ in range(_ROWS):
-        if not open_pairs:
-            return
+    yield from islice(_rows(view, levels, open_pairs, derive), _ROWS)
+
+
+def _rows(
+    view: SampleView, levels: Sequence[_Level], open_pairs: dict[_Pair, int], derive: Derive
+) -> Iterator[Step]:
+    """Rows until they have every pair; each pair is taken out of `open_pairs`."""
+    while open_pairs:
         row = _row(levels, open_pairs)
         for pair in combinations(row, 2):
             open_pairs.pop(frozenset(pair), None)
@@ -72,7 +77,8 @@ def _levels(view: SampleView, found: Sequence[tuple[Step, str]]) -> list[_Level]
     levels: list[_Level] = []
     for step, kind in likely:
         names = {*step.changes, *step.dropped}
-        if kind == "arguments" and len(names) == 1 and not names & _unsafe(view):
+        ties = ".size_" in step.name  # to a size, which changes too
+        if kind == "arguments" and len(names) == 1 and not names & _unsafe(view) and not ties:
             (axis,) = names
             if sum(one.axis == axis for one in levels) < _LEVELS:
                 levels.append(_Level(axis, kind, step.name, step.rank))
@@ -111,20 +117,21 @@ def _row(levels: Sequence[_Level], open_pairs: dict[_Pair, int]) -> list[_Level]
 
 
 def _applied(view: SampleView, row: Sequence[_Level], derive: Derive) -> Iterator[Step]:
-    """The step that makes all changes of a row; none if one of them is not there after the others."""
-    changed, taken = view, []
+    """The step that makes the changes of a row which are there after the others; none if one is left."""
+    changed, taken, axes = view, [], []
     for level in row:
-        step = next((s for s in derive(changed, level.kind) if s.name == level.step), None)
-        if step is None or step.beyond is not None:
-            return
-        changed = replace(changed, sample=changed.apply(step))
-        taken.append(step)
-    yield Step(
-        "+".join(step.name for step in taken),
-        "; ".join(step.description for step in taken),
-        {path: value for step in taken for path, value in step.changes.items()},
-        _RANK,
-        any(step.reads_beyond for step in taken),
-        tuple(name for step in taken for name in step.dropped),
-        aspect="+".join(level.axis for level in row),
-    )
+        step = next((one for one in derive(changed, level.kind) if one.name == level.step), None)
+        if step is not None and step.beyond is None:
+            changed = replace(changed, sample=changed.apply(step))
+            taken.append(step)
+            axes.append(level.axis)
+    if len(taken) > 1:
+        yield Step(
+            "+".join(step.name for step in taken),
+            "; ".join(step.description for step in taken),
+            {path: value for step in taken for path, value in step.changes.items()},
+            _RANK,
+            any(step.reads_beyond for step in taken),
+            tuple(name for step in taken for name in step.dropped),
+            aspect="+".join(axes),
+        )

@@ -1,0 +1,106 @@
+"""Variants with two or three changes at once: of which steps they are made, and what a failure says."""
+
+from itertools import combinations
+from typing import Any, Optional
+
+import pytest
+import torch
+
+from pytest_customop import Sample, check_op, tensor
+from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.declare.ops import resolve
+from pytest_customop.declare.variant import KINDS, Variant
+from pytest_customop.plan.variants import sample_view
+from pytest_customop.plan.variants.ranking import ranked_variants
+
+FLOAT = Placement("cpu", torch.float32, True, "contiguous")
+
+
+@torch.library.custom_op("t_variants_pairs::mixed", mutates_args=())
+def mixed(
+    x: torch.Tensor,
+    count: int = 2,
+    up: bool = False,
+    scale: float = 1.0,
+    bias: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
+    if up and scale == 0.5:
+        return (x * count).t().contiguous().t()
+    return (x * count).contiguous()
+
+
+mixed.register_fake(lambda x, count=2, up=False, scale=1.0, bias=None: x.new_empty(x.shape))
+MIXED = Sample((tensor(4, 6),), id="a")
+
+
+def near(kinds: Any = KINDS, seed: int = 0) -> list[Variant]:
+    """The variants in order."""
+    op = resolve(mixed)
+    found = ranked_variants(
+        op, MIXED, FLOAT, kinds=kinds, declared_dtypes=False, seed=seed, seen=set()
+    )
+    return [*found]
+
+
+def rows() -> list[list[str]]:
+    """The steps of each variant with several changes."""
+    return [one.step.split("+") for one in near() if one.kind == "pairs"]
+
+
+def test_each_has_two_or_three_changes_that_are_tried_alone_too() -> None:
+    alone = {one.step for one in near() if one.kind != "pairs"}
+    assert 4 < len(rows()) < 9
+    for row in rows():
+        assert 2 <= len(row) <= 3
+        assert {*row} <= alone
+
+
+def test_few_of_them_have_many_pairs() -> None:
+    pairs = {pair for row in rows() for pair in combinations(row, 2)}
+    assert len(pairs) > 2 * len(rows())
+    assert {"up.true", "transposed"} in map(set, pairs)
+
+
+def test_no_argument_changes_twice_and_one_changes_at_least() -> None:
+    names = ("count", "up", "scale", "bias")
+    for row in rows():
+        changed = [step.partition(".")[0] for step in row if step.startswith(names)]
+        assert changed
+        assert len(changed) == len({*changed})
+
+
+def test_they_are_likely_and_within_the_sample_and_the_same_for_each_seed() -> None:
+    found = [one for one in near() if one.kind == "pairs"]
+    assert all(one.likely and one.beyond is None for one in found)
+    assert {one.step for one in found} == {one.step for one in near(seed=1) if one.kind == "pairs"}
+
+
+def test_a_tensor_that_is_given_has_the_size_to_which_the_others_change() -> None:
+    shapes = {
+        one.step: [
+            tuple(each.shape) for _, each in draw(resolve(mixed), one.sample, FLOAT, 0).tensors()
+        ]
+        for one in near()
+        if one.kind == "pairs" and "bias.given" in one.step and "odd" in one.step
+    }
+    assert shapes
+    assert all(found == [(5, 7), (5, 7)] for found in shapes.values()), shapes
+
+
+def test_without_other_kinds_there_are_none() -> None:
+    assert near(kinds=("pairs",)) == []
+
+
+def test_whole_numbers_are_left_alone_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert any("count" in step for row in rows() for step in row)
+    monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
+    assert rows()
+    assert not any("count" in step for row in rows() for step in row)
+
+
+def test_what_two_changes_show_says_both() -> None:
+    results = check_op(mixed, [MIXED], checks="fake.forward")
+    (failure, *others) = [one for one in results if one.outcome == "failed"]
+    assert not [one for one in (failure, *others) if "+" not in str(one.place.variant)]
+    assert failure.place.variant == "up.true+scale.half+odd"
+    assert "a variant of the sample: up=True; scale=0.5; every size odd" in str(failure)
