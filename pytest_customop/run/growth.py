@@ -13,10 +13,10 @@ from ..findings import CheckSkipped, skip
 
 _PART = 8  # the smaller one has this part of the grown size
 _TINY_PARTS = (64, 16)  # tried before it: of some ops that one would take many seconds
-_SECONDS = 4.0  # for a call, if its time grows with the square of the size
 _ELEMENTS = 2**27  # of all outputs, if they grow so
 _OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
+_SECONDS = 4 * _AFFORDABLE / _PART  # for a call on the smaller one, if its time grows with the size
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
 _SLOW = 1.0  # seconds for the calls of a variant of the sample's sizes,
 _TIMES_SAMPLE = 20.0  # if they take so many times what those of the sample take
@@ -42,16 +42,11 @@ def skip_if_costly(case: Case) -> None:
     smaller = _smaller(case, _PART)
     if smaller is None:
         return
-    affordable = _SECONDS / _PART**2
     for tiny in filter(None, (_smaller(case, part) for part in _TINY_PARTS)):
-        seconds = _seconds_of(tiny, _HOPELESS * affordable)
-        if seconds > _HOPELESS * affordable:
-            raise costly(f"a call may take more than {seconds * _PART**2:.0f} s")
+        _skip_if_longer(tiny)
     run = smaller.run(smaller.inputs())  # the first call may be slow for other reasons
-    seconds = _seconds_of(smaller, affordable) * _PART**2
+    _skip_if_longer(smaller)
     elements = sum(prod(tensor.shape) for _, tensor in run.outputs) * _PART**2
-    if seconds > _SECONDS:
-        raise costly(f"a call may take {seconds:.0f} s")
     if elements > _ELEMENTS:
         raise costly(f"the outputs may have {elements} elements")
     tensors = len(run.outputs) * _PART
@@ -60,8 +55,11 @@ def skip_if_costly(case: Case) -> None:
         raise costly(f"it may return {tensors} tensors")
 
 
-def _seconds_of(case: Case, affordable: float) -> float:
-    return _fastest(lambda: case.run(case.inputs()), affordable)
+def _skip_if_longer(case: Case) -> None:
+    """Skip if a call on a smaller case takes too long already."""
+    seconds = _fastest(lambda: case.run(case.inputs()), _SECONDS)
+    if seconds > _SECONDS:
+        raise costly(f"a call on a smaller part of them takes {seconds:.2f} s")
 
 
 def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:

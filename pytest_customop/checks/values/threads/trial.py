@@ -29,7 +29,9 @@ _ROUNDS = 6  # in which all threads call a Python kernel at once
 # All threads call a native kernel again and again for so many seconds of the processor, since a loaded
 # machine seldom runs two of them at the same time, and for so many by the clock at most.
 _NATIVE_SECONDS, _NATIVE_PATIENCE = 0.06, 1.0
-_BATCH = 32  # calls of a native kernel between two barriers
+# Calls of a native kernel between two barriers: for so many seconds, and not more than so many calls.
+_BATCH_SECONDS, _BATCH = 0.005, 32
+_NATIVE_ROUNDS = 2
 _SWITCH_INTERVAL = 1e-6
 
 _OTHER_VALUES = "the op alone gives other values each time: see values.repeat"
@@ -243,12 +245,12 @@ class _Trial:
     def at_once(self) -> None:
         """Make calls in all threads at once, as the interpreter and the system schedule them."""
         count = len(self._calls)
-        rounds = 1 if self._slow else _ROUNDS
+        rounds = 1 if self._slow else _ROUNDS if self._python else _NATIVE_ROUNDS
         barrier = threading.Barrier(count)
         enough = time.process_time() + (0.0 if self._python else _NATIVE_SECONDS)
         end = time.monotonic() + _NATIVE_PATIENCE
         found: list[tuple[ThreadCall, Outcome]] = []
-        batch = 1 if self._python or self._slow else _BATCH
+        batch = 1 if self._python else self._batch()
         go_on = [True]
 
         def work(call: ThreadCall) -> None:
@@ -278,6 +280,10 @@ class _Trial:
         _run(works, _limit(rounds * count * batch, self._seconds))
         for call, outcome in found:
             self._compare(call, outcome, None, "made")
+
+    def _batch(self) -> int:
+        """How many calls of a native kernel a thread makes between two barriers."""
+        return max(1, min(_BATCH, int(_BATCH_SECONDS / max(self._seconds, 1e-6))))
 
     def _is_wrong(self, call: ThreadCall, outcome: Outcome) -> bool:
         if outcome.error is not None:
