@@ -55,6 +55,13 @@ def many(
     return x * {7: 1, 9: 2}.get(count, 3)
 
 
+@torch.library.custom_op("t_variants_arguments::several", mutates_args=())
+def several(
+    xs: List[torch.Tensor], ys: List[torch.Tensor], ns: List[int], w: torch.Tensor
+) -> torch.Tensor:
+    return w.clone()
+
+
 @torch.library.custom_op("t_variants_arguments::lists", mutates_args=())
 def lists(x: torch.Tensor, dims: List[int], sizes: List[int]) -> torch.Tensor:
     return x.clone()
@@ -217,6 +224,20 @@ def test_lists_of_dims_are_counted_the_other_way_and_of_numbers_change_together(
     assert found["sizes.more"].beyond is None
     tied = near(lists, Sample((tensor(4, 6), [0], [4, 6]), id="a"))
     assert tied["sizes.more"].beyond
+
+
+def test_lists_of_the_same_length_are_reversed_together_where_the_tensors_of_one_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    xs = [tensor(3), tensor(4), tensor(5)]
+    one = Sample((xs, [tensor(2)] * 3, [1, 2, 3], tensor(3)), id="a")
+    found = near(several, one)
+    assert [step for step in found if step.endswith(".reversed")] == ["xs.reversed"]
+    assert found["xs.reversed"].sample.args[0] == xs[::-1]
+    assert found["xs.reversed"].sample.args[2] == [3, 2, 1]
+    assert found["xs.reversed"].beyond is None
+    monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
+    assert "order" in (near(several, one)["xs.reversed"].beyond or "")
 
 
 def test_an_optional_tensor_is_given_in_several_sizes() -> None:

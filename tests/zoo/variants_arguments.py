@@ -1,6 +1,7 @@
 """Ops that are right for the example, and wrong beside it with another flag, dim, dtype or option."""
 
-from typing import Optional
+import functools
+from typing import List, Optional
 
 import torch
 from torch import Tensor
@@ -253,3 +254,36 @@ def counts_without_a_momentum():
 def says_that_it_counts():
     """Declares that."""
     return _running_mean("says_that_it_counts", ("mean", "count"))
+
+
+def _joined(name, dtype_of):
+    """All elements of some tensors in one; `dtype_of(xs)` is what the fake kernel gives."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def joined(xs: List[Tensor]) -> Tensor:
+        return torch.cat([x.flatten() for x in xs])
+
+    joined.register_fake(lambda xs: xs[0].new_empty(sum(x.numel() for x in xs), dtype=dtype_of(xs)))
+    return joined
+
+
+NARROWER = ([tensor(4, 3, dtype=torch.float64), tensor(5, dtype=torch.float32)],)
+
+
+@specimen(
+    NARROWER,
+    variant_findings={"fake.forward": "fake-dtype-mismatch"},
+    shown_by="xs.reversed",
+)
+def fake_has_the_dtype_of_the_first():
+    """The fake kernel has the dtype of the first tensor, which is the wider one in the example."""
+    return _joined("fake_has_the_dtype_of_the_first", lambda xs: xs[0].dtype)
+
+
+@specimen(NARROWER, twin_of="fake_has_the_dtype_of_the_first")
+def fake_has_the_widest_dtype():
+    """The fake kernel promotes the dtypes of all."""
+    return _joined(
+        "fake_has_the_widest_dtype",
+        lambda xs: functools.reduce(torch.promote_types, (x.dtype for x in xs)),
+    )

@@ -78,6 +78,7 @@ def steps(view: SampleView, samples: Sequence[Sample] = ()) -> Iterator[Step]:
         if given and argument.has_default_value() and not _same(one.value, default):
             description = f"{name} not given, its default {default!r}"
             yield Step(f"{name}.default", description, {}, 4, True, (name,))
+    yield from lists.reversed_tensors(view)
 
 
 def _step(name: str, step: str, description: str, value: Any, rank: int) -> Step:

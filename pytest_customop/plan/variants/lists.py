@@ -1,12 +1,16 @@
-"""Variants of lists among the arguments: of dims, and with one element only."""
+"""Variants of lists among the arguments: of dims, in another order, and with one element only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ...core.wording import listed
+from ...declare.inputs import SameAs
 from ...declare.variant import Step
 from .sample_view import SampleView
+
+_ORDERED = "tensors in another order than what another tensor may have for each of them"
 
 
 def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
@@ -32,6 +36,31 @@ def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
     if len(value) > 1 and sorted(value) == [*range(len(value))]:
         other = type(value)(reversed(value))  # type: ignore[call-arg]
         yield Step(f"{name}.reversed", f"{name}={other}, the reverse order", {name: other}, 3, True)
+
+
+def reversed_tensors(view: SampleView) -> Iterator[Step]:
+    """Lists of tensors of several shapes or dtypes in reverse, with all lists of the same length.
+
+    An op may take for all of them what the first one has.
+    """
+    given = view.given.items()
+    lists = {name: value for name, value in given if isinstance(value, (list, tuple)) and value}
+    if any(isinstance(one, SameAs) for value in lists.values() for one in value):
+        return
+    inside = [each for each in view.tensors if "[" in each.path]
+    sizes = {size for each in view.tensors if each not in inside for size in each.shape}
+    done: set[int] = set()
+    for name, value in lists.items():
+        kinds = {(each.shape, each.dtype) for each in inside if each.path.startswith(f"{name}[")}
+        count = len(value)
+        if len(kinds) > 1 and count not in done:
+            done.add(count)
+            together = [other for other, values in lists.items() if len(values) == count]
+            changes = {other: type(lists[other])(reversed(lists[other])) for other in together}
+            # Native code may not look whether a tensor with an entry for each fits them.
+            beyond = _ORDERED if view.may_read_outside and count in sizes else None
+            description = f"{listed(together)} in reverse"
+            yield Step(f"{name}.reversed", description, changes, 4, True, beyond=beyond)
 
 
 def single(view: SampleView, name: str) -> Step:
