@@ -48,7 +48,8 @@ INDEX = tensor(3, dtype=torch.int64, low=0, high=4)
 
 def test_what_stays_within() -> None:
     found = beyond(MIX, tensor(4, 4), tensor(4, 4))
-    within = {step for step, why in found.items() if why is None}
+    alone = {step: why for step, why in found.items() if "+" not in step}
+    within = {step for step, why in alone.items() if why is None}
     assert within == {
         *("transposed", "offset", "strided", "expanded", "row_padded"),
         *(f"{x}.{step}" for x in "xy" for step in ("transposed", "offset", "strided")),

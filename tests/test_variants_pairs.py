@@ -104,3 +104,15 @@ def test_what_two_changes_show_says_both() -> None:
     assert not [one for one in (failure, *others) if "+" not in str(one.place.variant)]
     assert failure.place.variant == "up.true+scale.half+odd"
     assert "a variant of the sample: up=True; scale=0.5; every size odd" in str(failure)
+
+
+def test_what_one_change_alone_shows_is_reported_there() -> None:
+    @torch.library.custom_op("t_variants_pairs::turned", mutates_args=())
+    def turned(x: torch.Tensor, up: bool = False, scale: float = 1.0) -> torch.Tensor:
+        return x.t().contiguous().t() if up else x.contiguous().clone()
+
+    turned.register_fake(lambda x, up=False, scale=1.0: x.new_empty(x.shape))
+    results = check_op(turned, [MIXED], checks="fake.forward")
+    assert [one.place.variant for one in results if one.outcome == "failed"] == ["up.true"]
+    (skipped, *_) = [one for one in results if one.skip_code == "as-variant"]
+    assert skipped.message == "fake-stride-mismatch, as on variant up.true, where it is reported"

@@ -29,6 +29,8 @@ LARGE = ("large", "long")  # the kinds that have many more elements than their s
 STRICT = "strict"
 # Stands between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
+# Stands between the steps of a variant with several, and between what they change: `up.true+odd`.
+JOINT = "+"
 # The code of the skip where the op rejects a variant.
 REJECTED = "rejected"
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.wording import counted, listed_briefly
-from ..declare.variant import LARGE
+from ..declare.variant import JOINT, LARGE
 from ..run.record import FindingRecord, ResultRecord
 
 # What may differ in the messages of one defect: sizes and strides, numbers with a fraction, dtypes.
@@ -151,7 +151,7 @@ def _aspect(record: ResultRecord) -> str | None:
 
 def _aspects(record: ResultRecord) -> list[str]:
     """What a variant of several changes changes; one element for any other."""
-    return (record.place.aspect or "").split("+")
+    return (record.place.aspect or "").split(JOINT)
 
 
 def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tuple[Any, ...]]:

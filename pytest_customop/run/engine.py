@@ -26,6 +26,7 @@ from ..core.tracebacks import (
     traceback_text,
 )
 from ..declare.mistakes import MarkError
+from ..declare.variant import JOINT
 from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
@@ -156,13 +157,21 @@ def _run(
         _run_check(check, case)
     except CheckFailed as failure:
         found = failure.finding
-        if case.base_case is not None and _is_reported_on(case.base_case, found, check):
-            sample = case.base_case.sample_id
-            message = f"{found.code}, as on sample {sample} itself, where it is reported"
-            raise skip("as-sample", message, unjudged=False) from None
+        if case.base_case is not None:
+            if _is_reported_on(case.base_case, found, check):
+                where = f"sample {case.base_case.sample_id} itself"
+                raise _reported("as-sample", found, where) from None
+            step = _step_with(case.base_case, case.variant or "", found, check)
+            if step is not None:
+                raise _reported("as-variant", found, f"variant {step}") from None
         lines = check.repro if found.repro is None else found.repro
         return _found(passed, found, check, case, reproduced_by(found, lines, case))
     return passed
+
+
+def _reported(code: str, found: Finding, where: str) -> CheckSkipped:
+    message = f"{found.code}, as on {where}, where it is reported"
+    return skip(code, message, unjudged=False)
 
 
 def _skip_without_formula(check: Check, case: Case) -> None:
@@ -209,6 +218,22 @@ def _run_check(check: Check, case: Case) -> None:
 def _remember(check: Check, case: Case, answer: _Answer) -> None:
     if case.base_case is None:
         _answers.setdefault(case, {})[check.run] = answer
+
+
+# By the case of the sample: what checks have found on its variants, as the check, the step and the code.
+_on_variants: WeakKeyDictionary[Case, set[tuple[Callable[[Case], None], str, str]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _step_with(base: Case, variant: str, found: Finding, check: Check) -> str | None:
+    """The step, of the several that make a variant, with which alone a check has found the same."""
+    known = _on_variants.setdefault(base, set())
+    steps = variant.split(JOINT)
+    if len(steps) == 1:
+        known.add((check.run, variant, found.code))
+        return None
+    return next((step for step in steps if (check.run, step, found.code) in known), None)
 
 
 def _is_reported_on(base: Case, found: Finding, check: Check) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
-from ...declare.variant import Step
+from ...declare.variant import JOINT, Step
 from .sample_view import SampleView
 
 # (view, kind) -> the steps of a kind from a sample
@@ -127,11 +127,11 @@ def _applied(view: SampleView, row: Sequence[_Level], derive: Derive) -> Iterato
             axes.append(level.axis)
     if len(taken) > 1:
         yield Step(
-            "+".join(step.name for step in taken),
+            JOINT.join(step.name for step in taken),
             "; ".join(step.description for step in taken),
             {path: value for step in taken for path, value in step.changes.items()},
             _RANK,
             any(step.reads_beyond for step in taken),
             tuple(name for step in taken for name in step.dropped),
-            aspect="+".join(axes),
+            aspect=JOINT.join(axes),
         )

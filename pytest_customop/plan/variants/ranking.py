@@ -75,14 +75,16 @@ def ranked_variants(
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
         return steps_of(changed, kind, declared_dtypes, samples)
 
-    def place(one: tuple[Step, str]) -> tuple[int, int]:
-        return one[0].rank, _order(seed, op.name, one[0].name)
+    def place(one: tuple[Step, str]) -> tuple[int, bool, int]:
+        step, kind = one
+        return step.rank, kind == "pairs", _order(seed, op.name, step.name)
 
     found = [(step, kind) for kind in kinds if kind != "pairs" for step in derive(view, kind)]
     if "pairs" in kinds:
-        found += [(step, "pairs") for step in pairs.steps(view, found, derive)]
-    found.sort(key=place)
-    for step, kind in found:
+        # What another sample shows already has that sample's variants.
+        new = [one for one in found if call_signature(view.apply(one[0])) not in seen]
+        found += [(step, "pairs") for step in pairs.steps(view, new, derive)]
+    for step, kind in sorted(found, key=place):
         changed = view.apply(step)
         signature = call_signature(changed)
         if signature not in seen:
