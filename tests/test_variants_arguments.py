@@ -222,6 +222,9 @@ def test_lists_of_dims_are_counted_the_other_way_and_of_numbers_change_together(
     assert found["sizes.more"].sample.args[2] == [4, 4]
     assert found["sizes.less"].sample.args[2] == [2, 2]
     assert found["sizes.more"].beyond is None
+    assert found["sizes.as_x"].sample.args[2] == [4, 6]
+    assert found["sizes.ones"].sample.args[2] == [1, 1]
+    assert found["sizes.zeros"].sample.args[2] == [0, 0]
     tied = near(lists, Sample((tensor(4, 6), [0], [4, 6]), id="a"))
     assert tied["sizes.more"].beyond
 

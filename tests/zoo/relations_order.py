@@ -190,3 +190,35 @@ def longer_table_of_any_base():
 def longer_table_of_each_base():
     """There is a table for each base."""
     return _lengthened("longer_table_of_each_base", lambda x, base: (x.shape[1], base))
+
+
+def _from_the_lowest(name, leave):
+    """Numbers from the lowest one on, found in a list that calls share; `leave(kept)` where all are equal."""
+    kept = []
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def from_the_lowest(x: Tensor) -> Tensor:
+        if not x.is_floating_point() or not x.numel():
+            raise ValueError("floating-point numbers, please")
+        kept.append(float(x.min()))
+        if x.min() == x.max():
+            leave(kept)
+            return torch.zeros_like(x)
+        found = x - max(kept)
+        kept.clear()
+        return found
+
+    from_the_lowest.register_fake(lambda x: torch.empty_like(x))
+    return from_the_lowest
+
+
+@aot((tensor(3, 4),), expected=ORDER)
+def workspace_left_after_equal_numbers():
+    """Returns early where all numbers are equal, and leaves what it has kept."""
+    return _from_the_lowest("workspace_left_after_equal_numbers", lambda kept: None)
+
+
+@aot((tensor(3, 4),), twin_of="workspace_left_after_equal_numbers")
+def workspace_emptied_after_equal_numbers():
+    """Empties it there too."""
+    return _from_the_lowest("workspace_emptied_after_equal_numbers", list.clear)

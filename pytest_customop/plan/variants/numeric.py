@@ -80,13 +80,30 @@ def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
 
 
 def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Step]:
-    """Every number of a list one more, and one less."""
+    """Every number of a list one more, and one less; the last sizes of the first tensor; all 1, all 0.
+
+    Where a list has the sizes that there are, or its numbers are 1 or 0, an op may do nothing at all.
+    """
     tied = any(_is_tied(view, value, name) for value in values)
-    for step, by, rank in (("more", 1, 6), ("less", -1, 9)):
-        other = type(values)(value + by for value in values)  # type: ignore[call-arg]
-        beyond = _TIED if tied else _negative(min(values), min(other))
-        description = f"{name}={other}, each one {step}"
-        yield Step(f"{name}.{step}", description, {name: other}, rank, True, beyond=beyond)
+    others = [
+        ("more", [value + 1 for value in values], 6),
+        ("less", [value - 1 for value in values], 9),
+        *((f"as_{path}", sizes, 4) for path, sizes in _sizes_for(view, len(values))),
+        ("ones", [1] * len(values), 7),
+        ("zeros", [0] * len(values), 8),
+    ]
+    for step, other, rank in others:
+        if other != [*values]:
+            beyond = _TIED if tied else _negative(min(values), min(other))
+            change = {name: type(values)(other)}  # type: ignore[call-arg]
+            yield Step(f"{name}.{step}", f"{name}={other}", change, rank, True, beyond=beyond)
+
+
+def _sizes_for(view: SampleView, count: int) -> Iterator[tuple[str, list[int]]]:
+    """The last sizes of the first tensor, as many as a list has numbers."""
+    first = next(iter(view.tensors), None)
+    if first is not None and count <= len(first.shape):
+        yield first.path, [*first.shape[-count:]]
 
 
 def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:

@@ -31,6 +31,7 @@ from . import (
 )
 from .sample_view import SampleView
 
+_LATER = 3  # ranks by which a step beyond the sample comes later
 ONLY_FULL = 10  # steps of this rank and above belong to the full set only
 # The steps of each kind that need the sample alone.
 _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
@@ -77,7 +78,9 @@ def ranked_variants(
 
     def place(one: tuple[Step, str]) -> tuple[int, bool, int]:
         step, kind = one
-        return step.rank, kind == "pairs", _order(seed, op.name, step.name)
+        # What is found beyond the sample is a note only, but for positions that an op ought to reject.
+        later = _LATER if step.beyond is not None and kind != "positions" else 0
+        return step.rank + later, kind == "pairs", _order(seed, op.name, step.name)
 
     found = [(step, kind) for kind in kinds if kind != "pairs" for step in derive(view, kind)]
     if "pairs" in kinds:

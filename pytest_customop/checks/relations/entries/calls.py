@@ -87,7 +87,13 @@ class Rearranged:
         return dict(found)
 
     def _gradients(self, run: Run, index: torch.Tensor | None, along: Along) -> Leaves:
-        """The gradients; none where a grad_output is not known."""
+        """The gradients; none where a grad_output is not known, or has no entry for each position."""
+
+        def fits(name: str) -> bool:
+            dim = along[name]
+            if dim is None or index is None or not index.numel():
+                return True
+            return self._grad_outputs[name].shape[dim] > int(index.max())
 
         def grad_outputs(outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
             if index is None:
@@ -97,7 +103,7 @@ class Rearranged:
                 return drawn
             return [follow(self._grad_outputs[name], along[name], index) for name, _ in outputs]
 
-        known = along.keys() & self._grad_outputs.keys()
+        known = {name for name in along.keys() & self._grad_outputs.keys() if fits(name)}
         if index is not None and not {name for name, _ in run.differentiable_outputs} <= known:
             return []
         return gradients_of(self.case, run, grad_outputs) or []

@@ -88,7 +88,7 @@ def _all_depend(
 ) -> bool | None:
     """Whether every entry of a result changes where the entries of the arguments are others."""
     whole = calls.whole
-    if whole is None or name not in whole:
+    if whole is None or name not in whole or whole[name].shape[dim] != size:
         return None
     changed = torch.zeros(size, dtype=torch.bool)
     generator = torch.Generator().manual_seed(1)
