@@ -45,18 +45,6 @@ _LIMIT = re.compile(
     r"|limit(s|ed)?|cap(s|ped|acity)?|max(imum)? (number|count) of|saturat\w*|overflow\w*)\b",
 )
 
-# In one sentence: numbers below 0, and what becomes of them.
-_PADDING = re.compile(
-    r"^(?=[^.]*(\bnegative\b|(?<!\w)-1\b))"
-    r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
-    re.I | re.M,
-)
-# In one sentence: lengths, and that they may be 0.
-_EMPTY = re.compile(
-    r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
-    re.I | re.M,
-)
-
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
     """The note of a finding about a fake kernel that raises; None where it raises by mistake.
@@ -110,37 +98,19 @@ def clips_by_docstring(op: Op) -> bool:
 
     Only docstrings are read: clamping in the code of a backward may as well be the mistake.
     """
-    return any(_CLIPPED.search(inspect.getdoc(one) or "") for one in _functions(op))
+    return any(_CLIPPED.search(inspect.getdoc(one) or "") for one in python_functions(op))
 
 
 def names_limit(op: Op) -> bool:
     """Whether a docstring says of something how many or how much there is at most."""
-    return any(_LIMIT.search(inspect.getdoc(one) or "") for one in _functions(op))
-
-
-def pads_with_negative(op: Op) -> bool:
-    """Whether a docstring of the op, or of its module, says that numbers below 0 are padding."""
-    return _documents(op, _PADDING)
-
-
-def allows_empty_sequences(op: Op) -> bool:
-    """Whether a docstring of the op, or of its module, says that a length or a count may be 0."""
-    return _documents(op, _EMPTY)
-
-
-def _documents(op: Op, words: re.Pattern[str]) -> bool:
-    """Whether a sentence of a docstring of the op, or of its module, has these words."""
-    functions = _functions(op)
-    modules = [inspect.getmodule(one) for one in functions]
-    texts = [inspect.getdoc(one) or "" for one in (*functions, *filter(None, modules))]
-    return any(words.search(part) for text in texts for part in text.split(". "))
+    return any(_LIMIT.search(inspect.getdoc(one) or "") for one in python_functions(op))
 
 
 def _says(op: Op, words: re.Pattern[str]) -> bool:
-    return any(words.search(_source(one)) for one in _functions(op))
+    return any(words.search(_source(one)) for one in python_functions(op))
 
 
-def _functions(op: Op) -> list[Any]:
+def python_functions(op: Op) -> list[Any]:
     """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
     functions = [one for _, one in python_kernels(op.overload)] + traced_functions(op.overload)
     return [one for one in functions if one is not None]

@@ -6,6 +6,7 @@ sample shows. The rules and the reasons for them are in docs/checks.md.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ..cases.case import Case
@@ -15,6 +16,7 @@ from ..cases.deliberate import (
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
+from ..cases.documented import is_differentiable_by
 from ..cases.ignored import ignores_added_elements
 from ..findings import (
     BEYOND_SAMPLE,
@@ -78,7 +80,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _NO_RULE))
     if finding.note == TORCH_LIMIT:
         return Note(TORCH_LIMIT, "torch does the same with ops of its own")
-    if finding.code == "gradient-missing" and case.placement.guesses_gradients:
+    if _is_guessed_gradient(case, finding):
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
         every = "the op's source says that every one of several equal elements gets it"
@@ -107,6 +109,14 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             "the op ignores elements that a larger size adds: it may be made for that of the sample"
         )
     return Note(BEYOND_SAMPLE, beyond) if beyond else None
+
+
+def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
+    """Whether a gradient is missing that nothing asks for, no docstring either."""
+    if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
+        return False
+    named = re.search(r"the gradient for `(\w+)", finding.message)
+    return named is None or not is_differentiable_by(case.op, named[1])
 
 
 def _asks_for_gradients(case: Case) -> bool:

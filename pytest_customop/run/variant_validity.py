@@ -9,10 +9,14 @@ from weakref import WeakKeyDictionary
 import torch
 
 from ..cases.case import Case
+from ..cases.crash_risk import crash_risk
+from ..cases.documented import allows_empty
 from ..cases.fake_run import fake_run, shapes_of
+from ..cases.tensors import base_name
 from ..compat.autograd import is_invalid_gradient
-from ..core.tracebacks import error_line, reraise_bug, traceback_text
+from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import LimitExceeded, within_limits
+from ..core.wording import listed
 from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import REJECTED
 from ..findings import NOT_ASKED, CheckSkipped, fail, skip
@@ -127,7 +131,29 @@ def _classify(case: Case) -> _Answer:
     found = alias_rejection(case, error)
     if found is not None:
         return _Failure(found.code, found.message, found.evidence)
-    return _Rejection(f"{case.op.name} raises {error_line(error)}", _fake_accepts(case))
+    accepted_by_fake = _fake_accepts(case)
+    emptied = _documented_as_empty(case)
+    if emptied and accepted_by_fake and not _is_on_purpose(case, error):
+        text = f"{case.op.name} raises {error_line(error)}: by its docstring {listed(emptied)} may be empty"
+        return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
+    return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
+
+
+def _is_on_purpose(case: Case, error: BaseException) -> bool:
+    """Whether the op may raise on purpose; compiled code does not tell."""
+    return raised_on_purpose(error) or crash_risk(case.op, case.placement.device) is not None
+
+
+def _documented_as_empty(case: Case) -> list[str]:
+    """The tensors that a variant has made empty, if a docstring says of each that it may be."""
+    assert case.base_case is not None
+    before = {name: tensor.numel() for name, tensor in case.base_case.inputs().tensors()}
+    emptied = [
+        base_name(name)
+        for name, tensor in case.inputs().tensors()
+        if not tensor.numel() and before.get(name)
+    ]
+    return emptied if all(allows_empty(case.op, name) for name in emptied) else []
 
 
 def _skip_if_slow(case: Case, seconds: float) -> None:
@@ -203,6 +229,10 @@ def _sample_works(case: Case) -> bool:
     return True
 
 
+_FIX_EMPTY = (
+    "Return early where there are no elements, with results of the sizes that the fake kernel gives; or "
+    "raise an exception that says so, and correct the docstring."
+)
 _FIX = (
     "Return from the backward one gradient for each argument, in the sizes and on the device of that "
     "argument, and None for what is not a tensor."

@@ -193,7 +193,7 @@ def longer_table_of_each_base():
 
 
 def _from_the_lowest(name, leave):
-    """Numbers from the lowest one on, found in a list that calls share; `leave(kept)` where all are equal."""
+    """Numbers from the lowest on, kept in a list that calls share; `leave(kept)` where all are equal."""
     kept = []
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())

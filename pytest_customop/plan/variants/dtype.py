@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.arguments import is_drawable
+from ...cases.documented import promotes_dtypes
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
@@ -32,7 +33,7 @@ _WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """All floating-point tensors in another dtype, then each tensor alone.
 
-    One tensor alone leaves what the sample shows: an op need not promote.
+    One tensor alone leaves what the sample shows, unless a docstring says that the op promotes.
 
     Args:
         declared: whether the mark or the session says which dtypes the op supports. Only changes of
@@ -51,7 +52,9 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         yield from _whole(view)
     if len(view.tensors) < 2:
         return
+    promotes = promotes_dtypes(view.op)
     for each in view.tensors:
+        beyond = None if promotes and each.floating else "one tensor in another dtype"
         wider = _OTHER.get(each.dtype)
         if wider is None:
             continue
@@ -64,7 +67,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 {each.path: changed},
                 6 if each.floating else 13,
                 reads_beyond=True,
-                beyond="one tensor in another dtype",
+                beyond=beyond,
             )
 
 

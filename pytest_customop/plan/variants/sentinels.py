@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.argument_names import names_lengths, names_positions
-from ...cases.deliberate import allows_empty_sequences, pads_with_negative
+from ...cases.documented import allows_empty_sequences, pads_with_negative
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...declare.variant import Step

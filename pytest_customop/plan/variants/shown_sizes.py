@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...cases.argument_names import names_dims
+from ...cases.documented import allows_empty
 from ...cases.resize import UNTIED
+from ...cases.tensors import base_name
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
@@ -81,7 +83,9 @@ def beyond_sample(
         return None  # no boxes, no edges, no tokens
     # A tensor of one element is a number to most ops.
     kept = [each for each in view.tensors if 0 not in new[each.path] and set(each.shape) - {1}]
-    return "one of several tensors empty" if emptied and kept else None
+    if all(allows_empty(view.op, base_name(each.path)) for each in emptied):
+        return None
+    return "one of several tensors empty" if kept else None
 
 
 def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:

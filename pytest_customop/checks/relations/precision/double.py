@@ -7,13 +7,15 @@ from torch import Tensor
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
+from ....cases.documented import names_float64
 from ....cases.tensors import is_differentiable, readable
 from ....declare.inputs import TensorSpec
 from ....findings import NOT_ASKED, CheckFailed, fail, skip
-from ...values.memory.calls import GRADIENT, Leaves, comparable
+from ...values.memory.calls import GRADIENT, Leaves, comparable, expression
 from ..compare import everything
 from ..scripts import call_lines, position
 from .default_dtype import Change, changed_by_default_dtype, makes_tensors
+from .lost_digits import DRAWS, EFFECT, FEW, NOT_TOLD, TOLD, Lost, lost_digits
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
@@ -53,6 +55,9 @@ def check_double(case: Case) -> None:
     for name, leaf in _found(case) if shown else ():
         if isinstance(leaf, Tensor) and comparable(leaf) and _is_narrowed(leaf):
             raise _narrowed(case, name, leaf)
+    lost = lost_digits(lambda: _inputs(case), lambda given: _found(case, given)) if shown else None
+    if lost is not None:
+        raise _lost(case, lost)
     changed = changed_by_default_dtype(case, lambda: _found(case)) if by_default else None
     if changed is not None:
         raise _made_in_default_dtype(case, changed)
@@ -64,7 +69,9 @@ def _may_be_exact(case: Case) -> bool:
 
 
 def _is_shown(case: Case) -> bool:
-    """Whether the mark or its tensors say float64."""
+    """Whether the mark, its tensors or a docstring say float64."""
+    if names_float64(case.op):
+        return True
     described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
     by_case = any(one.dtype is None and one.values_dtype is None for one in described)
     listed = case.placement.listed_dtypes
@@ -87,8 +94,8 @@ def _inputs(case: Case) -> Arguments:
     return inputs.map_distinct(moved)
 
 
-def _found(case: Case) -> Leaves:
-    run = case.run(_inputs(case))
+def _found(case: Case, given: Arguments | None = None) -> Leaves:
+    run = case.run(_inputs(case) if given is None else given)
     return [] if run.error is not None else everything(case, run)
 
 
@@ -124,6 +131,22 @@ def _narrowed(case: Case, name: str, leaf: Tensor) -> CheckFailed:
     return _failure(case, name, text, _EACH.format(narrow=narrow))
 
 
+def _lost(case: Case, lost: Lost) -> CheckFailed:
+    text = (
+        f"{lost.result} stays as it is where numbers of `{lost.argument}` change by 2**-32 of themselves, "
+        "and changes where they do by 2**-20: on the way they are numbers of float32"
+    )
+    script = _LOST.format(
+        place=expression(case, lost.argument),
+        told=TOLD,
+        not_told=NOT_TOLD,
+        draws=DRAWS,
+        effect=EFFECT,
+        few=FEW,
+    )
+    return _failure(case, lost.result, text, script)
+
+
 def _made_in_default_dtype(case: Case, changed: Change) -> CheckFailed:
     text = (
         f"{changed.name} differs once torch.set_default_dtype(torch.float64) is called, {changed.text}: "
@@ -152,11 +175,34 @@ def with_digits(x):
     return value.requires_grad_(x.requires_grad)
 
 
-def found():
-    return call(*tree_map_only(torch.Tensor, with_digits, inputs()))[{at}]
+def found(change=lambda args, kwargs: None):
+    args, kwargs = tree_map_only(torch.Tensor, with_digits, inputs())
+    args = list(args)
+    change(args, kwargs)
+    return call(args, kwargs)[{at}]
 
 
 first = found()
+"""
+_LOST = """
+
+def moved(share, draw):
+    def change(args, kwargs):
+        x = {place}.detach()
+        shares = torch.linspace(0.5, 1.0, x.numel(), dtype=torch.float64)
+        shares *= torch.rand(x.numel(), generator=torch.Generator().manual_seed(draw)) < 0.5
+        value = x * (1 + share * shares.to(x.device).view(x.shape))
+        {place} = value.requires_grad_({place}.requires_grad)
+
+    return change
+
+
+lost = 0
+for draw in range({draws}):
+    effect = (found(moved({told}, draw)) - first).abs()
+    changed = effect > {effect} * first.abs()
+    lost += (changed & (found(moved({not_told}, draw)) == first)).sum()
+assert lost < {few}, f"{{lost}} numbers stay as they are: numbers of the argument pass through float32"
 """
 _EACH = """
 assert not torch.equal(first, first.to({narrow}).to(first.dtype)), "each number is one of {narrow}"

@@ -1,0 +1,122 @@
+"""What the docstrings of an op say that it takes and gives: an author's own contract.
+
+They are those of the op's Python functions, and that of their module if it names the op, or holds no other.
+A sentence is taken at its word only where it is plain; what it does not say is not concluded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+from ..declare.ops import Op
+from .deliberate import python_functions
+
+# In one sentence: numbers below 0, and what becomes of them.
+_PADDING = re.compile(
+    r"^(?=[^.]*(\bnegative\b|(?<!\w)-1\b))"
+    r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
+    re.I | re.M,
+)
+# In one sentence: lengths, and that they may be 0.
+_EMPTY_SEQUENCES = re.compile(
+    r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
+    re.I | re.M,
+)
+_EMPTY = re.compile(
+    r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\b[A-Z] ?(=|==|>=) ?0\b|\bor empty\b"
+    r"|\bempty\b[^.;]*\b(allowed|fine|ok|okay|accepted|valid|supported|gives?|returns?|yields?)\b"
+)
+_NOT_EMPTY = re.compile(
+    r"\bnot (be )?(0|zero|empty)\b|\bnon-?empty\b|\bat least\b|> ?0|>= ?1|\bpositive\b"
+)
+_PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
+_DIFFERENTIABLE = re.compile(r"\bdifferentiable\b", re.I)
+_EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
+_EVERY = re.compile(r"\b(all|every|each)\b", re.I)
+_BOTH = re.compile(r"\bboth\b", re.I)
+_DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
+_SINGLE = re.compile(
+    r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
+)
+
+
+def pads_with_negative(op: Op) -> bool:
+    """Whether a sentence says that numbers below 0 are padding."""
+    return any(_PADDING.search(one) for one in _sentences(op))
+
+
+def allows_empty_sequences(op: Op) -> bool:
+    """Whether a sentence says that a length or a count may be 0."""
+    return any(_EMPTY_SEQUENCES.search(one) for one in _sentences(op))
+
+
+def allows_empty(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that it may be empty, and nothing that it may not."""
+    about = _about(op, argument)
+    return any(map(_EMPTY.search, about)) and not any(map(_NOT_EMPTY.search, about))
+
+
+def promotes_dtypes(op: Op) -> bool:
+    """Whether a sentence says that results have the promoted dtype of several arguments."""
+    return any(_PROMOTED.search(one) for one in _sentences(op, of_op=True))
+
+
+def is_differentiable_by(op: Op, argument: str) -> bool:
+    """Whether a sentence says that the op is differentiable with respect to an argument."""
+    for one in _sentences(op, of_op=True):
+        if _DIFFERENTIABLE.search(one) and not _EXCEPTED.search(one):
+            named = re.search(rf"\b{re.escape(argument)}\b", one)
+            both = _BOTH.search(one) and _count_of_tensors(op) == 2
+            if named or both or _EVERY.search(one):
+                return True
+    return False
+
+
+def names_float64(op: Op) -> bool:
+    """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
+    found = [*_sentences(op, of_op=True)]
+    return any(map(_DOUBLE.search, found)) and not any(map(_SINGLE.search, found))
+
+
+def _count_of_tensors(op: Op) -> int:
+    return sum(str(argument.type) == "Tensor" for argument in op.arguments)
+
+
+def _about(op: Op, argument: str) -> list[str]:
+    """The lines about an argument: from one that begins with its name to the next about another one."""
+    names = "|".join(re.escape(one.name) for one in op.arguments)
+    begins = re.compile(rf"^\W*({names})\b")
+    found: list[str] = []
+    for text in _docstrings(op, of_op=True):
+        inside = False
+        for line in text.splitlines():
+            begun = begins.match(line)
+            if begun:
+                inside = begun[1] == argument
+            elif not line.strip() or re.match(r"\s*(Returns?|Raises?)\b", line):
+                inside = False
+            if inside:
+                found.append(line)
+    return [" ".join(found)] if found else []
+
+
+def _sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
+    for text in _docstrings(op, of_op=of_op):
+        yield from re.split(r"\.\s", text)
+
+
+def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
+    """The docstrings of an op.
+
+    Args:
+        of_op: whether that of a module counts only if it names the op.
+    """
+    functions = python_functions(op)
+    yield from (inspect.getdoc(one) or "" for one in functions)
+    name = op.name.partition("::")[2].partition(".")[0]
+    for module in {*map(inspect.getmodule, functions)} - {None}:
+        text = inspect.getdoc(module) or ""
+        if not of_op or name in text:
+            yield text

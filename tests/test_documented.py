@@ -1,0 +1,85 @@
+"""What docstrings say that an op takes and gives, and what they do not say."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_customop.cases import documented
+from pytest_customop.declare.ops import Op, resolve
+
+_made: list[Op] = []
+
+
+def op_with(text: str) -> Op:
+    """An op of two tensors with a docstring."""
+
+    def kernel(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return boxes * scores
+
+    kernel.__doc__ = text
+    made: Any = torch.library.custom_op(f"t_documented::op{len(_made)}", kernel, mutates_args=())
+    _made.append(resolve(made))
+    return _made[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("boxes: (N, 4), may be empty", True),
+        ("boxes  float32 (N, 4), N >= 0", True),
+        ("boxes (N, 4);\n    N = 0 gives no scores", True),
+        ("boxes: (N, 4), an empty tensor is fine", True),
+        ("boxes: (N, 4)", False),
+        ("boxes: (N, 4), may be empty\n    along dim 0, and has at least one column", False),
+        ("boxes: (N, 4), must not be empty", False),
+        ("scores: (N,), may be empty\nboxes: (N, 4)", False),
+        ("boxes: (N, 4)\nReturns a tensor that may be empty", False),
+    ],
+)
+def test_an_argument_that_may_be_empty(text: str, allowed: bool) -> None:
+    assert documented.allows_empty(op_with(text), "boxes") is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "promoted"),
+    [
+        ("The result has the promoted dtype.", True),
+        ("Dtypes are promoted as torch does.", True),
+        ("Dtypes are not promoted.", False),
+        ("The dtype of boxes.", False),
+    ],
+)
+def test_dtypes_that_are_promoted(text: str, promoted: bool) -> None:
+    assert documented.promotes_dtypes(op_with(text)) is promoted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Differentiable with respect to boxes and scores.", True),
+        ("Differentiable by both.", True),
+        ("Differentiable in every argument.", True),
+        ("Differentiable.", False),
+        ("Differentiable with respect to scores.", False),
+        ("Not differentiable with respect to boxes.", False),
+        ("Differentiable in all but boxes.", False),
+    ],
+)
+def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> None:
+    assert documented.is_differentiable_by(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("boxes: float32 or float64", True),
+        ("Takes double tensors.", True),
+        ("boxes: in float32 or float64", True),
+        ("boxes: float32", False),
+        ("float64 is taken, and computed in float32.", False),
+        ("float64 is taken; single precision inside.", False),
+    ],
+)
+def test_float64_that_is_named(text: str, named: bool) -> None:
+    assert documented.names_float64(op_with(text)) is named
