@@ -134,7 +134,8 @@ def _classify(case: Case) -> _Answer:
     accepted_by_fake = _fake_accepts(case)
     emptied = _documented_as_empty(case)
     if emptied and accepted_by_fake and not _is_on_purpose(case, error):
-        text = f"{case.op.name} raises {error_line(error)}: by its docstring {listed(emptied)} may be empty"
+        takes = f"{case.op.name} takes an empty {listed(emptied)} by its docstring"
+        text = f"{takes}, and raises {error_line(error)}"
         return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
 

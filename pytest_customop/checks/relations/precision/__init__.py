@@ -289,9 +289,11 @@ CHECK = Check(
         "300: a square that overflows. Variants with a long dim are compared in bfloat16, which the "
         "mark lists if it lists dtypes: a sum that is kept in it stands still at some hundred. In float64, "
         "which has no wider dtype: results and gradients of which each number is one of float32, where "
-        "those of the inputs are not, and the mark lists float64 or the sample's tensors have it; and "
-        "what changes once float64 is torch's default dtype, of an op whose Python code makes tensors: "
-        "a note where nobody says float64."
+        "those of the inputs are not, and those that stay as they are where numbers of an argument change "
+        "by less than float32 tells apart, and change where they do by more. That is looked at where the "
+        "mark lists float64, the sample's tensors have it, or a docstring names it. And what changes once "
+        "float64 is torch's default dtype, of an op whose Python code makes tensors: a note where nobody "
+        "says float64."
     ),
     cannot_see=(
         "A mistake that both dtypes share, and what is smaller than 0.2 % of the largest result (2 % in "
