@@ -123,3 +123,18 @@ def test_a_backward_that_always_raises_rejects_no_variant() -> None:
     results = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
     assert codes(results, ("failed",)) == {PARTS}
     assert {one.place.requires_grad for one in results if one.outcome == "failed"} == {True}
+
+
+def test_results_cropped_to_a_size_have_no_entry_for_each() -> None:
+    def cropped(x: torch.Tensor, size: int) -> torch.Tensor:
+        return x[max(len(x) - size, 0) // 2 :][:size].clone()
+
+    op = make_op("cropped", cropped)
+    op.register_autograd(
+        lambda ctx, grad: (torch.zeros(ctx.shape).index_copy(0, ctx.rows, grad), None),
+        setup_context=lambda ctx, inputs, output: vars(ctx).update(
+            shape=inputs[0].shape,
+            rows=torch.arange(len(output)) + max(len(inputs[0]) - inputs[1], 0) // 2,
+        ),
+    )
+    assert reported(op, (tensor(4, 3, requires_grad=True), 5), "failed") == set()
