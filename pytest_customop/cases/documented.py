@@ -25,14 +25,20 @@ _EMPTY_SEQUENCES = re.compile(
     re.I | re.M,
 )
 _EMPTY = re.compile(
-    r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\b[A-Z] ?(=|==|>=) ?0\b|\bor empty\b"
+    r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\bor empty\b"
     r"|\bempty\b[^.;]*\b(allowed|fine|ok|okay|accepted|valid|supported|gives?|returns?|yields?)\b"
 )
+_NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=) ?0\b")  # of a size that has a letter
 _NOT_EMPTY = re.compile(
     r"\bnot (be )?(0|zero|empty)\b|\bnon-?empty\b|\bat least\b|> ?0|>= ?1|\bpositive\b"
 )
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
-_DIFFERENTIABLE = re.compile(r"\bdifferentiable\b", re.I)
+# What follows names the arguments.
+_DIFFERENTIABLE = re.compile(
+    r"\bdifferentiable( (twice|again|any number of times))? "
+    r"(with respect to|w\.?r\.?t\.?|in|by|for|through) ([^.;]*)",
+    re.I,
+)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
@@ -55,7 +61,10 @@ def allows_empty_sequences(op: Op) -> bool:
 def allows_empty(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that it may be empty, and nothing that it may not."""
     about = _about(op, argument)
-    return any(map(_EMPTY.search, about)) and not any(map(_NOT_EMPTY.search, about))
+    sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
+    letters = [found[1] for found in _NO_ENTRIES.finditer(about)]
+    allowed = _EMPTY.search(about) or any(re.search(rf"\b{one}\b", sizes) for one in letters)
+    return bool(allowed) and not _NOT_EMPTY.search(about)
 
 
 def promotes_dtypes(op: Op) -> bool:
@@ -66,10 +75,11 @@ def promotes_dtypes(op: Op) -> bool:
 def is_differentiable_by(op: Op, argument: str) -> bool:
     """Whether a sentence says that the op is differentiable with respect to an argument."""
     for one in _sentences(op, of_op=True):
-        if _DIFFERENTIABLE.search(one) and not _EXCEPTED.search(one):
-            named = re.search(rf"\b{re.escape(argument)}\b", one)
-            both = _BOTH.search(one) and _count_of_tensors(op) == 2
-            if named or both or _EVERY.search(one):
+        said = _DIFFERENTIABLE.search(one)
+        if said and not _EXCEPTED.search(one):
+            named = re.search(rf"\b{re.escape(argument)}\b", said[4])
+            both = _BOTH.search(said[4]) and _count_of_tensors(op) == 2
+            if named or both or _EVERY.search(said[4]):
                 return True
     return False
 
@@ -84,7 +94,7 @@ def _count_of_tensors(op: Op) -> int:
     return sum(str(argument.type) == "Tensor" for argument in op.arguments)
 
 
-def _about(op: Op, argument: str) -> list[str]:
+def _about(op: Op, argument: str) -> str:
     """The lines about an argument: from one that begins with its name to the next about another one."""
     names = "|".join(re.escape(one.name) for one in op.arguments)
     begins = re.compile(rf"^\W*({names})\b")
@@ -99,7 +109,7 @@ def _about(op: Op, argument: str) -> list[str]:
                 inside = False
             if inside:
                 found.append(line)
-    return [" ".join(found)] if found else []
+    return " ".join(found)
 
 
 def _sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
