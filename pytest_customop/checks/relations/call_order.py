@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from ...cases.arguments import Placement
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
-from ...cases.tensors import is_differentiable
 from ...core import fresh_process
 from ...core.forked import ForkedError, ForkFailed
 from ...core.tracebacks import reraise_bug
-from ...core.wording import dtype_name
-from ...declare.inputs import Sample, TensorSpec
-from ...declare.ops import Op, resolve
+from ...declare.ops import resolve
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -31,42 +25,13 @@ from ..values.memory.calls import (
 )
 from ..values.memory.poison import fresh_memory_filled
 from .compare import Disagreement, disagreement, everything
+from .other_calls import Call, other_calls
 from .scripts import call_lines, position
 
 _ELEMENTS = 2**18  # of all arguments and results: they are sent between processes
 # Equal calls of one thread: a table that was rounded to float32 must show in float64.
 _TIGHT = dict.fromkeys((torch.float64, torch.complex128), (1e-12, 1e-13))
 _SHOWN = 8  # values in a script
-_OTHER_FLOAT = {
-    torch.float32: torch.float64,
-    torch.float64: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.float16: torch.float32,
-}
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One call of the op.
-
-    Args:
-        name: how it differs from that of the sample; empty for that one.
-        sample, placement, seed: of its arguments.
-        is_other_dtype: whether it differs in the dtype of the tensors.
-        only_before: whether its own results are not compared: a native kernel may not check a number,
-            and read outside of its arguments.
-    """
-
-    name: str
-    sample: Sample
-    placement: Placement
-    seed: int
-    is_other_dtype: bool = False
-    only_before: bool = False
-
-    def case(self, base: Case) -> Case:
-        """The case of the call; its tolerances and the like are those of another one."""
-        return replace(base, sample=self.sample, placement=self.placement, seed=self.seed)
 
 
 def check_call_order(case: Case) -> None:
@@ -77,7 +42,7 @@ def check_call_order(case: Case) -> None:
         reason = "another device than the CPU cannot be used in a copy of this process"
         raise skip("no-fresh-process", reason, unjudged=False)
     _skip_if_large(case)
-    calls = list(_calls(case))
+    calls = list(other_calls(case))
     first, *orders = (_results(case, order) for order in _orders(calls))
     if sum(found is not None for found in first.values()) < 2:
         reason = "the op takes no other arguments than those of the sample"
@@ -91,7 +56,7 @@ def check_call_order(case: Case) -> None:
                     _confirm(case, shown, [one for one in calls if one is not shown])
 
 
-def _orders(calls: Sequence[_Call]) -> list[Sequence[_Call]]:
+def _orders(calls: Sequence[Call]) -> list[Sequence[Call]]:
     """Orders of the calls: each call comes after others, and first.
 
     Of a cache whose key lacks an argument, no order of all calls shows the right values if several calls
@@ -111,90 +76,8 @@ def _skip_if_large(case: Case) -> None:
         raise skip("costly", reason, unjudged=False)
 
 
-def _calls(case: Case) -> Iterator[_Call]:
-    """The call of the sample, and calls that differ from it in one thing."""
-    sample, placement, seed = case.sample, case.placement, case.seed
-    base = _Call("", sample, placement, seed)
-    yield base
-    larger = case.resized(lambda name, dim, size: 2 * size)
-    if larger is not None:
-        yield replace(base, name="sizes doubled", sample=larger.sample)
-    if placement.dtype in _OTHER_FLOAT:
-        dtype = _OTHER_FLOAT[placement.dtype]
-        there = replace(placement, dtype=dtype, cast_real=dtype)
-        name = f"tensors of {dtype_name(dtype)}"
-        yield replace(base, name=name, placement=there, is_other_dtype=True)
-    yield replace(base, name="other values", sample=_halved(sample), seed=seed + 1)
-    # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
-    yield replace(base, name="equal values", sample=_mapped(sample, _equal))
-    native = crash_risk(case.op, placement.device) is not None
-    for argument, value in case.op.bind(sample):
-        if native and not isinstance(value, float):
-            continue  # with other whole numbers a kernel that checks nothing could overwrite memory
-        for other in _other_values(value):
-            changed = _with(case.op, sample, argument.name, other)
-            name = f"{argument.name}={other!r}"
-            yield replace(base, name=name, sample=changed, only_before=native)
-
-
-def _halved(sample: Sample) -> Sample:
-    """The sample with half of each real floating-point tensor; others are drawn from another seed."""
-
-    def half(leaf: Any) -> Any:
-        is_real = isinstance(leaf, torch.Tensor) and is_differentiable(leaf.dtype)
-        return leaf.detach() / 2 if is_real else leaf
-
-    return _mapped(sample, half)
-
-
-def _equal(leaf: Any) -> Any:
-    """A tensor that has one of its values everywhere; the least one of whole numbers."""
-    if isinstance(leaf, torch.Tensor) and leaf.numel() and leaf.layout == torch.strided:
-        floating = is_differentiable(leaf.dtype)
-        value = leaf.detach().flatten()[0] if floating else leaf.min()
-        return torch.full_like(leaf, value.item(), requires_grad=False)
-    if isinstance(leaf, TensorSpec) and leaf.fill is None and leaf.values is None:
-        low = 0.5 if leaf.low is None else leaf.low
-        return replace(leaf, low=None, high=None, fill=low)
-    return leaf
-
-
-def _mapped(sample: Sample, change: Callable[[Any], Any]) -> Sample:
-    """The sample with each of its arguments, and of the elements of lists among them, changed."""
-
-    def mapped(value: Any) -> Any:
-        is_list = isinstance(value, (list, tuple))
-        return type(value)(map(mapped, value)) if is_list else change(value)
-
-    kwargs = {name: mapped(value) for name, value in sample.kwargs.items()}
-    return replace(sample, args=tuple(map(mapped, sample.args)), kwargs=kwargs)
-
-
-def _other_values(value: Any) -> Iterator[Any]:
-    """Other numbers and flags."""
-    if isinstance(value, bool):
-        yield not value
-    elif isinstance(value, int):
-        yield value + 1
-        if value > 1:
-            yield value - 1
-    elif isinstance(value, float):
-        yield 2 * value if value else 0.5
-    elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
-        yield type(value)(one + 1 for one in value)
-
-
-def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
-    """The sample with another value of an argument that it gives."""
-    if name in sample.kwargs:
-        return replace(sample, kwargs={**sample.kwargs, name: value})
-    args = list(sample.args)
-    args[[one.name for one in op.positional].index(name)] = value
-    return replace(sample, args=tuple(args))
-
-
 def _results(
-    case: Case, calls: Sequence[_Call], *, filled: bool = False
+    case: Case, calls: Sequence[Call], *, filled: bool = False
 ) -> dict[str, Leaves | None]:
     """What each call gives by its name, made one after the other in a new process; None if it raises.
 
@@ -223,7 +106,7 @@ def _results(
     return dict(zip((call.name for call in calls), outcome.messages[0], strict=True))
 
 
-def run_calls(op: str, calls: Sequence[_Call], filled: bool = False) -> list[Leaves | None]:
+def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leaves | None]:
     """Make calls, in a new process; with NaN in the memory that they allocate, if asked.
 
     Returns:
@@ -256,7 +139,7 @@ def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disag
     return disagreement(replace(case, tolerances={**(case.tolerances or {}), **_TIGHT}), one, other)
 
 
-def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
+def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
     """Report the first call that changes what a later one gives, compared with a process of its own.
 
     Nothing is reported of an op that gives other values at its second call anyway, or where the memory held
@@ -284,7 +167,7 @@ def _confirm(case: Case, call: _Call, others: Sequence[_Call]) -> None:
             )
 
 
-def _script(case: Case, call: _Call, name: str, expected: Leaves, actual: Leaves) -> str:
+def _script(case: Case, call: Call, name: str, expected: Leaves, actual: Leaves) -> str:
     """Lines that make the other call first; they have the first values that differ of a new process."""
     alone, after = dict(expected).get(name), dict(actual).get(name)
     if not (isinstance(alone, torch.Tensor) and isinstance(after, torch.Tensor)):

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ....cases.case import Case
 from ....core.forked import Send
 from ....core.torch_threads import torch_threads
-from ....core.tracebacks import error_line, is_of_author, reraise_bug, traceback_text
+from ....core.tracebacks import error_line, reraise_bug, traceback_text
 from ..memory.calls import Leaves, copied, first_difference
 from .calls import Outcome, ThreadCall, in_python, owner, wrong
 from .interrupt import Interruption, Place, choose
+from .running import Hung, run
 
 SECONDS = 10.0  # for calls that take no time; after that they hang
 _ALONE_SECONDS = 3.0  # for the calls alone
@@ -67,12 +66,6 @@ class Stop(Exception):
         self.verdict = verdict
 
 
-class _Hung(Exception):
-    def __init__(self, stacks: str) -> None:
-        super().__init__()
-        self.stacks = stacks
-
-
 # A fork has no other threads of torch, and sums are in one order.
 @torch_threads(1)
 def try_threads(case: Case, seconds: float, send: Send) -> None:
@@ -97,7 +90,7 @@ def try_threads(case: Case, seconds: float, send: Send) -> None:
         trial.at_once()
     except Stop as stop:
         send(stop.verdict)
-    except _Hung as hung:
+    except Hung as hung:
         message = (
             "called in several threads at once it does not return: the threads wait for each other"
         )
@@ -120,8 +113,8 @@ def seconds_alone(case: Case) -> float:
         found.append((call(), time.perf_counter() - start))
 
     try:
-        _run([work], _LONGEST)
-    except _Hung:
+        run([work], _LONGEST)
+    except Hung:
         raise Stop(
             NotJudged("checker-limit", f"a call alone takes more than {_LONGEST:.0f} s")
         ) from None
@@ -155,8 +148,8 @@ def _alone(
             kept.append(copied(outcomes[-1].results))
 
     try:
-        _run([work], _ALONE_SECONDS + 20 * 2 * len(calls) * seconds)
-    except _Hung:
+        run([work], _ALONE_SECONDS + 20 * 2 * len(calls) * seconds)
+    except Hung:
         return None
     for one in outcomes:
         if one.error is not None:
@@ -202,7 +195,7 @@ class _Trial:
             with count:
                 call()
 
-        _run([counted], _limit(1, self._seconds))
+        run([counted], _limit(1, self._seconds))
         blocked = 0
         for at in choose(count.places, 2 if self._slow else _PLACES):
             blocked += self._interrupt(at)
@@ -236,7 +229,7 @@ class _Trial:
             outcomes[1] = call()
             finished.set()
 
-        _run([interrupted, whole], _limit(2, self._seconds))
+        run([interrupted, whole], _limit(2, self._seconds))
         place = interruption.places[at] if at < len(interruption.places) else None
         self._compare(first, outcomes[0], place, "interrupted")
         self._compare(second, outcomes[1], place, "made")
@@ -277,7 +270,7 @@ class _Trial:
                 raise
 
         works = [partial(guarded, call) for call in self._calls]
-        _run(works, _limit(rounds * count * batch, self._seconds))
+        run(works, _limit(rounds * count * batch, self._seconds))
         for call, outcome in found:
             self._compare(call, outcome, None, "made")
 
@@ -322,43 +315,3 @@ def _evidence(place: Place | None) -> list[str]:
     if place is None:
         return []
     return [f"One thread was interrupted {place}", "There another thread made a whole call."]
-
-
-def _run(works: Sequence[Callable[[], None]], seconds: float) -> None:
-    """Run functions in a thread each, and wait for them.
-
-    Raises:
-        _Hung: if they do not end in time.
-    """
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # it is raised again below, in the thread that waits
-            errors.append(error)
-
-    threads = [
-        threading.Thread(target=guarded, args=(work,), daemon=True, name=f"customop {number}")
-        for number, work in enumerate(works)
-    ]
-    end = time.monotonic() + seconds
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    if errors:
-        raise errors[0]
-    stuck = [thread for thread in threads if thread.is_alive()]
-    if stuck:
-        raise _Hung("\n".join(_stacks(stuck)))
-
-
-def _stacks(threads: list[threading.Thread]) -> Iterator[str]:
-    """The author's frames in which the threads are."""
-    frames = sys._current_frames()
-    for thread in threads:
-        frame = frames.get(thread.ident or 0)
-        kept = [one for one in traceback.extract_stack(frame) if is_of_author(one.filename)]
-        if kept:
-            yield f"{thread.name} is at\n{''.join(traceback.format_list(kept)).rstrip()}"

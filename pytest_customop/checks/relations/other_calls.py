@@ -1,0 +1,130 @@
+"""The call of a sample, and calls that differ from it in one thing: a size, a dtype, values or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ...cases.arguments import Placement
+from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_differentiable
+from ...core.wording import dtype_name
+from ...declare.inputs import Sample, TensorSpec
+from ...declare.ops import Op
+
+_OTHER_FLOAT = {
+    torch.float32: torch.float64,
+    torch.float64: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the op.
+
+    Args:
+        name: how it differs from that of the sample; empty for that one.
+        sample, placement, seed: of its arguments.
+        is_other_dtype: whether it differs in the dtype of the tensors.
+        only_before: whether its own results are not compared: a native kernel may not check a number,
+            and read outside of its arguments.
+    """
+
+    name: str
+    sample: Sample
+    placement: Placement
+    seed: int
+    is_other_dtype: bool = False
+    only_before: bool = False
+
+    def case(self, base: Case) -> Case:
+        """The case of the call; its tolerances and the like are those of another one."""
+        return replace(base, sample=self.sample, placement=self.placement, seed=self.seed)
+
+
+def other_calls(case: Case) -> Iterator[Call]:
+    """The call of the sample, and calls that differ from it in one thing."""
+    sample, placement, seed = case.sample, case.placement, case.seed
+    base = Call("", sample, placement, seed)
+    yield base
+    larger = case.resized(lambda name, dim, size: 2 * size)
+    if larger is not None:
+        yield replace(base, name="sizes doubled", sample=larger.sample)
+    if placement.dtype in _OTHER_FLOAT:
+        dtype = _OTHER_FLOAT[placement.dtype]
+        there = replace(placement, dtype=dtype, cast_real=dtype)
+        name = f"tensors of {dtype_name(dtype)}"
+        yield replace(base, name=name, placement=there, is_other_dtype=True)
+    yield replace(base, name="other values", sample=_halved(sample), seed=seed + 1)
+    # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
+    yield replace(base, name="equal values", sample=_mapped(sample, _equal))
+    native = crash_risk(case.op, placement.device) is not None
+    for argument, value in case.op.bind(sample):
+        if native and not isinstance(value, float):
+            continue  # with other whole numbers a kernel that checks nothing could overwrite memory
+        for other in _other_values(value):
+            changed = _with(case.op, sample, argument.name, other)
+            name = f"{argument.name}={other!r}"
+            yield replace(base, name=name, sample=changed, only_before=native)
+
+
+def _halved(sample: Sample) -> Sample:
+    """The sample with half of each real floating-point tensor; others are drawn from another seed."""
+
+    def half(leaf: Any) -> Any:
+        is_real = isinstance(leaf, torch.Tensor) and is_differentiable(leaf.dtype)
+        return leaf.detach() / 2 if is_real else leaf
+
+    return _mapped(sample, half)
+
+
+def _equal(leaf: Any) -> Any:
+    """A tensor that has one of its values everywhere; the least one of whole numbers."""
+    if isinstance(leaf, torch.Tensor) and leaf.numel() and leaf.layout == torch.strided:
+        floating = is_differentiable(leaf.dtype)
+        value = leaf.detach().flatten()[0] if floating else leaf.min()
+        return torch.full_like(leaf, value.item(), requires_grad=False)
+    if isinstance(leaf, TensorSpec) and leaf.fill is None and leaf.values is None:
+        low = 0.5 if leaf.low is None else leaf.low
+        return replace(leaf, low=None, high=None, fill=low)
+    return leaf
+
+
+def _mapped(sample: Sample, change: Callable[[Any], Any]) -> Sample:
+    """The sample with each of its arguments, and of the elements of lists among them, changed."""
+
+    def mapped(value: Any) -> Any:
+        is_list = isinstance(value, (list, tuple))
+        return type(value)(map(mapped, value)) if is_list else change(value)
+
+    kwargs = {name: mapped(value) for name, value in sample.kwargs.items()}
+    return replace(sample, args=tuple(map(mapped, sample.args)), kwargs=kwargs)
+
+
+def _other_values(value: Any) -> Iterator[Any]:
+    """Other numbers and flags."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield value + 1
+        if value > 1:
+            yield value - 1
+    elif isinstance(value, float):
+        yield 2 * value if value else 0.5
+    elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
+        yield type(value)(one + 1 for one in value)
+
+
+def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
+    """The sample with another value of an argument that it gives."""
+    if name in sample.kwargs:
+        return replace(sample, kwargs={**sample.kwargs, name: value})
+    args = list(sample.args)
+    args[[one.name for one in op.positional].index(name)] = value
+    return replace(sample, args=tuple(args))
