@@ -56,7 +56,17 @@ def test_what_stays_within() -> None:
         *(f"{x}.{step}" for x in "xy" for step in ("expanded", "row_padded")),
         *("odd", "doubled", "empty0", "one0"),
         *("float64", "bfloat16", "zeros", "negative", "grad.x", "grad.y", "y.is.x"),
-        *("large0", "magnitudes", "wide", "shifted", "spread", "tails", "equal", "equal_rows"),
+        *(
+            "large0",
+            "hundreds0",
+            "magnitudes",
+            "wide",
+            "shifted",
+            "spread",
+            "tails",
+            "equal",
+            "equal_rows",
+        ),
         *("n.more", "n.size_4"),
     }
 

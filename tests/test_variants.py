@@ -99,7 +99,7 @@ def test_every_kind_has_its_steps() -> None:
                 *("x.odd0", "x.odd1", "w.odd0", "w.odd1"),
             ]
         ),
-        "large": ["large0"],
+        "large": ["hundreds0", "large0"],
         "long": [],  # two tensors of 4097 times 4097 would be too many elements
         "dtype": ["bfloat16", "float64", "w.float64", "x.float64"],
         "complex": [],

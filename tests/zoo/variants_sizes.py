@@ -336,6 +336,39 @@ def complex_gradient_with_conjugate():
     return _power("complex_gradient_with_conjugate", lambda x: 2 * x.conj())
 
 
+def _distances(name, blocks):
+    """The distance of each row to each; `blocks(rows)` is how many blocks of rows are computed."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def distances(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("a matrix, please")
+        out = torch.empty(len(x), len(x), dtype=x.dtype, device=x.device)
+        for block in range(blocks(len(x))):
+            part = slice(block * 256, (block + 1) * 256)
+            out[part] = (x[part, None] - x).abs().sum(-1)
+        return out
+
+    distances.register_fake(lambda x: x.new_empty(x.shape[0], x.shape[0]))
+    return distances
+
+
+@specimen(
+    (MATRIX,),
+    variant_findings={"values.uninitialized": "uninitialized-output"},
+    shown_by="hundreds0",
+)
+def compares_one_block_with_each():
+    """Leaves the rows after the first 256 as they were allocated. Many thousand rows would be too many."""
+    return _distances("compares_one_block_with_each", lambda rows: 1)
+
+
+@specimen((MATRIX,), twin_of="compares_one_block_with_each")
+def compares_every_block_with_each():
+    """Computes as many blocks as there are."""
+    return _distances("compares_every_block_with_each", lambda rows: -(-rows // 256))
+
+
 def _running_sums(name, finish):
     """Sums from column to column, whose number is an argument; `finish(sums)` is returned.
 

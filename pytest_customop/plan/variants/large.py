@@ -11,6 +11,7 @@ from .shown_sizes import with_numbers
 
 _ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
 _MOST = 2**19  # of all tensors together
+_HUNDREDS = 389  # prime, and more than a block of 128 or 256 and a part of the next one
 _LONG = 2**12 + 1  # elements whose sum stands still in half precision, and which leave a block
 
 
@@ -18,7 +19,8 @@ def steps(view: SampleView) -> Iterator[Step]:
     """Many rows, then many columns: the first dim of the first tensor grows, then its largest other one.
 
     Then the first size that only other tensors have, as the number of edges between nodes. All sizes
-    that are equal to it grow with it.
+    that are equal to it grow with it. And some hundred rows, for an op that compares each with each, which
+    takes too long where they are many.
     """
     tensors = [each for each in view.tensors if each.resizable]
     if not tensors or not any(each.floating for each in view.tensors):
@@ -41,6 +43,8 @@ def steps(view: SampleView) -> Iterator[Step]:
             larger = min(_needed(one.shape, size) for one in tensors if size in one.shape)
             name = f"large{dim}" if each is first else f"{each.path}.large{dim}"
             yield from _grown(view, tensors, (each, dim), larger, Step(name, "", {}, rank))
+    for dim in free[:1]:
+        yield from _grown(view, tensors, (first, dim), _HUNDREDS, Step(f"hundreds{dim}", "", {}, 6))
 
 
 def long_steps(view: SampleView) -> Iterator[Step]:
