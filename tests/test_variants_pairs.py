@@ -109,7 +109,7 @@ def test_what_two_changes_show_says_both() -> None:
 def test_what_one_change_alone_shows_is_reported_there() -> None:
     @torch.library.custom_op("t_variants_pairs::turned", mutates_args=())
     def turned(x: torch.Tensor, up: bool = False, scale: float = 1.0) -> torch.Tensor:
-        return x.t().contiguous().t() if up else x.contiguous().clone()
+        return x.t().contiguous().clone().t() if up else x.contiguous().clone()
 
     turned.register_fake(lambda x, up=False, scale=1.0: x.new_empty(x.shape))
     results = check_op(turned, [MIXED], checks="fake.forward")

@@ -256,15 +256,17 @@ def says_that_it_counts():
     return _running_mean("says_that_it_counts", ("mean", "count"))
 
 
-def _joined(name, dtype_of):
+def _flattened(name, dtype_of):
     """All elements of some tensors in one; `dtype_of(xs)` is what the fake kernel gives."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def joined(xs: List[Tensor]) -> Tensor:
+    def flattened(xs: List[Tensor]) -> Tensor:
         return torch.cat([x.flatten() for x in xs])
 
-    joined.register_fake(lambda xs: xs[0].new_empty(sum(x.numel() for x in xs), dtype=dtype_of(xs)))
-    return joined
+    flattened.register_fake(
+        lambda xs: xs[0].new_empty(sum(x.numel() for x in xs), dtype=dtype_of(xs))
+    )
+    return flattened
 
 
 NARROWER = ([tensor(4, 3, dtype=torch.float64), tensor(5, dtype=torch.float32)],)
@@ -277,13 +279,13 @@ NARROWER = ([tensor(4, 3, dtype=torch.float64), tensor(5, dtype=torch.float32)],
 )
 def fake_has_the_dtype_of_the_first():
     """The fake kernel has the dtype of the first tensor, which is the wider one in the example."""
-    return _joined("fake_has_the_dtype_of_the_first", lambda xs: xs[0].dtype)
+    return _flattened("fake_has_the_dtype_of_the_first", lambda xs: xs[0].dtype)
 
 
 @specimen(NARROWER, twin_of="fake_has_the_dtype_of_the_first")
 def fake_has_the_widest_dtype():
     """The fake kernel promotes the dtypes of all."""
-    return _joined(
+    return _flattened(
         "fake_has_the_widest_dtype",
         lambda xs: functools.reduce(torch.promote_types, (x.dtype for x in xs)),
     )

@@ -76,11 +76,12 @@ def ranked_variants(
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
         return steps_of(changed, kind, declared_dtypes, samples)
 
-    def place(one: tuple[Step, str]) -> tuple[int, bool, int]:
+    def place(one: tuple[Step, str]) -> tuple[bool, int, bool, int]:
         step, kind = one
         # What is found beyond the sample is a note only, but for positions that an op ought to reject.
         later = _LATER if step.beyond is not None and kind != "positions" else 0
-        return step.rank + later, kind == "pairs", _order(seed, op.name, step.name)
+        rank = (step.rank >= ONLY_FULL, step.rank + later)
+        return *rank, kind == "pairs", _order(seed, op.name, step.name)
 
     found = [(step, kind) for kind in kinds if kind != "pairs" for step in derive(view, kind)]
     if "pairs" in kinds:

@@ -15,7 +15,7 @@ from ...values.memory.calls import GRADIENT, Leaves, comparable, expression
 from ..compare import everything
 from ..scripts import call_lines, position
 from .default_dtype import Change, changed_by_default_dtype, makes_tensors
-from .lost_digits import DRAWS, EFFECT, FEW, NOT_TOLD, TOLD, Lost, lost_digits
+from .lost_digits import DRAWS, FAR, FEW, NEAR, Lost, lost_digits
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
@@ -133,17 +133,11 @@ def _narrowed(case: Case, name: str, leaf: Tensor) -> CheckFailed:
 
 def _lost(case: Case, lost: Lost) -> CheckFailed:
     text = (
-        f"{lost.result} stays as it is where numbers of `{lost.argument}` change by 2**-32 of themselves, "
-        "and changes where they do by 2**-20: on the way they are numbers of float32"
+        f"{lost.result} is the same for numbers of `{lost.argument}` that float32 rounds to one, and "
+        "others change it: on the way they are numbers of float32"
     )
-    script = _LOST.format(
-        place=expression(case, lost.argument),
-        told=TOLD,
-        not_told=NOT_TOLD,
-        draws=DRAWS,
-        effect=EFFECT,
-        few=FEW,
-    )
+    place = expression(case, lost.argument)
+    script = _LOST.format(place=place, near=NEAR, nearly=FAR - NEAR, far=FAR, draws=DRAWS, few=FEW)
     return _failure(case, lost.result, text, script)
 
 
@@ -186,12 +180,12 @@ first = found()
 """
 _LOST = """
 
-def moved(share, draw):
+def moved(way, draw):
     def change(args, kwargs):
-        x = {place}.detach()
-        shares = torch.linspace(0.5, 1.0, x.numel(), dtype=torch.float64)
-        shares *= torch.rand(x.numel(), generator=torch.Generator().manual_seed(draw)) < 0.5
-        value = x * (1 + share * shares.to(x.device).view(x.shape))
+        x = {place}.detach().float()
+        gap = x.nextafter(torch.full_like(x, torch.inf)).double() - x.double()
+        drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(draw)) < 0.5
+        value = x.double() + way * gap * drawn.to(x.device)
         {place} = value.requires_grad_({place}.requires_grad)
 
     return change
@@ -199,10 +193,9 @@ def moved(share, draw):
 
 lost = 0
 for draw in range({draws}):
-    effect = (found(moved({told}, draw)) - first).abs()
-    changed = effect > {effect} * first.abs()
-    lost += (changed & (found(moved({not_told}, draw)) == first)).sum()
-assert lost < {few}, f"{{lost}} numbers stay as they are: numbers of the argument pass through float32"
+    start, near, nearly, end = (found(moved(way, draw)) for way in (0, {near}, {nearly}, {far}))
+    lost += ((start != end) & (near == start) & (nearly == end)).sum()
+assert lost < {few}, f"{{lost}} numbers are the same where float32 rounds to the same"
 """
 _EACH = """
 assert not torch.equal(first, first.to({narrow}).to(first.dtype)), "each number is one of {narrow}"

@@ -1,13 +1,14 @@
 """Arguments in float64 whose digits beyond float32 do not reach the results.
 
 A result may have digits of its own, as that of a product with another number, and miss those of a number
-that was cast on the way. Then it stays where that one changes by less than float32 tells apart.
+that was cast on the way. Then it is the same for numbers that float32 rounds to one, and another one for
+those that are some numbers of float32 apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,11 +17,9 @@ from ....cases.arguments import Arguments
 from ....cases.tensors import readable
 from ...values.memory.calls import Leaves, comparable
 
-# Shares of a number: float32 tells it from one that is larger by the first, and not by the second.
-TOLD, NOT_TOLD = 2.0**-20, 2.0**-32
-EFFECT = 2.0**-30  # as a share of a result: less than that could be lost in float64 too
+FAR, NEAR = 16.0, 0.45  # numbers of float32 apart, and what is rounded to the same one
 FEW = 4  # numbers of results that tell nothing
-_SHARE = 0.1  # of them; a step that a number happens to cross is rarer
+_SHARE = 0.2  # of those that change; others may happen to be rounded there themselves
 DRAWS = 2  # choices of every second number of an argument, of which a result may need several
 
 
@@ -40,45 +39,47 @@ def lost_digits(
         arguments: gives them anew.
         results: the results and gradients of a call; empty if it raises.
     """
-    first = dict(results(arguments()))
     for argument, tensor in arguments().tensors():
         if tensor.dtype != torch.float64 or not tensor.numel():
             continue
-        moved = [
-            [dict(results(_moved(arguments(), argument, by, draw))) for by in (TOLD, NOT_TOLD)]
-            for draw in range(DRAWS)
-        ]
+
+        def found(way: float, draw: int, name: str = argument) -> dict[str, Any]:
+            return dict(results(_moved(arguments(), name, way, draw)))
+
+        first = found(0.0, 0)
+        moved = [[found(way, draw) for way in (NEAR, FAR - NEAR, FAR)] for draw in range(DRAWS)]
         for name, leaf in first.items():
-            lost = [_lost(leaf, told.get(name), not_told.get(name)) for told, not_told in moved]
-            count = sum(int(one.sum()) for one in lost)
-            if count >= max(FEW, _SHARE * sum(one.numel() for one in lost)):
+            each = [_changed_and_lost(leaf, *(one.get(name) for one in draw)) for draw in moved]
+            changed, lost = (sum(counts) for counts in zip(*each, strict=True))
+            if lost >= max(FEW, _SHARE * changed):
                 return Lost(name, argument)
     return None
 
 
-def _moved(arguments: Arguments, name: str, share: float, draw: int) -> Arguments:
-    """The arguments with about every second number of one changed by up to a share of it."""
+def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
+    """The arguments with one in numbers of float32, about every second moved by so many of these."""
 
     def moved(own: str, tensor: Tensor) -> Tensor:
         if own != name:
             return tensor
-        shares = torch.linspace(0.5, 1.0, tensor.numel(), dtype=torch.float64)
-        shares *= torch.rand(tensor.numel(), generator=torch.Generator().manual_seed(draw)) < 0.5
-        value = tensor.detach() * (1 + share * shares.to(tensor.device).view(tensor.shape))
-        return value.requires_grad_(tensor.requires_grad)
+        narrow = tensor.detach().float()
+        gap = narrow.nextafter(torch.full_like(narrow, torch.inf)).double() - narrow.double()
+        drawn = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(draw)) < 0.5
+        value = narrow.double() + way * gap * drawn.to(tensor.device)
+        return torch.empty_like(tensor).copy_(value).requires_grad_(tensor.requires_grad)
 
     return arguments.map_distinct(moved)
 
 
-def _lost(first: object, told: object, not_told: object) -> Tensor:
-    """Where a result changes with the larger change alone; empty if it cannot be told."""
-    nowhere = torch.empty(0, dtype=torch.bool)
-    found = [one for one in (first, told, not_told) if isinstance(one, Tensor) and comparable(one)]
-    if len(found) < 3 or found[0].dtype != torch.float64:
-        return nowhere
-    before, large, small = (readable(one).flatten() for one in found)
-    if not before.shape == large.shape == small.shape:
-        return nowhere
-    effect = (large - before).abs()
-    changed = effect.isfinite() & (effect > EFFECT * before.abs()) & (before != 0)
-    return changed & (small == before)
+def _changed_and_lost(start: Any, near: Any, nearly: Any, end: Any) -> tuple[int, int]:
+    """How many numbers of a result change in the end, and how many of them not by a little."""
+    found = (start, near, nearly, end)
+    if not all(isinstance(one, Tensor) and comparable(one) for one in found):
+        return 0, 0
+    start, near, nearly, end = (readable(one) for one in found)
+    shapes = {one.shape for one in (start, near, nearly, end)}
+    if start.dtype != torch.float64 or start.numel() < FEW or len(shapes) > 1:
+        return 0, 0
+    changed = start.isfinite() & end.isfinite() & (start != end)
+    lost = changed & (near == start) & (nearly == end)
+    return int(changed.sum()), int(lost.sum())
