@@ -32,6 +32,9 @@ from .growth import (
 from .repro import CALL
 
 
+_COMPUTING = 0.2  # of the time: a process that waits takes none, and one on a busy machine a part
+
+
 class VariantRejected(CheckSkipped):
     """Raised for a variant that the op rejects.
 
@@ -123,7 +126,7 @@ def _classify(case: Case) -> _Answer:
             case.release()
             return costly(f"it did not come back: {overrun}")
         text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
-        computed = processor_seconds() - start > (time.monotonic() - begun) / 2
+        computed = processor_seconds() - start > _COMPUTING * (time.monotonic() - begun)
         # Other numbers may be more work, as a rate that has no factor in common with another one.
         may_be_slow = overrun.code == "hang" and case.kind == "arguments" and computed
         note = NOT_ASKED if may_be_slow else None
