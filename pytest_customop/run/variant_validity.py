@@ -31,7 +31,6 @@ from .growth import (
 )
 from .repro import CALL
 
-
 _COMPUTING = 0.2  # of the time: a process that waits takes none, and one on a busy machine a part
 
 
