@@ -338,6 +338,18 @@ def test_positions_of_minus_one_are_beyond_the_sample_unless_the_op_names_them(
     assert (padded.beyond is None) == is_within
 
 
+def test_native_code_may_take_whole_numbers_below_a_size_for_positions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marked = _documented("marked", "tags", "Rows.")
+    one = Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a")
+    counted = Sample((tensor(4, 6), tensor(values=[9, 1, 3, 0])), id="a")
+    assert "tags.has.-1" not in near(marked, one)
+    monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
+    assert near(marked, one)["tags.has.-1"].beyond
+    assert "tags.has.-1" not in near(marked, counted)
+
+
 @pytest.mark.parametrize(
     ("text", "is_within"),
     [

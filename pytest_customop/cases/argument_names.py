@@ -20,7 +20,7 @@ _LENGTHS = re.compile(r"(^|_)(lengths?|lens?|seqlens?|counts?|num_per)($|_)")
 # What an op keeps from one call to the next, or writes a result to.
 _BUFFER = re.compile(
     r"(^|_)(states?|caches?|bufs?|buffers?|exp_avgs?|moments?|momentum|momentums|running|history|hist"
-    r"|accum|accumulators?|work|workspace|scratch|counts?|counters?|ema|shadows?|outs?|outputs?)\d*($|_)"
+    r"|acc|accum|accumulators?|work|workspace|scratch|counts?|counters?|ema|shadows?|outs?|outputs?)\d*($|_)"
 )
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 

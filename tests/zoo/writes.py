@@ -220,6 +220,12 @@ def scales_a_buffer_by_numpy():
     return _by_numpy("scales_a_buffer_by_numpy", lambda x: None, argument="state")
 
 
+@aot((torch.arange(6),), notes={"values.mutation": "version-not-bumped"})
+def scales_whole_numbers_by_numpy():
+    """Correct, and noted: scales whole numbers, which have no gradient, behind autograd's back."""
+    return _by_numpy("scales_whole_numbers_by_numpy", lambda x: None)
+
+
 @aot((MATRIX, tensor(3), False), (MATRIX, tensor(3), True), (MATRIX, None, True))
 def updates_in_training():
     """Correct: writes to an optional running mean, in training only."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...cases.argument_names import names_buffer
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import base_name
+from ...cases.tensors import base_name, is_differentiable
 from ...declare.layouts import OFFSET, MemoryLayout
 from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -59,9 +59,15 @@ def _fail_if_forbidden(case: Case, trial: Trial, snapshot: Snapshot) -> None:
             "version-not-bumped",
             f"{case.op.name}{trial.description}: argument {name} is written to, and its version counter "
             "does not move",
-            note=NOT_ASKED if names_buffer(base_name(name)) else None,
+            note=NOT_ASKED if _is_unsaved(case, name) else None,
             repro=_script(trial, _VERSION.format(one=expression(case, name), sign=">")),
         )
+
+
+def _is_unsaved(case: Case, name: str) -> bool:
+    """Whether hardly a formula saves an argument: a buffer, or whole numbers that are added up."""
+    dtypes = [tensor.dtype for path, tensor in case.inputs().tensors() if path == name]
+    return names_buffer(base_name(name)) or not all(map(is_differentiable, dtypes))
 
 
 def _forbidden(case: Case, trial: Trial, found: Write) -> CheckFailed:

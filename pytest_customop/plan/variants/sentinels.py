@@ -42,12 +42,23 @@ def steps(view: SampleView) -> Iterator[Step]:
 def _padded(view: SampleView) -> Iterator[Step]:
     """Some positions -1, which stands for padding in many ops; an op need not be made for it."""
     for each in view.tensors:
-        if not names_positions(base_name(each.path)) or not _may_hold(each, view):
+        if not (_holds_positions(each, view) and _may_hold(each, view)):
             continue
         span = range_of(each)
         if span is not None and span[0] >= 0 and each.dtype.is_signed:
             beyond = None if pads_with_negative(view.op) else _PADDED
             yield from _marked(each, f"{each.path}.has.-1", -1, "-1", beyond)
+
+
+def _holds_positions(each: TensorArgument, view: SampleView) -> bool:
+    """Whether whole numbers are positions by their name, or native code may take them for some."""
+    name = base_name(each.path)
+    if names_positions(name):
+        return True
+    highest = each.highest_position
+    if not view.may_read_outside or highest is None or names_lengths(name) or each.is_sorted:
+        return False
+    return any(highest < size for size in each.others)
 
 
 def _empty(view: SampleView) -> Iterator[Step]:
