@@ -85,3 +85,9 @@ def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> 
 )
 def test_float64_that_is_named(text: str, named: bool) -> None:
     assert documented.names_float64(op_with(text)) is named
+
+
+def test_the_dtypes_of_an_argument() -> None:
+    op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
+    assert documented.dtypes_of(op, "boxes") == [torch.float32, torch.int16]
+    assert documented.dtypes_of(op, "scores") == [torch.float64]

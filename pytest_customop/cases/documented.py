@@ -10,6 +10,8 @@ import inspect
 import re
 from collections.abc import Iterator
 
+import torch
+
 from ..declare.ops import Op
 from .deliberate import python_functions
 
@@ -43,6 +45,7 @@ _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
+_DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
@@ -88,6 +91,12 @@ def names_float64(op: Op) -> bool:
     """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
     found = [*_sentences(op, of_op=True)]
     return any(map(_DOUBLE.search, found)) and not any(map(_SINGLE.search, found))
+
+
+def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
+    """The dtypes that are named in what is said of an argument, of floating-point and of whole numbers."""
+    names = dict.fromkeys(_DTYPE.findall(_about(op, argument)))
+    return [getattr(torch, name) for name in names]
 
 
 def _count_of_tensors(op: Op) -> int:

@@ -155,3 +155,33 @@ def gate_in_float32():
 def gate_in_its_own_dtype():
     """Computes it in the dtype of the argument."""
     return _gated("gate_in_its_own_dtype", lambda gate: gate)
+
+
+def _power(name, dtype_of):
+    """The squares of samples or counts; `dtype_of(x)` is what the fake kernel gives."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def power(x: Tensor) -> Tensor:
+        """Squares.
+
+        x: float32 or float64, or counts as int16. Squares of counts are float32.
+        """
+        return (x if x.is_floating_point() else x.float()).square().contiguous()
+
+    power.register_fake(lambda x: x.new_empty(x.shape, dtype=dtype_of(x)))
+    return power
+
+
+@specimen((tensor(4, 3),), variant_findings=DTYPE, shown_by="int16")
+def fake_keeps_the_dtype_of_counts():
+    """The fake kernel gives the dtype of counts, which a docstring alone names."""
+    return _power("fake_keeps_the_dtype_of_counts", lambda x: x.dtype)
+
+
+@specimen((tensor(4, 3),), twin_of="fake_keeps_the_dtype_of_counts")
+def fake_gives_float32_for_counts():
+    """It gives float32 for them."""
+    return _power(
+        "fake_gives_float32_for_counts",
+        lambda x: x.dtype if x.is_floating_point() else torch.float32,
+    )

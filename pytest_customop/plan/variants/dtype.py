@@ -8,9 +8,11 @@ from dataclasses import replace
 import torch
 
 from ...cases.arguments import is_drawable
-from ...cases.documented import promotes_dtypes
+from ...cases.documented import dtypes_of, promotes_dtypes
+from ...cases.tensors import base_name
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
+from ...declare.ops import Op
 from ...declare.variant import Step
 from .named_dtypes import floats_beside
 from .sample_view import SampleView, TensorArgument
@@ -42,6 +44,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     floats = [each for each in view.tensors if each.floating]
     if floats and not declared:
         named = [each for each in view.named_dtypes if not each.is_complex]
+        named += _documented(view.op, floats)
         ranks = {_HALF: 9} | dict.fromkeys(named, 4)
         if floats[0].dtype in _OTHER:
             ranks[_OTHER[floats[0].dtype]] = 2
@@ -69,6 +72,13 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 reads_beyond=True,
                 beyond=beyond,
             )
+
+
+def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
+    """The dtypes that docstrings name for every floating-point tensor, beside its own."""
+    named = [dtypes_of(op, base_name(each.path)) for each in floats]
+    beside = all(each.dtype in found for each, found in zip(floats, named, strict=True))
+    return [one for one in named[0] if beside and all(one in found for found in named)]
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
