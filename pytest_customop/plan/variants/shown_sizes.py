@@ -19,9 +19,6 @@ Sizes = Mapping[tuple[str, int], int]
 
 # How many numbers are packed into one element: of 8, 4, 2, 1 bits in a byte.
 _PACKED = (1, 2, 4, 8)
-_ALONE = (
-    3  # by how much a size is less likely to tell something if a number does not change with it
-)
 
 
 def with_numbers(view: SampleView, step: Step, sizes: Sizes) -> Iterator[Step]:
@@ -36,8 +33,7 @@ def with_numbers(view: SampleView, step: Step, sizes: Sizes) -> Iterator[Step]:
     numbers = {}
     if all(len(new) == 1 and new[0] for new in changes.values()):
         numbers = _changed_numbers(view, {size: new for size, (new,) in changes.items()})
-    less_likely = _ALONE if numbers else 0
-    yield step._replace(beyond=beyond_sample(view, sizes), rank=step.rank + less_likely)
+    yield step._replace(beyond=beyond_sample(view, sizes))
     if numbers:
         told = ", ".join(f"{name}={value}" for name, value in numbers.items())
         yield step._replace(
