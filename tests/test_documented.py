@@ -87,6 +87,21 @@ def test_float64_that_is_named(text: str, named: bool) -> None:
     assert documented.names_float64(op_with(text)) is named
 
 
+def test_a_short_name_may_begin_any_line() -> None:
+    def kernel(a: torch.Tensor) -> torch.Tensor:
+        return a.clone()
+
+    def allowed(text: str) -> bool:
+        kernel.__doc__ = text
+        name = f"t_documented::short{len(_made)}"
+        _made.append(resolve(torch.library.custom_op(name, kernel, mutates_args=())))
+        return documented.allows_empty(_made[-1], "a")
+
+    assert allowed("a: may be empty")
+    assert allowed("a  (N, 4), may be empty")
+    assert not allowed("Gives\na tensor that may be empty")
+
+
 def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
     assert documented.dtypes_of(op, "boxes") == [torch.float32, torch.int16]

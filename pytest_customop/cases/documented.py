@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -46,6 +46,7 @@ _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
+_SHORT = 2  # letters of a name that may be a word
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
@@ -105,20 +106,26 @@ def _count_of_tensors(op: Op) -> int:
 
 def _about(op: Op, argument: str) -> str:
     """The lines about an argument: from one that begins with its name to the next about another one."""
-    names = "|".join(re.escape(one.name) for one in op.arguments)
-    begins = re.compile(rf"^\W*({names})\b")
+    begins = _beginning(tuple(one.name for one in op.arguments))
     found: list[str] = []
     for text in _docstrings(op, of_op=True):
         inside = False
         for line in text.splitlines():
             begun = begins.match(line)
             if begun:
-                inside = begun[1] == argument
+                inside = argument in begun.groups()
             elif not line.strip() or re.match(r"\s*(Returns?|Raises?)\b", line):
                 inside = False
             if inside:
                 found.append(line)
     return " ".join(found)
+
+
+def _beginning(names: Sequence[str]) -> re.Pattern[str]:
+    """What a line about an argument begins with; `a` alone, or `x`, may begin any line."""
+    every = "|".join(map(re.escape, names))
+    long = "|".join(re.escape(name) for name in names if len(name) > _SHORT) or "(?!)"
+    return re.compile(rf"^\W*({every})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
 
 
 def _sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
