@@ -106,3 +106,9 @@ def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
     assert documented.dtypes_of(op, "boxes") == [torch.float32, torch.int16]
     assert documented.dtypes_of(op, "scores") == [torch.float64]
+    for text in (
+        "boxes: float32 (N, 4), scores int64",
+        "boxes: float32 (N, 4). As int64 (N,)",
+        "boxes: float32, returns int64",
+    ):
+        assert documented.dtypes_of(op_with(text), "boxes") == [torch.float32]

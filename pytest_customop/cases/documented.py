@@ -95,9 +95,13 @@ def names_float64(op: Op) -> bool:
 
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
-    """The dtypes that are named in what is said of an argument, of floating-point and of whole numbers."""
-    names = dict.fromkeys(_DTYPE.findall(_about(op, argument)))
-    return [getattr(torch, name) for name in names]
+    """The dtypes that the first sentence about an argument names, before it comes to another thing."""
+    others = "|".join(re.escape(one.name) for one in op.arguments if one.name != argument)
+    ends = re.compile(
+        rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
+    )
+    first, *_ = ends.split(_about(op, argument), maxsplit=1)
+    return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
 
 def _count_of_tensors(op: Op) -> int:
