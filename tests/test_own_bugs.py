@@ -243,7 +243,7 @@ def test_handlers_of_everything_say_why_and_let_mistakes_out() -> None:
 CALLERS_OF_FOREIGN_CODE = {
     "checks/fake/kernel_devices.py",
     "checks/reference/calls.py",
-    "checks/values/threads/trial.py",
+    "checks/values/threads/running.py",
     "core/forked.py",
     "core/hooks.py",
     "core/tracebacks.py",

@@ -95,6 +95,8 @@ def _distance(name, second):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def distance(x: Tensor, y: Tensor) -> Tensor:
         """The squared distance of two points. Differentiable with respect to both."""
+        if x.dtype != y.dtype:
+            raise TypeError("points of one dtype, please")
         return (x - y).square().sum()
 
     distance.register_fake(lambda x, y: x.new_empty(()))

@@ -193,13 +193,14 @@ def longer_table_of_each_base():
 
 
 def _from_the_lowest(name, leave):
-    """Numbers from the lowest on, kept in a list that calls share; `leave(kept)` where all are equal."""
-    kept = []
+    """Numbers from the lowest on, kept in a list of the thread; `leave(kept)` where all are equal."""
+    of_thread = threading.local()
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def from_the_lowest(x: Tensor) -> Tensor:
         if not x.is_floating_point() or not x.numel():
             raise ValueError("floating-point numbers, please")
+        kept = of_thread.__dict__.setdefault("kept", [])
         kept.append(float(x.min()))
         if x.min() == x.max():
             leave(kept)
