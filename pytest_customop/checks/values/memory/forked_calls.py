@@ -15,8 +15,11 @@ def run_calls_in_copy(
 ) -> Forked | None:
     """As `core.forked.run_in_copy`, for work that calls the op of a case and, if it has one, its backward.
 
-    None too where no backward runs in a copy, and the case has gradients.
+    None too on another device than the CPU, whose threads and memory a copy does not have, and where no
+    backward runs in a copy, and the case has gradients.
     """
+    if torch.device(case.placement.device).type != "cpu":
+        return None
 
     def calls(send: Send) -> None:
         torch.set_num_threads(1)  # a fork has none of the threads of a pool
