@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core.tables import fitted
 from ..core.wording import counted, listed_briefly
+from ..declare.variant import JOINT
 from ..plan.omissions import OmittedVariants
 from ..run.record import BAD, ResultRecord
 from .known import known_lines
@@ -50,10 +51,13 @@ def summary_lines(
 def _findings(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row a defect: on samples by code, on variants by what they change too. Several ops are listed."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
-    for one in records:
+    for one in sorted(records, key=lambda one: JOINT in (one.place.aspect or "")):
         if one.outcome in BAD:
             code, op = (one.finding.code, "") if one.finding else (one.outcome, one.op)
-            groups[code, op, one.place.aspect or ""].append(one)
+            aspect = one.place.aspect or ""
+            # What several changes show belongs to what one of them alone does.
+            alone = (part for part in aspect.split(JOINT) if (code, op, part) in groups)
+            groups[code, op, next(alone, aspect)].append(one)
     if not groups:
         return []
     listed = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
