@@ -1,7 +1,7 @@
 """What the docstrings of an op say that it takes and gives: an author's own contract.
 
-They are those of the op's Python functions, and that of their module, for most questions only if it names the
-op. A sentence is taken at its word only where it is plain; what it does not say is not concluded.
+They are those of the op's Python functions, and that of their module, for most questions only if it names
+the op. A sentence is taken at its word only where it is plain; what it does not say is not concluded.
 """
 
 from __future__ import annotations
