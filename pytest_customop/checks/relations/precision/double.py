@@ -133,8 +133,8 @@ def _narrowed(case: Case, name: str, leaf: Tensor) -> CheckFailed:
 
 def _lost(case: Case, lost: Lost) -> CheckFailed:
     text = (
-        f"{lost.result} is the same for numbers of `{lost.argument}` that float32 rounds to one, and "
-        "others change it: on the way they are numbers of float32"
+        f"{lost.result} stays the same where numbers of `{lost.argument}` change by less than float32 "
+        "holds, and not where they change by more: on the way they are cast to float32"
     )
     place = expression(case, lost.argument)
     script = _LOST.format(place=place, near=NEAR, nearly=FAR - NEAR, far=FAR, draws=DRAWS, few=FEW)
