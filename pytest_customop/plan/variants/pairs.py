@@ -1,4 +1,4 @@
-"""Variants with two or three changes at once: of arguments, sizes and memory layout.
+"""Variants with two or three changes at once: of arguments, sizes, dtype and memory layout.
 
 Many defects need two of them: a flag, and an odd size. The rows are chosen so that few of them contain many
 of the pairs of changes that are likely each alone: a covering array of strength two, cut off.

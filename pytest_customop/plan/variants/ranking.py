@@ -31,6 +31,7 @@ from . import (
 )
 from .sample_view import SampleView
 
+_Found = tuple[Step, str, Sample, Any]  # the step, its kind, the changed sample and its signature
 _LATER = 3  # ranks by which a step beyond the sample comes later
 ONLY_FULL = 10  # steps of this rank and above belong to the full set only
 # The steps of each kind that need the sample alone.
@@ -76,21 +77,24 @@ def ranked_variants(
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
         return steps_of(changed, kind, declared_dtypes, samples)
 
-    def place(one: tuple[Step, str]) -> tuple[bool, int, bool, int]:
-        step, kind = one
+    def applied(step: Step, kind: str) -> _Found:
+        changed = view.apply(step)
+        return step, kind, changed, call_signature(changed)
+
+    def place(one: _Found) -> tuple[bool, int, bool, int]:
+        step, kind, *_ = one
         # What is found beyond the sample is a note only, but for positions that an op ought to reject.
         later = _LATER if step.beyond is not None and kind != "positions" else 0
         rank = (step.rank >= ONLY_FULL, step.rank + later)
         return *rank, kind == "pairs", _order(seed, op.name, step.name)
 
-    found = [(step, kind) for kind in kinds if kind != "pairs" for step in derive(view, kind)]
+    alone = [kind for kind in kinds if kind != "pairs"]
+    found = [applied(step, kind) for kind in alone for step in derive(view, kind)]
     if "pairs" in kinds:
         # What another sample shows already has that sample's variants.
-        new = [one for one in found if call_signature(view.apply(one[0])) not in seen]
-        found += [(step, "pairs") for step in pairs.steps(view, new, derive)]
-    for step, kind in sorted(found, key=place):
-        changed = view.apply(step)
-        signature = call_signature(changed)
+        new = [(step, kind) for step, kind, _, signature in found if signature not in seen]
+        found += [applied(step, "pairs") for step in pairs.steps(view, new, derive)]
+    for step, kind, changed, signature in sorted(found, key=place):
         if signature not in seen:
             seen.add(signature)
             likely = step.rank < ONLY_FULL
