@@ -15,7 +15,7 @@ from ...values.memory.calls import GRADIENT, Leaves, comparable, expression
 from ..compare import everything
 from ..scripts import call_lines, position
 from .default_dtype import Change, changed_by_default_dtype, makes_tensors
-from .lost_digits import DRAWS, FAR, FEW, NEAR, Lost, lost_digits
+from .lost_digits import DRAWS, FAR, FEW, NEAR, PART, Lost, lost_digits
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
@@ -137,7 +137,9 @@ def _lost(case: Case, lost: Lost) -> CheckFailed:
         "holds, and not where they change by more: on the way they are cast to float32"
     )
     place = expression(case, lost.argument)
-    script = _LOST.format(place=place, near=NEAR, nearly=FAR - NEAR, far=FAR, draws=DRAWS, few=FEW)
+    script = _LOST.format(
+        place=place, near=NEAR, nearly=FAR - NEAR, far=FAR, draws=DRAWS, part=PART, few=FEW
+    )
     return _failure(case, lost.result, text, script)
 
 
@@ -184,7 +186,7 @@ def moved(way, draw):
     def change(args, kwargs):
         x = {place}.detach().float()
         gap = x.nextafter(torch.full_like(x, torch.inf)).double() - x.double()
-        drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(draw)) < 0.5
+        drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(draw)) < {part}
         value = x.double() + way * gap * drawn.to(x.device)
         {place} = value.requires_grad_({place}.requires_grad)
 

@@ -20,7 +20,8 @@ from ...values.memory.calls import Leaves, comparable
 FAR, NEAR = 16.0, 0.45  # numbers of float32 apart, and what is rounded to the same one
 FEW = 4  # numbers of results that tell nothing
 _SHARE = 0.2  # of those that change; others may happen to be rounded there themselves
-DRAWS = 2  # choices of every second number of an argument, of which a result may need several
+# Choices of every fourth number of an argument, or so: of the numbers that a result comes from, mostly one.
+DRAWS, PART = 4, 0.25
 
 
 class Lost(NamedTuple):
@@ -57,14 +58,14 @@ def lost_digits(
 
 
 def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
-    """The arguments with one in numbers of float32, about every second moved by so many of these."""
+    """The arguments with one in numbers of float32, about every fourth moved by so many of these."""
 
     def moved(own: str, tensor: Tensor) -> Tensor:
         if own != name:
             return tensor
         narrow = tensor.detach().float()
         gap = narrow.nextafter(torch.full_like(narrow, torch.inf)).double() - narrow.double()
-        drawn = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(draw)) < 0.5
+        drawn = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(draw)) < PART
         value = narrow.double() + way * gap * drawn.to(tensor.device)
         return torch.empty_like(tensor).copy_(value).requires_grad_(tensor.requires_grad)
 
