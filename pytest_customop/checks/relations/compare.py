@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -54,19 +54,16 @@ def disagreement(
         actual, expected: of two calls, by `everything`. What only one of them has is left out.
         same_dtypes: whether the dtypes of results must be equal.
     """
-    given = [tensor for _, tensor in case.inputs().tensors()]
     wanted = dict(expected)
     for name, one in actual:
         if name in wanted:
-            wrong = _difference(case, one, wanted[name], given, same_dtypes)
+            wrong = _difference(case, one, wanted[name], same_dtypes)
             if wrong:
                 return Disagreement(name, wrong, picture_of(name, one, wanted[name]))
     return None
 
 
-def _difference(
-    case: Case, actual: Any, expected: Any, given: Sequence[torch.Tensor], same_dtypes: bool
-) -> str | None:
+def _difference(case: Case, actual: Any, expected: Any, same_dtypes: bool) -> str | None:
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return None if equal_values(actual, expected) else f"{actual!r} instead of {expected!r}"
     if not (comparable(actual) and comparable(expected)):
@@ -76,9 +73,10 @@ def _difference(
         wide = torch.promote_types(actual.dtype, expected.dtype)
         actual, expected = actual.to(wide), expected.to(wide)
     wrong = difference(actual, expected, *case.tolerance(actual.dtype))
-    if wrong is None or within_another_order(actual, expected, given):
+    if wrong is None:
         return None
-    return wrong
+    given = [tensor for _, tensor in case.inputs().tensors()]
+    return None if within_another_order(actual, expected, given) else wrong
 
 
 def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
