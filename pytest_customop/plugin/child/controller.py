@@ -329,6 +329,7 @@ def _as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
         found=None,
         message=message,
         evidence="",
+        duration=0.0,
         reproduce=None,
     )
 
