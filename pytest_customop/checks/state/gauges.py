@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ...core.gc_pause import frozen, gc_paused
 from ...core.heap import heap_gauge, native_threads, open_files, python_objects
 
 MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
@@ -134,25 +135,20 @@ def _count() -> Counter[str]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between.
-
-    Where objects are frozen already, as in a child process, those that are new stay frozen too.
-    """
-    enabled, disabled = gc.isenabled(), logging.root.manager.disable
-    frozen = gc.get_freeze_count()
+    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between."""
+    disabled = logging.root.manager.disable
     sink = _Sink()
-    gc.disable()
-    gc.freeze()  # a whole collection, which also empties the free lists, then takes no time
     logging.disable(sys.maxsize)
     try:
-        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+        with (
+            gc_paused(),
+            frozen(),
+            contextlib.redirect_stdout(sink),
+            contextlib.redirect_stderr(sink),
+        ):
             yield
     finally:
         logging.disable(disabled)
-        if not frozen:
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
 
 
 class _Sink(io.TextIOBase):

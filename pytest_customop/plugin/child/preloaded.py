@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import importlib
 import os
 import random
@@ -22,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ...core.forked import fork
+from ...core.gc_pause import freeze_for_good
 from .descriptors import receive_descriptors
 from .protocol import End, Fork, Preload
 
@@ -67,7 +67,7 @@ def _import(asked: Preload) -> None:
     if before is None:
         del os.environ[_ASK_NO_DRIVER]
     warnings.filters[:] = filters  # type: ignore[index]
-    gc.freeze()  # or every child would write to all of torch's objects, and so copy them
+    freeze_for_good()
 
 
 def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
