@@ -1,5 +1,6 @@
 """What docstrings say that an op takes and gives, and what they do not say."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -112,3 +113,28 @@ def test_the_dtypes_of_an_argument() -> None:
         "boxes: float32, returns int64",
     ):
         assert documented.dtypes_of(op_with(text), "boxes") == [torch.float32]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("t_documented_warp: float64", True),
+        ("warp(boxes, scores): float64", True),
+        ("A warp in float64", False),
+        ("arp(boxes, scores): float64", False),
+        ("warp_back(boxes): float64", False),
+    ],
+)
+def test_a_module_that_names_the_op_or_shows_a_call(
+    text: str, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "__doc__", text)
+    assert documented.names_float64(WARP) is is_named
+
+
+@torch.library.custom_op("t_documented::t_documented_warp", mutates_args=())
+def warp(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    return boxes * scores
+
+
+WARP = resolve(warp)

@@ -255,17 +255,18 @@ def test_a_permutation_stays_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "changed", "beyond"),
+    ("given", "columns", "changed", "beyond"),
     [
-        ([0, 2, 3, 6], [0, 0, 3, 6], None),  # lengths 2, 1, 3: the longest stays
-        ([0, 2, 4, 6], [0, 0, 4, 6], "a part longer than all of the sample"),
-        ([2, 1, 3], [0, 3, 3], None),
+        ([0, 2, 3, 6], 3, [0, 0, 3, 6], None),  # lengths 2, 1, 3: the longest stays
+        ([0, 2, 4, 6], 3, [0, 0, 4, 6], "a part longer than all of the sample"),
+        ([0, 2, 4, 6], 8, [0, 0, 4, 6], None),  # neither 6 nor 8 says how long a part may be
+        ([2, 1, 3], 8, [0, 3, 3], None),
     ],
 )
 def test_an_empty_part_leaves_no_longer_one_where_there_is_room(
-    given: list[int], changed: list[int], beyond: str | None
+    given: list[int], columns: int, changed: list[int], beyond: str | None
 ) -> None:
-    sample = Sample(([tensor(6, 8)], tensor(values=given)), id="a")
+    sample = Sample(([tensor(6, columns)], tensor(values=given)), id="a")
     found = near(PICK, sample, kinds=["positions"])["index.empty_first"]
     assert found.sample.args[1].values.tolist() == changed
     assert found.beyond == beyond
@@ -380,6 +381,12 @@ def test_a_real_tensor_keeps_its_values_where_its_size_stays() -> None:
     assert 0 <= float(odd.min()) <= float(odd.max()) <= 15
     assert x.is_contiguous()
     assert {"grad.x", "grad.w"}.isdisjoint(found)  # only x came so
+
+
+def test_whole_numbers_alone_are_many_too() -> None:
+    labels = tensor(7, dtype=torch.int64, low=0, high=3)
+    found = near(PUT, Sample((labels, labels), id="a"), kinds=["large"])
+    assert shapes(PUT, found["large0"]) == [(2**16 + 2**13 + 1,)] * 2
 
 
 def test_nothing_is_larger_than_the_example_allows() -> None:

@@ -46,6 +46,7 @@ _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
+_CALL = re.compile(r"\b([A-Za-z]\w*)\(")
 _SHORT = 2  # letters of a name that may be a word
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
@@ -148,5 +149,14 @@ def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
     name = op.name.partition("::")[2].partition(".")[0]
     for module in {*map(inspect.getmodule, functions)} - {None}:
         text = inspect.getdoc(module) or ""
-        if not of_op or name in text:
+        if not of_op or _is_named(name, text):
             yield text
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a text names an op, or shows a call with the last words of its name.
+
+    The name of an op often begins with that of the package: `warp(x, grid)` for `mylib::mylib_warp`.
+    """
+    calls = [one for one in _CALL.findall(text) if len(one) > _SHORT]
+    return name in text or any(name.endswith(f"_{one}") for one in calls)

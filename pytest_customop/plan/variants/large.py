@@ -23,7 +23,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     takes too long where they are many.
     """
     tensors = [each for each in view.tensors if each.resizable]
-    if not tensors or not any(each.floating for each in view.tensors):
+    if not tensors:
         return
     first = tensors[0]
     free = _free_dims(view, first)

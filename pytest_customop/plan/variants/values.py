@@ -6,7 +6,7 @@ Values stay in the range that the author gave.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 
 from ...cases.template import adds_up_to_size, is_constant_mask
 from ...declare.variant import Step
+from .lists import ints_in
 from .sample_view import SampleView, TensorArgument
 
 _LARGE = 1e4
@@ -38,7 +39,8 @@ def positions(view: SampleView) -> Iterator[Step]:
         if each.floating:
             continue
         if counts_sizes(each):
-            yield from _empty_parts(each, "one of several tensors of whole numbers" * several)
+            why = "one of several tensors of whole numbers" * several
+            yield from _empty_parts(each, each.others | ints_in(view.given.values()), why)
             continue
         yield from _mixed(each)
         if not each.is_permutation:
@@ -145,11 +147,14 @@ def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:
         yield Step(step, what, {each.path: spec}, 8, beyond=beyond or unseen or None)
 
 
-def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:
+def _empty_parts(each: TensorArgument, told: Collection[int], beyond: str) -> Iterator[Step]:
     """Offsets or lengths of which the first part is empty, or the last.
 
-    What they add up to stays, and so does the longest part where there is room in the others: an op may be
-    given its length.
+    What they add up to stays, and so does the longest part where there is room in the others.
+
+    Args:
+        told: the numbers and sizes of the sample: one of them may be how long a part can be.
+        beyond: why they leave what the sample shows, if they do.
     """
     if each.spec.values is None or len(each.shape) != 1 or not each.holds_positions:
         return
@@ -159,17 +164,18 @@ def _empty_parts(each: TensorArgument, beyond: str) -> Iterator[Step]:
         return
     for name, empty in (("first", 0), ("last", len(lengths) - 1)):
         if lengths[empty]:
-            parts, fits = _emptied(lengths, empty)
+            parts = _emptied(lengths, empty)
             values = torch.cat([given[:1], given[0] + parts.cumsum(0)]) if each.is_sorted else parts
             spec = replace(each.spec, values=values.to(given.dtype))
             what = f"{each.path}: the {name} part empty"
             step = f"{each.path}.empty_{name}"
-            why = beyond or ("" if fits else "a part longer than all of the sample")
+            limited = any(lengths.max() <= one < parts.max() for one in told)
+            why = beyond or "a part longer than all of the sample" * limited
             yield Step(step, what, {each.path: spec}, 2, True, beyond=why or None)
 
 
-def _emptied(lengths: torch.Tensor, empty: int) -> tuple[torch.Tensor, bool]:
-    """Lengths of which one is 0, its elements in the others, and whether none exceeds the longest."""
+def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:
+    """Lengths of which one is 0, its elements in the others, up to the longest while there is room."""
     parts, left, longest = lengths.clone(), int(lengths[empty]), int(lengths.max())
     parts[empty] = 0
     for at in range(len(parts)):
@@ -178,7 +184,7 @@ def _emptied(lengths: torch.Tensor, empty: int) -> tuple[torch.Tensor, bool]:
             parts[at] += more
             left -= more
     parts[1 if empty == 0 else empty - 1] += left
-    return parts, left == 0
+    return parts
 
 
 def counts_sizes(each: TensorArgument) -> bool:
