@@ -277,30 +277,63 @@ def test_a_file_that_only_the_child_rejects(suite: Suite) -> None:
     assert [one["outcome"] for one in suite.results()] == ["error"]
 
 
-# The second check dies of what the first one has left in the process, and of nothing in a new one.
-DAMAGED = """
+# What comes after the first check dies of what it has left in the process, and of nothing in a new one.
+DAMAGES = """
 import ctypes
+import sys
 
-damaged = []
-
-def suffers(case):
-    if damaged:
+def die_if_damaged(*_):
+    if hasattr(sys, "damaged"):
         ctypes.string_at(0)
 
+def damage(case):
+    sys.damaged = True
+
 def pytest_customop_register_checks():
-    return [
-        Check("own.damages", "damages the memory", lambda case: damaged.append(1)),
-        Check("own.suffers", "dies of damaged memory", suffers),
-    ]
+    return [Check("own.damages", "damages the memory", damage), *OTHERS]
+"""
+SUFFERS = """
+OTHERS = [Check("own.suffers", "dies of damaged memory", die_if_damaged)]
+"""
+DIES_AT_THE_END = """
+OTHERS = [Check("own.passes", "a check that passes", lambda case: None)]
+
+def pytest_runtest_teardown(item):
+    if "own.passes" in item.name:
+        die_if_damaged()
+"""
+DIES_WHEN_CALLED = """
+import ctypes, sys
+
+lives = op("lives", lambda x: ctypes.string_at(0) and None if hasattr(sys, "damaged") else None)
+
+@customop_cases(lives, [(tensor(3),), (tensor(4),)])
+def test_lives(): ...
 """
 
 
-def test_an_item_that_dies_of_what_earlier_ones_did_runs_again_in_a_new_child(suite: Suite) -> None:
-    suite.write("conftest.py", DAMAGED, head=HEAD)
-    suite.test(LIVES, ops=FAULTS)
+@pytest.mark.parametrize(
+    ("others", "tests"),
+    [(SUFFERS, LIVES), (DIES_AT_THE_END, LIVES), ("OTHERS = []", DIES_WHEN_CALLED)],
+    ids=["in the check", "in the teardown", "in a plain call"],
+)
+def test_an_item_that_dies_of_what_earlier_ones_did_runs_again_in_a_new_child(
+    others: str, tests: str, suite: Suite
+) -> None:
+    suite.write("conftest.py", DAMAGES + others, head=HEAD)
+    suite.test(tests, ops=FAULTS)
     result = suite.run("--customop-isolate")
     result.assert_outcomes(passed=2, warnings=1)
     result.stdout.fnmatch_lines(["*a child process dies of SIGSEGV, and a new one does not: *"])
+
+
+def test_a_teardown_that_dies_in_a_new_child_too_is_reported(suite: Suite) -> None:
+    always = DIES_AT_THE_END.replace("die_if_damaged()", "ctypes.string_at(0)")
+    suite.write("conftest.py", DAMAGES + always, head=HEAD)
+    suite.test(LIVES, ops=FAULTS)
+    result = suite.run("--customop-isolate")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["crash: *lives dies of SIGSEGV in the teardown of the test"])
 
 
 HOARDING = """

@@ -5,7 +5,6 @@ Other items run as always.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Generator
 from dataclasses import replace
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 # The phases in which it is a variant, and not the item as a whole, that ends the child.
 _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
-
-# What the allocator of the C library says where it finds its lists damaged.
-_ALLOCATOR = re.compile(r"corrupted|double free|(free|malloc|realloc|munmap_chunk)\(\): ")
 
 _NAME = "customop-isolation"  # of the plugin
 
@@ -106,7 +102,9 @@ class Isolation:
             failure = self._fatal_cases.get(planned.case)
         if not planned.variants and failure is None:
             failure = self._run_in_child(item, nextitem, log, [])
-            if _may_be_of_earlier_calls(failure):
+            if isinstance(failure, ProcessExit) and failure.is_of_teardown:
+                failure = self._torn_down_again(item, nextitem, [], failure)
+            elif isinstance(failure, ProcessExit) and failure.may_be_of_earlier_calls:
                 failure = self._again(item, nextitem, log, [], failure)
         if failure is not None and self._may_do_without and _has_no_child(failure):
             log.skip(_why_no_child(failure, planned))
@@ -152,11 +150,15 @@ class Isolation:
         ]
         while True:
             failure = self._run_in_child(item, nextitem, log, finished)
+            if isinstance(failure, ProcessExit) and failure.is_of_teardown:
+                beyond = {one.case.variant for one in planned.variants if one.case.beyond}
+                kept = [one for one in finished if one.place.variant in beyond]
+                return self._torn_down_again(item, nextitem, kept, failure)
             done = {one.place.variant for one in finished}
             left = [one.case for one in planned.variants if one.case.variant not in done]
             if not isinstance(failure, ProcessExit) or failure.phase not in _IN_A_CALL or not left:
                 return failure
-            if _may_be_of_earlier_calls(failure):
+            if failure.may_be_of_earlier_calls:
                 count = len(finished)
                 again = self._again(item, nextitem, log, finished, failure)
                 if not isinstance(again, ProcessExit):
@@ -186,24 +188,41 @@ class Isolation:
         count = len(finished)
         failure = self._run_in_child(item, nextitem, log, finished, shows_calls=True)
         if failure is None or len(finished) > count:
-            text = (
-                f"{item.nodeid}: a child process {earlier}, and a new one does not: an earlier call has "
-                "damaged its memory"
-            )
-            self._warn_of(item, text)
+            self._warn_of_damage(item, earlier)
         return failure
+
+    def _torn_down_again(
+        self,
+        item: pytest.Item,
+        nextitem: pytest.Item | None,
+        kept: list[ResultRecord],
+        earlier: ProcessExit | NotCollected | None,
+    ) -> ProcessExit | NotCollected | None:
+        """Have an item whose results are logged run once more, as its child died when it was over.
+
+        A call has damaged memory that is freed there. It may have been one of another item, or one with
+        what no sample shows: neither is made in the new child. Returns the exit if that dies too.
+
+        Args:
+            kept: the records of the variants that do not run again.
+        """
+        if self._run_in_child(item, nextitem, None, kept) is not None:
+            return earlier
+        self._warn_of_damage(item, earlier)
+        return None
 
     def _run_in_child(
         self,
         item: pytest.Item,
         nextitem: pytest.Item | None,
-        log: ItemLog,
+        log: ItemLog | None,
         finished: list[ResultRecord],
         shows_calls: bool = False,
     ) -> ProcessExit | NotCollected | None:
         """Have an item run; returns why it did not come to its end, None if it did.
 
         Args:
+            log: where its reports go; None: nowhere.
             finished: the records of variants that do not run again; those that end are added.
             shows_calls: as in `protocol.Run`.
         """
@@ -218,9 +237,11 @@ class Isolation:
             return failure
         return None
 
-    def _handle(self, message: Any, log: ItemLog) -> None:
+    def _handle(self, message: Any, log: ItemLog | None) -> None:
         hook = self._config.hook
         if isinstance(message, protocol.Report):
+            if log is None:
+                return
             report = hook.pytest_report_from_serializable(config=self._config, data=message.data)
             if report.when == "setup" and report.failed and self._may_do_without:
                 log.skip(f"the set-up of the test fails there: {error_of(report)}")
@@ -246,7 +267,13 @@ class Isolation:
             kwargs={"warning_message": given, **where}
         )
 
-    def _warn_of(self, item: pytest.Item, text: str) -> None:
+    def _warn_of_damage(
+        self, item: pytest.Item, earlier: ProcessExit | NotCollected | None
+    ) -> None:
+        text = (
+            f"{item.nodeid}: a child process {earlier}, and a new one does not: an earlier call has "
+            "damaged its memory"
+        )
         path, line, _ = item.location
         where = (path, line or 0, item.name)
         self._warn(
@@ -283,17 +310,6 @@ class Isolation:
     def pytest_unconfigure(self) -> None:
         """End the child, however the session has ended."""
         self._child.end()
-
-
-def _may_be_of_earlier_calls(failure: ProcessExit | NotCollected | None) -> bool:
-    """Whether calls that the child made before may have damaged the memory at which it died.
-
-    It died where the op itself is not called for the first time, or the allocator ended it.
-    """
-    if not isinstance(failure, ProcessExit) or not failure.signal:
-        return False
-    in_check = failure.phase in (protocol.DRAW, protocol.CHECK, protocol.BODY)
-    return in_check or (failure.phase == protocol.EAGER and bool(_ALLOCATOR.search(failure.stderr)))
 
 
 def _has_no_child(failure: ProcessExit | NotCollected) -> bool:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 
 from ...core.tracebacks import is_of_author
+from . import protocol
 
 _LINES = 20  # of standard error that a failure shows, apart from stacks
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
@@ -27,6 +28,7 @@ class ProcessExit(Exception):
     Attributes:
         signal: the name of the signal that it caused itself; empty without one.
         phase: what it was doing, one of `protocol`.
+        after_calls: whether it had made other calls before.
         seconds: how long the item took.
     """
 
@@ -46,7 +48,24 @@ class ProcessExit(Exception):
         self.exit_code = exit_code
         self.signal = ""
         self.phase = ""
+        self.after_calls = False
         self.seconds = 0.0
+
+    @property
+    def may_be_of_earlier_calls(self) -> bool:
+        """Whether calls that the child made before may have damaged the memory at which it died.
+
+        It died where the op itself is not called for the first time, or after other calls.
+        """
+        in_check = self.phase in (protocol.DRAW, protocol.CHECK, protocol.BODY)
+        return bool(self.signal) and (
+            in_check or (self.phase == protocol.EAGER and self.after_calls)
+        )
+
+    @property
+    def is_of_teardown(self) -> bool:
+        """Whether it died of a signal when an item was over."""
+        return bool(self.signal) and self.phase == protocol.TEARDOWN
 
 
 _EXITS = (

@@ -15,7 +15,7 @@ from . import limits, protocol
 from .exit_causes import ProcessExit
 from .items import any_compiles, is_isolated, is_on_cpu, names_of
 from .process import Child
-from .protocol import Collect, Collected, Phase, Run, Start
+from .protocol import Collect, Collected, Done, Ended, Phase, Run, Start, VariantEnded
 from .starting import FORKS, ForkServer
 from .xdist_emulation import workerinput
 
@@ -35,6 +35,7 @@ class ReusableChild:
         )
         self._child: Child | None = None
         self._started = 0
+        self._has_called = False  # whether the process that runs the items has ended a call
         # By the files that this child has collected, and those that its next runner would have.
         self._collected: dict[str, Collected] = {}
         self._to_fork: dict[str, Collected] = {}
@@ -92,8 +93,9 @@ class ReusableChild:
                 limit = limits.seconds(self._settings.timeout, variant_call=in_call)
                 message = child.receive(limit)
                 phase = message.name if isinstance(message, Phase) else phase
+                self._has_called |= isinstance(message, (VariantEnded, Done))
                 yield message
-                if isinstance(message, (protocol.Done, protocol.Ended)):
+                if isinstance(message, (Done, Ended)):
                     return
         except ProcessExit as ended:
             ended.seconds = time.perf_counter() - start
@@ -157,7 +159,8 @@ class ReusableChild:
 
     def _drop_child(self, ended: ProcessExit, phase: str) -> ProcessExit:
         """Forget what has ended of the child; the exit gets the phase that it was in."""
-        ended.phase = phase
+        ended.phase, ended.after_calls = phase, self._has_called
+        self._has_called = False
         if self._child is not None and self._child.alive:
             self._collected = dict(self._to_fork)
         else:
