@@ -120,6 +120,8 @@ def test_the_dtypes_of_an_argument() -> None:
     [
         ("t_documented_warp: float64", True),
         ("warp(boxes, scores): float64", True),
+        ("Warps.\n\n  warp(boxes, scores)\n\nIn float64", True),
+        ("As other.warp(boxes), in float64", False),
         ("A warp in float64", False),
         ("arp(boxes, scores): float64", False),
         ("warp_back(boxes): float64", False),

@@ -46,7 +46,7 @@ _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
-_CALL = re.compile(r"\b([A-Za-z]\w*)\(")
+_CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # a line that begins with one
 _SHORT = 2  # letters of a name that may be a word
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
@@ -154,7 +154,7 @@ def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
 
 
 def _is_named(name: str, text: str) -> bool:
-    """Whether a text names an op, or shows a call with the last words of its name.
+    """Whether a text names an op, or has a line that begins with a call by the last words of its name.
 
     The name of an op often begins with that of the package: `warp(x, grid)` for `mylib::mylib_warp`.
     """
