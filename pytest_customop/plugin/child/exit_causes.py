@@ -29,6 +29,7 @@ class ProcessExit(Exception):
         signal: the name of the signal that it caused itself; empty without one.
         phase: what it was doing, one of `protocol`.
         after_calls: whether it had made other calls before.
+        has_successor: whether another process is there at once, and need not import everything.
         seconds: how long the item took.
     """
 
@@ -49,18 +50,21 @@ class ProcessExit(Exception):
         self.signal = ""
         self.phase = ""
         self.after_calls = False
+        self.has_successor = False
         self.seconds = 0.0
 
     @property
     def may_be_of_earlier_calls(self) -> bool:
         """Whether calls that the child made before may have damaged the memory at which it died.
 
-        It died where the op itself is not called for the first time, or after other calls.
+        It died where the op itself is not called for the first time, or after other calls. Where another
+        child takes seconds, only an abort counts among the latter: the allocator's, mostly.
         """
-        in_check = self.phase in (protocol.DRAW, protocol.CHECK, protocol.BODY)
-        return bool(self.signal) and (
-            in_check or (self.phase == protocol.EAGER and self.after_calls)
-        )
+        if not self.signal:
+            return False
+        if self.phase == protocol.EAGER:
+            return self.after_calls and (self.has_successor or self.signal == "SIGABRT")
+        return self.phase in (protocol.DRAW, protocol.CHECK, protocol.BODY)
 
     @property
     def is_of_teardown(self) -> bool:

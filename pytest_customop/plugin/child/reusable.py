@@ -161,7 +161,8 @@ class ReusableChild:
         """Forget what has ended of the child; the exit gets the phase that it was in."""
         ended.phase, ended.after_calls = phase, self._has_called
         self._has_called = False
-        if self._child is not None and self._child.alive:
+        ended.has_successor = self._child is not None and self._child.alive
+        if ended.has_successor:
             self._collected = dict(self._to_fork)
         else:
             self._child = None
