@@ -142,9 +142,11 @@ class Isolation:
 
         Returns why the item as a whole did not come to its end; None if it did.
         """
+        from .crash_results import as_reported
+
         assert planned.check is not None
         finished = [
-            record_of(item, _as_reported(planned.check, one.case, known))
+            record_of(item, as_reported(planned.check, one.case, known))
             for one in planned.variants
             if (known := self._fatal_variants.get(_call_of(one.case))) is not None
         ]
@@ -332,22 +334,6 @@ def _result_of(
     from .crash_results import result_of
 
     return result_of(check, case, ended, call)
-
-
-def _as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
-    """The skip of a check on a variant whose plain call has ended a child before."""
-    message = f"a plain call {ended.how}, as reported by the first check of this variant"
-    result = _result_of(check, case, ended)
-    return replace(
-        result,
-        outcome="skipped",
-        skip_code="as-reported",
-        found=None,
-        message=message,
-        evidence="",
-        duration=0.0,
-        reproduce=None,
-    )
 
 
 def _call_of(case: Case) -> tuple[str, Place]:

@@ -81,6 +81,20 @@ def result_of(
     )
 
 
+def as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
+    """The skip of a check on a variant whose plain call has ended a child before."""
+    return replace(
+        result_of(check, case, ended),
+        outcome="skipped",
+        skip_code="as-reported",
+        found=None,
+        message=f"a plain call {ended.how}, as reported by the first check of this variant",
+        evidence="",
+        duration=0.0,
+        reproduce=None,
+    )
+
+
 def _described(case: Case) -> tuple[str, ...]:
     with preserved_state():
         return tuple(case.describe())
