@@ -51,7 +51,12 @@ def put(x: torch.Tensor, y: torch.Tensor) -> None:
     x.copy_(y)
 
 
-MIX, PICK, PAIR, PUT = (resolve(op) for op in (mix, pick, pair, put))
+@torch.library.custom_op("t_variants::pad", mutates_args=())
+def pad(x: torch.Tensor, offsets: torch.Tensor, longest: int = 3) -> torch.Tensor:
+    return x.new_zeros(len(offsets) - 1, longest)
+
+
+MIX, PICK, PAIR, PUT, PAD = (resolve(op) for op in (mix, pick, pair, put, pad))
 
 
 def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Variant]:
@@ -270,6 +275,13 @@ def test_an_empty_part_leaves_no_longer_one_where_there_is_room(
     found = near(PICK, sample, kinds=["positions"])["index.empty_first"]
     assert found.sample.args[1].values.tolist() == changed
     assert found.beyond == beyond
+
+
+@pytest.mark.parametrize(("given", "is_limit"), [((), True), ((2,), True), ((4,), False)])
+def test_a_number_may_be_how_long_a_part_can_be(given: tuple[int, ...], is_limit: bool) -> None:
+    sample = Sample((tensor(6, 8), tensor(values=[0, 2, 4, 6]), *given), id="a")
+    found = near(PAD, sample, kinds=["positions"])["offsets.empty_first"]
+    assert (found.beyond is not None) == is_limit
 
 
 def test_sizes_that_listed_numbers_stand_for_stay() -> None:

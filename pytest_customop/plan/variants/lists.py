@@ -82,12 +82,9 @@ def _may_shrink(view: SampleView, name: str) -> bool:
     others = [value for key, value in view.given.items() if key != name]
     lists = [value for value in others if isinstance(value, (list, tuple))]
     sizes = {size for each in view.tensors if each not in inside for size in each.shape}
-    repeated = (
-        any(len(each) == count for each in lists) or count in sizes or count in ints_in(others)
-    )
+    repeated = any(len(each) == count for each in lists) or count in sizes or count in _ints(others)
     return len(inside) == count and not repeated
 
 
-def ints_in(values: Iterable[Any]) -> set[int]:
-    """The whole numbers among the values of arguments."""
+def _ints(values: Iterable[Any]) -> set[int]:
     return {value for value in values if isinstance(value, int) and not isinstance(value, bool)}

@@ -66,7 +66,7 @@ def beyond_sample(
     if numbers:
         if view.may_read_outside and _has_multiples(view, changes):
             return "a number, and not the sizes and numbers that are multiples of it"
-    elif changes.keys() & set(_numbers(view.given)):
+    elif changes.keys() & set(numbers_in(view.given)):
         return "a size that an argument gives as a number differs from it"
     if any(_is_counted(view, given, each, math.prod(new[each.path])) for each in view.tensors):
         return "a number of elements that an argument gives as sizes differs from it"
@@ -93,12 +93,16 @@ def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
     return became
 
 
-def _numbers(given: Mapping[str, Any]) -> Iterator[int]:
-    """The whole numbers above 1 among the arguments, and in lists of them, that count no dims."""
+def numbers_in(given: Mapping[str, Any], least: int = 2) -> Iterator[int]:
+    """The whole numbers among the arguments, and in lists of them, that count no dims.
+
+    Args:
+        least: smaller ones are left out.
+    """
     for name, value in given.items():
         if not names_dims(name):
             listed = value if isinstance(value, (list, tuple)) else [value]
-            yield from (one for one in listed if type(one) is int and one > 1)
+            yield from (one for one in listed if type(one) is int and one >= least)
 
 
 def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, Any]:
@@ -108,14 +112,14 @@ def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, 
         if isinstance(value, (list, tuple))
         else changes[value]
         for name, value in view.given.items()
-        if changes.keys() & set(_numbers({name: value}))
+        if changes.keys() & set(numbers_in({name: value}))
     }
 
 
 def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
     """Whether a size or number that stays may be counted in one that changes."""
-    kept = {size for each in view.tensors for size in each.shape} | set(_numbers(view.given))
-    changed = changes.keys() & set(_numbers(view.given))
+    kept = {size for each in view.tensors for size in each.shape} | set(numbers_in(view.given))
+    changed = changes.keys() & set(numbers_in(view.given))
     return any(size % one == 0 for one in changed for size in kept - changes.keys() if size)
 
 

@@ -6,7 +6,7 @@ Values stay in the range that the author gave.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,8 @@ import torch
 
 from ...cases.template import adds_up_to_size, is_constant_mask
 from ...declare.variant import Step
-from .lists import ints_in
 from .sample_view import SampleView, TensorArgument
+from .shown_sizes import numbers_in
 
 _LARGE = 1e4
 _DRAWN = 9  # torch.testing.make_tensor draws from -9 to 9
@@ -35,17 +35,17 @@ def positions(view: SampleView) -> Iterator[Step]:
     part is empty, or the last.
     """
     several = sum(each.holds_positions for each in view.tensors) > 1
+    beyond = "one of several tensors of whole numbers" * several
     for each in view.tensors:
         if each.floating:
             continue
         if counts_sizes(each):
-            why = "one of several tensors of whole numbers" * several
-            yield from _empty_parts(each, each.others | ints_in(view.given.values()), why)
+            yield from _empty_parts(view, each, beyond)
             continue
         yield from _mixed(each)
         if not each.is_permutation:
             yield from _whole(each, why_beyond(each, several))
-        yield from _counting(each, "one of several tensors of whole numbers" * several)
+        yield from _counting(each, beyond)
 
 
 def why_beyond(each: TensorArgument, several: bool) -> str | None:
@@ -147,14 +147,14 @@ def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:
         yield Step(step, what, {each.path: spec}, 8, beyond=beyond or unseen or None)
 
 
-def _empty_parts(each: TensorArgument, told: Collection[int], beyond: str) -> Iterator[Step]:
+def _empty_parts(view: SampleView, each: TensorArgument, beyond: str) -> Iterator[Step]:
     """Offsets or lengths of which the first part is empty, or the last.
 
-    What they add up to stays, and so does the longest part where there is room in the others.
+    What they add up to stays, and so does the longest part where there is room in the others. A longer
+    one leaves what the sample shows if a size or a number of it could be how long a part may be.
 
     Args:
-        told: the numbers and sizes of the sample: one of them may be how long a part can be.
-        beyond: why they leave what the sample shows, if they do.
+        beyond: why any of them leaves it.
     """
     if each.spec.values is None or len(each.shape) != 1 or not each.holds_positions:
         return
@@ -162,6 +162,8 @@ def _empty_parts(each: TensorArgument, told: Collection[int], beyond: str) -> It
     lengths = given.diff() if each.is_sorted else given.clone()
     if len(lengths) < 2:
         return
+    arguments = {one.name: view.value_of(one) for one in view.op.arguments}
+    limits = {*each.others, *numbers_in(arguments, least=1)}
     for name, empty in (("first", 0), ("last", len(lengths) - 1)):
         if lengths[empty]:
             parts = _emptied(lengths, empty)
@@ -169,7 +171,7 @@ def _empty_parts(each: TensorArgument, told: Collection[int], beyond: str) -> It
             spec = replace(each.spec, values=values.to(given.dtype))
             what = f"{each.path}: the {name} part empty"
             step = f"{each.path}.empty_{name}"
-            limited = any(lengths.max() <= one < parts.max() for one in told)
+            limited = any(lengths.max() <= one < parts.max() for one in limits)
             why = beyond or "a part longer than all of the sample" * limited
             yield Step(step, what, {each.path: spec}, 2, True, beyond=why or None)
 
