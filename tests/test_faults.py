@@ -336,6 +336,52 @@ def test_a_teardown_that_dies_in_a_new_child_too_is_reported(suite: Suite) -> No
     result.stdout.fnmatch_lines(["crash: *lives dies of SIGSEGV in the teardown of the test"])
 
 
+DIES_AFTER_VARIANTS = """
+OTHERS = []
+
+def pytest_runtest_teardown(item):
+    if "variants" in item.name:
+        die_if_damaged()
+"""
+PICKS = """
+import ctypes, sys
+
+@torch.library.custom_op("NS::pick", mutates_args=())
+def pick(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    if DIES:
+        ctypes.string_at(0)
+    if DAMAGES:
+        sys.damaged = True
+    return x.clone()
+
+pick.register_fake(lambda x, index: torch.empty_like(x))
+
+@customop_cases(pick, [(tensor(5, 3), torch.tensor([0, 2, 2]))])
+def test_pick(): ...
+"""
+BEYOND, WITHIN, NEVER = "bool((index < 0).any())", "len(x) == 6", "False"
+
+
+@pytest.mark.parametrize(
+    ("damages", "dies", "outcomes"),
+    [
+        (BEYOND, NEVER, {"passed": 4, "warnings": 2}),
+        (WITHIN, NEVER, {"passed": 4, "errors": 2}),
+        (BEYOND, WITHIN, {"passed": 3, "failed": 1, "warnings": 1}),
+    ],
+    ids=["what no sample shows", "what the sample shows", "what dies is not called again"],
+)
+def test_only_what_the_sample_shows_makes_a_teardown_fail(
+    damages: str, dies: str, outcomes: dict[str, int], suite: Suite
+) -> None:
+    suite.write("conftest.py", DAMAGES + DIES_AFTER_VARIANTS, head=HEAD)
+    suite.test(PICKS.replace("DAMAGES", damages).replace("DIES", dies), ops=HEAD)
+    result = suite.run(
+        "--customop-isolate", "--customop-variants=quick", checks="fake.forward,values.repeat"
+    )
+    result.assert_outcomes(**outcomes)
+
+
 HOARDING = """
 import os, resource
 

@@ -150,11 +150,13 @@ class Isolation:
             for one in planned.variants
             if (known := self._fatal_variants.get(_call_of(one.case))) is not None
         ]
+        # Not called again after a death in the teardown: what the sample does not show, and what is fatal.
+        avoided = {one.case.variant for one in planned.variants if one.case.beyond}
+        avoided |= {one.place.variant for one in finished}
         while True:
             failure = self._run_in_child(item, nextitem, log, finished)
             if isinstance(failure, ProcessExit) and failure.is_of_teardown:
-                beyond = {one.case.variant for one in planned.variants if one.case.beyond}
-                kept = [one for one in finished if one.place.variant in beyond]
+                kept = [one for one in finished if one.place.variant in avoided]
                 return self._torn_down_again(item, nextitem, kept, failure)
             done = {one.place.variant for one in finished}
             left = [one.case for one in planned.variants if one.case.variant not in done]
@@ -172,6 +174,7 @@ class Isolation:
                 self._fatal_variants[_call_of(left[0])] = failure
             result = _result_of(planned.check, left[0], failure, self._call)
             finished.append(record_of(item, result))
+            avoided.add(left[0].variant)
 
     def _again(
         self,
@@ -224,7 +227,7 @@ class Isolation:
         """Have an item run; returns why it did not come to its end, None if it did.
 
         Args:
-            log: where its reports go; None: nowhere.
+            log: where its reports and warnings go; None: nowhere.
             finished: the records of variants that do not run again; those that end are added.
             shows_calls: as in `protocol.Run`.
         """
@@ -241,9 +244,13 @@ class Isolation:
 
     def _handle(self, message: Any, log: ItemLog | None) -> None:
         hook = self._config.hook
+        if isinstance(message, protocol.Ended):
+            if message.interrupt:
+                raise KeyboardInterrupt(message.reason)
+            raise pytest.exit.Exception(message.reason, message.returncode)
+        if log is None:
+            return
         if isinstance(message, protocol.Report):
-            if log is None:
-                return
             report = hook.pytest_report_from_serializable(config=self._config, data=message.data)
             if report.when == "setup" and report.failed and self._may_do_without:
                 log.skip(f"the set-up of the test fails there: {error_of(report)}")
@@ -255,10 +262,6 @@ class Isolation:
             self._call = message.data
         elif isinstance(message, protocol.Warned):
             self._warn(message)
-        elif isinstance(message, protocol.Ended):
-            if message.interrupt:
-                raise KeyboardInterrupt(message.reason)
-            raise pytest.exit.Exception(message.reason, message.returncode)
 
     def _warn(self, warned: protocol.Warned) -> None:
         given = warnings.WarningMessage(
