@@ -101,6 +101,9 @@ def test_a_broken_cpp_op_is_reported(op: str, check: str, finding: str) -> None:
 def test_a_cpp_op_that_is_registered_without_a_formula_has_none() -> None:
     results = check_op("zoo_native::square_without_formula", [(tensor(4, 3),)])
     assert [str(one) for one in results if one.outcome not in ("passed", "skipped")] == []
+    on_variants = [one for one in results if one.place.requires_grad and one.place.variant]
+    of_gradients = [one for one in on_variants if one.check == "gradcheck.backward"]
+    assert {one.skip_code for one in of_gradients} == {"no-formula"}
     own = [one for one in results if one.place.requires_grad and one.place.variant is None]
     registration = "opcheck.test_autograd_registration"
     assert {one.outcome for one in own if one.check == registration} == {"passed"}

@@ -149,8 +149,7 @@ def _run(
                 skip_if_rejected(case)
             elif case.eager.error is not None:
                 return _eager_failure(check, case, case.eager.error, passed)
-            else:
-                _skip_without_formula(check, case)
+            _skip_without_formula(check, case)
             if not kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
