@@ -140,3 +140,19 @@ def warp(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 
 
 WARP = resolve(warp)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: any number that is not negative", False),
+        ("scores: 0 <= scores < 2**63", False),
+        ("scores: None draws from torch's generator", False),
+        ("scores: 0 or None draws from torch's generator", True),
+        ("scores: drawn at random if 0", True),
+        ("scores: a positive number", True),
+        ("boxes: 0 for no boxes\nscores: of the noise", False),
+    ],
+)
+def test_a_seed_of_which_zero_is_none(text: str, said: bool) -> None:
+    assert documented.zero_is_no_seed(op_with(text), "scores") is said

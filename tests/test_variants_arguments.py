@@ -8,10 +8,10 @@ import torch
 
 from pytest_customop import Sample, check_op, tensor
 from pytest_customop.cases.arguments import Placement, draw
+from pytest_customop.cases.compared_constants import compared_constants
 from pytest_customop.declare.ops import resolve
 from pytest_customop.declare.variant import Variant
 from pytest_customop.plan.variants import sample_view
-from pytest_customop.plan.variants.constants import compared_constants
 from pytest_customop.plan.variants.ranking import ranked_variants
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")

@@ -52,6 +52,19 @@ _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
 
+# Of a seed: that 0 is none, or is not taken.
+_ZERO_IS_NO_SEED = re.compile(
+    r"\bnon-?zero\b|\bpositive\b"
+    r"|(?<![\w.])(0|zero)(?![\w.])[^.;]*\b(no|not|none|without|random\w*|global|draws?|default|time|fresh)\b"
+    r"|\b(no|not|none|without|random\w*|unless|if)\b[^.;]*(?<![\w.])(0|zero)(?![\w.])",
+    re.I,
+)
+
+
+def zero_is_no_seed(op: Op, argument: str) -> bool:
+    """Whether a docstring says of a seed that 0 is none, or is not taken."""
+    return _ZERO_IS_NO_SEED.search(_about(op, argument)) is not None
+
 
 def pads_with_negative(op: Op) -> bool:
     """Whether a sentence says that numbers below 0 are padding."""

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import os
+from typing import Optional
 
 import numpy
 import torch
@@ -188,6 +189,57 @@ def noise_of_its_generator():
         lambda x, generator=None: torch.rand(x.shape, dtype=x.dtype, generator=generator),
         GENERATOR,
     )
+
+
+def _of_optional_seed(name, is_given):
+    """Noise by a seed; without one it is drawn from torch's stream."""
+
+    def noise(x, seed=None):
+        generator = torch.Generator().manual_seed(seed) if is_given(seed) else None
+        return torch.rand(x.shape, dtype=x.dtype, generator=generator)
+
+    return _noisy(name, noise, ", *, int? seed=None")
+
+
+@aot((MATRIX,), expected={"relations.seed": "zero-taken-for-no-seed"})
+def noise_that_takes_zero_for_no_seed():
+    """Asks whether the seed is true."""
+    return _of_optional_seed("noise_that_takes_zero_for_no_seed", bool)
+
+
+@aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
+def noise_of_any_seed():
+    """Asks whether there is a seed."""
+    return _of_optional_seed("noise_of_any_seed", lambda seed: seed is not None)
+
+
+@aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
+def noise_that_rejects_zero():
+    """Takes positive seeds alone."""
+
+    def is_given(seed):
+        if seed is not None and seed <= 0:
+            raise ValueError(f"a positive seed, please, not {seed}")
+        return seed is not None
+
+    return _of_optional_seed("noise_that_rejects_zero", is_given)
+
+
+@aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
+def noise_without_a_seed_at_zero():
+    """Takes 0 for no seed, and says so."""
+
+    @torch.library.custom_op("zoo::noise_without_a_seed_at_zero", mutates_args=(), tags=RANDOM)
+    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
+        """Add noise.
+
+        seed: of the noise; 0 or None draws from torch's stream.
+        """
+        generator = torch.Generator().manual_seed(seed) if seed else None
+        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
+
+    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
+    return noise
 
 
 @aot((MATRIX,))

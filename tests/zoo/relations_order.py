@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import threading
+from typing import Optional
 
 import torch
 from torch import Tensor
@@ -223,3 +224,44 @@ def workspace_left_after_equal_numbers():
 def workspace_emptied_after_equal_numbers():
     """Empties it there too."""
     return _from_the_lowest("workspace_emptied_after_equal_numbers", list.clear)
+
+
+def _window(name, key):
+    """Each column times a window, whose kind is a string that the author leaves to its default."""
+    kept = {}
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def window(x: Tensor, kind: str = "triangle", scale: Optional[float] = None) -> Tensor:
+        if x.dim() < 1 or not x.is_floating_point():
+            raise ValueError("floating-point numbers with a last dim, please")
+        if kind not in ("triangle", "ones"):
+            raise ValueError(f"no window {kind!r}")
+        found = key(x, kind, scale)
+        if found not in kept:
+            at = torch.arange(x.shape[-1], dtype=x.dtype)
+            made = torch.ones_like(at) if kind == "ones" else 1 / (1 + at)
+            kept[found] = made if scale is None else made * scale
+        return x * kept[found]
+
+    window.register_fake(lambda x, kind="triangle", scale=None: torch.empty_like(x))
+    return window
+
+
+@aot((tensor(3, 4),), expected=ORDER)
+def window_of_any_kind():
+    """The key lacks the kind of the window, whose default the author has tried."""
+    return _window("window_of_any_kind", lambda x, kind, scale: (x.shape[-1], x.dtype, scale))
+
+
+@aot((tensor(3, 4), "triangle", 0.5), expected=ORDER)
+def window_of_any_scale():
+    """The key has the scale, and not whether there is one."""
+    key = lambda x, kind, scale: (x.shape[-1], x.dtype, kind, scale or 0.5)  # noqa: E731
+    return _window("window_of_any_scale", key)
+
+
+@aot((tensor(3, 4), "triangle", 0.5), twin_of=("window_of_any_kind", "window_of_any_scale"))
+def window_of_its_kind_and_scale():
+    """The key has all that the window depends on."""
+    key = lambda x, kind, scale: (x.shape[-1], x.dtype, kind, scale)  # noqa: E731
+    return _window("window_of_its_kind_and_scale", key)

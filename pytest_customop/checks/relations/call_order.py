@@ -231,9 +231,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A cache whose key lacks an argument, a dtype or a size, and buffers that keep what an earlier "
-        "call wrote. The call of the sample, and calls with other numbers, flags, dtypes, sizes and "
-        "values, are made in new processes, in different orders: results, written arguments and "
-        "gradients agree."
+        "call wrote. The call of the sample, and calls with other numbers, flags, strings that the op's "
+        "Python code compares with, defaults, dtypes, sizes and values, are made in new processes, in "
+        "different orders: results, written arguments and gradients agree."
     ),
     cannot_see=(
         "What the test's own module calls while it is imported. Other whole numbers and flags are not "

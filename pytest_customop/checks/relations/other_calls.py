@@ -1,7 +1,8 @@
-"""The call of a sample, and calls that differ from it in one thing: a size, a dtype, values or a number."""
+"""The call of a sample, and calls that differ in one thing: a size, a dtype, values, an argument."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from ...cases.arguments import Placement
 from ...cases.case import Case
+from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import is_differentiable
 from ...core.wording import dtype_name
@@ -22,6 +24,9 @@ _OTHER_FLOAT = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
+
+
+_WORDS = 3  # the most strings that are tried for one argument
 
 
 @dataclass(frozen=True)
@@ -65,13 +70,35 @@ def other_calls(case: Case) -> Iterator[Call]:
     # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
     yield replace(base, name="equal values", sample=_mapped(sample, _equal))
     native = crash_risk(case.op, placement.device) is not None
-    for argument, value in case.op.bind(sample):
+    for name, value, others in _arguments(case):
         if native and not isinstance(value, float):
             continue  # with other whole numbers a kernel that checks nothing could overwrite memory
-        for other in _other_values(value):
-            changed = _with(case.op, sample, argument.name, other)
-            name = f"{argument.name}={other!r}"
-            yield replace(base, name=name, sample=changed, only_before=native)
+        for other in others:
+            changed = _with(case.op, sample, name, other)
+            yield replace(base, name=f"{name}={other!r}", sample=changed, only_before=native)
+
+
+def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
+    """(name, value, other values) of the arguments that are not tensors, given or left to their defaults.
+
+    The others are numbers and flags, the strings that the op's Python code compares the argument with, its
+    default, and None.
+    """
+    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    for argument in case.op.arguments:
+        name, written = argument.name, str(argument.type)
+        has_default = argument.has_default_value()
+        if re.search("Tensor|Generator", written) or not (has_default or name in given):
+            continue
+        value = given.get(name, argument.default_value)
+        others = [*_other_values(value)][: None if name in given else 1]
+        if "str" in written:
+            found = compared_constants(case.op, name)
+            others += [one for one in found if isinstance(one, str)][:_WORDS]
+        others += [argument.default_value] * has_default
+        others += [None] * written.startswith("Optional[")
+        distinct = [one for at, one in enumerate(others) if one not in (value, *others[:at])]
+        yield name, value, distinct
 
 
 def _halved(sample: Sample) -> Sample:
@@ -122,9 +149,10 @@ def _other_values(value: Any) -> Iterator[Any]:
 
 
 def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
-    """The sample with another value of an argument that it gives."""
-    if name in sample.kwargs:
+    """The sample with another value of an argument."""
+    names = [one.name for one in op.positional][: len(sample.args)]
+    if name not in names:
         return replace(sample, kwargs={**sample.kwargs, name: value})
     args = list(sample.args)
-    args[[one.name for one in op.positional].index(name)] = value
+    args[names.index(name)] = value
     return replace(sample, args=tuple(args))

@@ -2,35 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
 from ...cases.case import Case, Run
+from ...cases.documented import zero_is_no_seed
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import copied, results, skip_if_no_results, with_argument
-from .compare import disagreement
+from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
 
 _OTHER = 1_276_019_553  # added to the case's seed
 
 
 def check_seed(case: Case) -> None:
-    """Call the op twice from one state of all random streams; then from one state of its generator."""
+    """Call the op twice from one state of all random streams; then of its generator, or its seed, alone."""
     skip_if_no_results(case)
     name = _generator_of(case.op)
+    generator = _generator(case, name) if name is not None else None
     given = name is not None and name in dict(case.inputs().named())
-    _compare(case, name if given else None, "outputs-ignore-seed")
-    if name is not None:
-        _compare(case, name, "outputs-ignore-generator", other=_OTHER)
+    _compare(case, generator if given else None, "outputs-ignore-seed")
+    if generator is not None:
+        _compare(case, generator, "outputs-ignore-generator", other=_OTHER)
+    seed = _optional_seed_of(case.op)
+    if seed is not None and case.base_case is None and not zero_is_no_seed(case.op, seed):
+        _compare_zero(case, seed)
 
 
 def _is_random(op: Op) -> bool:
     return op.tagged("nondeterministic_seeded")
+
+
+class _Given(NamedTuple):
+    """An argument that decides what a random op draws.
+
+    Args:
+        name: of the argument.
+        make: makes its value, anew for each call.
+        expression: of the value, for a script.
+        what: for a message.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    expression: str
+    what: str
+
+
+def _generator(case: Case, name: str) -> _Given:
+    """A new generator of the case's seed."""
+    device, seed = case.placement.device, case.seed
+    return _Given(
+        name,
+        lambda: torch.Generator(device).manual_seed(seed),
+        f"torch.Generator({device!r}).manual_seed({seed})",
+        f"from two generators of one seed (`{name}`)",
+    )
 
 
 def _generator_of(op: Op) -> str | None:
@@ -39,34 +73,70 @@ def _generator_of(op: Op) -> str | None:
     return names[0] if names else None
 
 
-def _compare(case: Case, generator: str | None, code: str, other: int = 0) -> None:
-    """Compare two calls from equal states.
+def _optional_seed_of(op: Op) -> str | None:
+    """The name of the argument that is a seed or None; without one None."""
+    names = [
+        one.name
+        for one in op.arguments
+        if one.name.endswith("seed") and str(one.type) == "Optional[int]"
+    ]
+    return names[0] if names else None
+
+
+def _compare_zero(case: Case, name: str) -> None:
+    """Compare two calls with the seed 0, which an op may take for None: `if seed:`.
+
+    What the seed is for is seen first: without one the random streams of the process decide, and with
+    another one they do not.
+    """
+    sample = dict(case.inputs().named()).get(name)
+    usual = sample if type(sample) is int and sample else 1
+    if _difference(case, _number(name, None)) is None or any(
+        _difference(case, _number(name, usual), other) for other in (_OTHER, 1, 2)
+    ):
+        return
+    with contextlib.suppress(CheckSkipped):  # it raises for 0, as it may
+        _compare(case, _number(name, 0), "zero-taken-for-no-seed", other=_OTHER)
+
+
+def _number(name: str, value: int | None) -> _Given:
+    return _Given(name, lambda: value, repr(value), f"with {name}={value}")
+
+
+def _difference(case: Case, given: _Given | None, other: int = _OTHER) -> Disagreement | None:
+    """How two calls differ, the second one from other states of the random streams of the process.
 
     Args:
-        generator: the argument that gets a new generator of one seed; None: none.
-        code: of the finding.
-        other: what the seed of the streams of the process differs by in the second call.
+        given: the argument that both calls get; None: none.
+        other: what the seed of the streams differs by; 0: nothing.
     """
-    first = _call(case, generator, 0)
+    first = _call(case, given, 0)
     kept = copied(results(first))
-    second = _call(case, generator, other)
-    wrong = disagreement(case, results(second), kept)
+    return disagreement(case, results(_call(case, given, other)), kept)
+
+
+def _compare(case: Case, given: _Given | None, code: str, other: int = 0) -> None:
+    """Fail if two calls differ; see `_difference`.
+
+    Args:
+        code: of the finding.
+    """
+    wrong = _difference(case, given, other)
     if wrong is None:
         return
-    where = f"from two generators of one seed (`{generator}`)" if generator else "from one seed"
+    where = "from one seed" if given is None else given.what
     raise fail(
         code,
         f"{case.op.name}: two calls with equal inputs, {where}, give other values: {wrong}",
-        repro=_script(case, generator, other, wrong.name),
+        repro=_script(case, given, other, wrong.name),
         picture=wrong.picture,
     )
 
 
-def _call(case: Case, generator: str | None, other: int) -> Run:
+def _call(case: Case, given: _Given | None, other: int) -> Run:
     arguments = case.inputs()
-    if generator is not None:
-        made = torch.Generator(case.placement.device).manual_seed(case.seed)
-        arguments = with_argument(arguments, generator, made)
+    if given is not None:
+        arguments = with_argument(arguments, given.name, given.make())
     rng.seed(case.seed + other)
     try:
         return Run(arguments, arguments.call())
@@ -76,11 +146,8 @@ def _call(case: Case, generator: str | None, other: int) -> Run:
         raise skip("nothing-to-check", reason, unjudged=False) from None
 
 
-def _script(case: Case, generator: str | None, other: int, result: str) -> str:
-    changed = ""
-    if generator is not None:
-        made = f"torch.Generator({case.placement.device!r}).manual_seed({case.seed})"
-        changed = _place(case, generator, made)
+def _script(case: Case, given: _Given | None, other: int, result: str) -> str:
+    changed = "" if given is None else _place(case, given)
     lines = call_lines(result).replace("manual_seed(seed)", "manual_seed(SEEDS.pop())", 1)
     again = f"args, kwargs = inputs()\nargs = list(args)\n{changed}"
     return (
@@ -89,11 +156,12 @@ def _script(case: Case, generator: str | None, other: int, result: str) -> str:
     )
 
 
-def _place(case: Case, name: str, value: Any) -> str:
-    """The line that gives an argument another value."""
+def _place(case: Case, given: _Given) -> str:
+    """The line that gives an argument its value."""
     names = [argument.name for argument in case.op.positional][: len(case.sample.args)]
+    name = given.name
     place = f"args[{names.index(name)}]" if name in names else f"kwargs[{name!r}]"
-    return f"{place} = {value}\n"
+    return f"{place} = {given.expression}\n"
 
 
 FINDINGS = {
@@ -135,6 +203,25 @@ return x * (torch.rand(x.shape, generator=generator, device=x.device) > p)
         docs=(doc_links.RANDOM, doc_links.RANDOMNESS),
         follows=("outputs-ignore-seed", "stale-result"),
     ),
+    "zero-taken-for-no-seed": Explanation(
+        meaning=(
+            "The op takes an optional seed. With another one the seed alone decides; with 0 the random "
+            "streams of the process do, as without a seed."
+        ),
+        why="0 is the seed that most callers begin with, and their runs cannot be repeated.",
+        fix=(
+            "Ask `seed is not None`. If 0 is meant to be no seed, say so where a docstring tells what the "
+            'argument is ("0: no seed"), or write checks=["-relations.seed"].'
+        ),
+        before="""
+generator = torch.Generator().manual_seed(seed) if seed else None
+""",
+        after="""
+generator = torch.Generator().manual_seed(seed) if seed is not None else None
+""",
+        docs=(doc_links.RANDOM, doc_links.RANDOMNESS),
+        follows=("outputs-ignore-seed", "stale-result"),
+    ),
 }
 
 CHECK = Check(
@@ -148,7 +235,7 @@ CHECK = Check(
     catches=(
         "Of an op tagged `nondeterministic_seeded`: other values for the same seed of torch, numpy and "
         "Python. Of one that also takes a `torch.Generator`: other values for generators of one seed, "
-        "where the global streams differ."
+        "where the global streams differ. An optional seed of which 0 is taken for none."
     ),
     cannot_see="Random numbers of the backward, and differences that rounding explains.",
     cost="calls",

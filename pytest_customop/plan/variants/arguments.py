@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from ...cases.argument_names import names_dims
+from ...cases.compared_constants import compared_constants
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample
 from ...declare.variant import Step
 from . import lists, numeric, optional
-from .constants import compared_constants
 from .sample_view import SampleView
 
 _NUMBERS = ("int", "SymInt", "float", "number", "Scalar")

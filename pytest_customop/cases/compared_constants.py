@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from ...compat.ops import functions_of, traced_functions
-from ...core.functions import code_of, known_names
-from ...declare.ops import Op
+from ..compat.ops import functions_of, traced_functions
+from ..core.functions import code_of, known_names
+from ..declare.ops import Op
 
 _DEPTH = 3  # functions that call functions
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
