@@ -142,12 +142,24 @@ def is_generated(output: torch.Tensor) -> bool:
     return _node(output).startswith("GeneratedBackwardFor")
 
 
+def is_overwritten_view(output: torch.Tensor) -> bool:
+    """Whether the output is a view into memory that a later call has written to.
+
+    Torch refuses to tell the autograd node of such an output.
+    """
+    try:
+        _ = output.grad_fn
+    except RuntimeError:
+        return True
+    return False
+
+
 def _node(output: torch.Tensor) -> str:
     """The name of a tensor's autograd node, without namespaces.
 
     A node of Python is the formula's own context, whose attributes are the author's.
     """
-    node = output.grad_fn
+    node = None if is_overwritten_view(output) else output.grad_fn
     if node is None:
         return ""
     if isinstance(node, torch.autograd.function.BackwardCFunction):

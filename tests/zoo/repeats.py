@@ -158,6 +158,18 @@ def output_in_two_workspaces():
     return _in_workspaces("output_in_two_workspaces", 2)
 
 
+@aot(
+    (MATRIX,),
+    expected={"values.repeat": "output-memory-reused"},
+    skips={"gradcheck.backward": "no-float64", "gradcheck.double": "no-float64"},
+)
+def output_with_a_formula_in_a_workspace():
+    """Torch refuses to tell the autograd node of such an output after the next call."""
+    made = _in_workspaces("output_with_a_formula_in_a_workspace", 1)
+    made.register_autograd(lambda ctx, grad: 2 * grad)
+    return made
+
+
 @aot((MATRIX,), twin_of=("output_in_a_workspace", "output_in_two_workspaces"))
 def output_copied_from_a_workspace():
     """Computes in a workspace, and returns a copy."""
