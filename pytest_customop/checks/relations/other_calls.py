@@ -95,8 +95,10 @@ def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
         if "str" in written:
             found = compared_constants(case.op, name)
             others += [one for one in found if isinstance(one, str)][:_WORDS]
-        others += [argument.default_value] * has_default
-        others += [None] * written.startswith("Optional[")
+        if has_default:
+            others.append(argument.default_value)
+        if written.startswith("Optional["):
+            others.append(None)
         distinct = [one for at, one in enumerate(others) if one not in (value, *others[:at])]
         yield name, value, distinct
 

@@ -74,7 +74,7 @@ def _generator_of(op: Op) -> str | None:
 
 
 def _optional_seed_of(op: Op) -> str | None:
-    """The name of the argument that is a seed or None; without one None."""
+    """The name of the argument that is an optional seed; None without one."""
     names = [
         one.name
         for one in op.arguments
@@ -100,7 +100,8 @@ def _compare_zero(case: Case, name: str) -> None:
 
 
 def _number(name: str, value: int | None) -> _Given:
-    return _Given(name, lambda: value, repr(value), f"with {name}={value}")
+    what = f"with {name}={value!r} and other states of the random streams of the process"
+    return _Given(name, lambda: value, repr(value), what)
 
 
 def _difference(case: Case, given: _Given | None, other: int = _OTHER) -> Disagreement | None:
@@ -116,11 +117,7 @@ def _difference(case: Case, given: _Given | None, other: int = _OTHER) -> Disagr
 
 
 def _compare(case: Case, given: _Given | None, code: str, other: int = 0) -> None:
-    """Fail if two calls differ; see `_difference`.
-
-    Args:
-        code: of the finding.
-    """
+    """Fail with a finding of this code if two calls differ; see `_difference`."""
     wrong = _difference(case, given, other)
     if wrong is None:
         return
