@@ -225,6 +225,19 @@ def noise_that_rejects_zero():
     return _of_optional_seed("noise_that_rejects_zero", is_given)
 
 
+@aot((MATRIX, 3), twin_of="noise_that_takes_zero_for_no_seed")
+def noise_that_needs_a_seed():
+    """Rejects None, which its schema takes."""
+
+    @torch.library.custom_op("zoo::noise_that_needs_a_seed", mutates_args=(), tags=RANDOM)
+    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
+
+    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
+    return noise
+
+
 @aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
 def noise_without_a_seed_at_zero():
     """Takes 0 for no seed, and says so."""
