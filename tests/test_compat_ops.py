@@ -22,15 +22,12 @@ from pytest_customop.compat.ops import (
     is_alias_error,
     is_composite,
     is_custom_op_def,
-    is_generated,
-    is_without_formula,
     kernel_in_python,
     overload_name,
     overload_of,
     packet_name,
     python_kernels,
     registered_names,
-    rejects_backward,
     schema_of,
 )
 from pytest_customop.compat.registry import has_native_kernel
@@ -205,43 +202,6 @@ def test_a_formula_in_python() -> None:
     assert not formula_in_python(overload("through"))
     assert not formula_in_python(overload("cpu"))
     assert not formula_in_python(torch.ops.aten.relu.default)
-
-
-def test_the_nodes_of_ops_without_a_formula() -> None:
-    x = torch.ones(3, requires_grad=True)
-    LIBRARY.define("undifferentiated(Tensor x) -> Tensor")
-    LIBRARY.impl("undifferentiated", torch.no_grad()(double), "CPU")
-    warns = torch.ops.t_compat_ops.undifferentiated(x)
-    raises = torch.heaviside(x, torch.ones(()))
-    for output in (warns, raises):
-        assert output.requires_grad
-        assert is_without_formula(output)
-    assert rejects_backward(raises)
-    assert not rejects_backward(warns)
-    generated = torch.ops.t_compat_ops.custom(x)
-    assert is_generated(generated)
-    for other in (generated, x * 2, x, torch.ones(3)):
-        assert not is_without_formula(other)
-        assert not rejects_backward(other)
-        assert is_generated(other) is (other is generated)
-
-
-class _Named(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.name = "an author's name"
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return 2 * grad
-
-
-def test_a_formula_may_keep_a_name() -> None:
-    output = _Named.apply(torch.ones(3, requires_grad=True))
-    assert not is_without_formula(output)
-    assert not rejects_backward(output)
-    assert not is_generated(output)
 
 
 def test_is_composite() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..compat.ops import rejects_backward
+from ..compat.nodes import rejects_backward
 from ..core import rng
 from ..core.tracebacks import ends_test, is_own_bug
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec

@@ -18,7 +18,6 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._higher_order_ops.effects._get_effect`: what `torch.library._register_effectful_op` was called for;
   in 2.4 `SIDE_EFFECTS`. Public: none.
 - `torch._functorch.config.check_custom_op_aliasing`: seen in 2.13 and 2.15, not in 2.4. Public: none.
-- the names of torch's autograd nodes that stand for a formula that is missing, in `is_without_formula`.
 - texts of messages, in `device_types`, `is_alias_error` and `alias_error_text`.
 """
 
@@ -115,56 +114,6 @@ def _falls_through(name: str, key: str) -> bool:
 def is_composite(overload: OpOverload) -> bool:
     """Whether the op is made of other ops, which autograd and compilers see instead of it."""
     return has_kernel(overload, "CompositeImplicitAutograd")
-
-
-def is_without_formula(output: torch.Tensor) -> bool:
-    """Whether the output of an op has an autograd node that stands for a formula that is missing.
-
-    The node is that of `torch::autograd::autogradNotImplementedFallback()`, or the one that torch gives to
-    ops without any kernel at an Autograd key. The former raises in backward, the latter warns.
-    """
-    return _node(output) in ("NotImplemented", "WarnNotImplemented")
-
-
-def rejects_backward(output: torch.Tensor) -> bool:
-    """Whether the output is one of an op that rejects to be differentiated.
-
-    Such an op has the kernel `torch::autograd::autogradNotImplementedFallback()` at an Autograd key.
-    """
-    return _node(output) == "NotImplemented"
-
-
-def is_generated(output: torch.Tensor) -> bool:
-    """Whether the autograd node of the output is the one that torch makes for ops defined in Python.
-
-    An op of `torch.library.custom_op` has it without a formula too. Then it raises in backward.
-    """
-    return _node(output).startswith("GeneratedBackwardFor")
-
-
-def is_overwritten_view(output: torch.Tensor) -> bool:
-    """Whether the output is a view into memory that a later call has written to.
-
-    Torch refuses to tell the autograd node of such an output.
-    """
-    try:
-        _ = output.grad_fn
-    except RuntimeError:
-        return True
-    return False
-
-
-def _node(output: torch.Tensor) -> str:
-    """The name of a tensor's autograd node, without namespaces.
-
-    A node of Python is the formula's own context, whose attributes are the author's.
-    """
-    node = None if is_overwritten_view(output) else output.grad_fn
-    if node is None:
-        return ""
-    if isinstance(node, torch.autograd.function.BackwardCFunction):
-        return type(node).__name__
-    return node.name().rpartition("::")[2]
 
 
 def has_side_effect(overload: OpOverload) -> bool:

@@ -8,7 +8,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.tensors import is_differentiable
-from ...compat.ops import is_generated, is_without_formula
+from ...compat.nodes import is_generated, is_without_formula
 from ...compat.patches import marked_non_differentiable
 from ...compat.tensors import observe_calls, storage_id
 from ...declare.ops import Op

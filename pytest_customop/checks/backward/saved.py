@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.tensors import Copier, is_differentiable, is_plain
-from ...compat.ops import is_overwritten_view
+from ...compat.nodes import is_overwritten_view
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckSkipped, Explanation, doc_links, fail
 from ..check import Check
