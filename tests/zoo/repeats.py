@@ -170,7 +170,14 @@ def output_with_a_formula_in_a_workspace():
     return made
 
 
-@aot((MATRIX,), twin_of=("output_in_a_workspace", "output_in_two_workspaces"))
+@aot(
+    (MATRIX,),
+    twin_of=(
+        "output_in_a_workspace",
+        "output_in_two_workspaces",
+        "output_with_a_formula_in_a_workspace",
+    ),
+)
 def output_copied_from_a_workspace():
     """Computes in a workspace, and returns a copy."""
     space, lock = torch.empty(64), threading.Lock()
