@@ -24,8 +24,6 @@ _OTHER_FLOAT = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
-
-
 _WORDS = 3  # the most strings that are tried for one argument
 
 

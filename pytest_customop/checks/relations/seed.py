@@ -15,7 +15,7 @@ from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import copied, results, skip_if_no_results, with_argument
+from ..values.memory.calls import copied, expression, results, skip_if_no_results, with_argument
 from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
 
@@ -144,21 +144,13 @@ def _call(case: Case, given: _Given | None, other: int) -> Run:
 
 
 def _script(case: Case, given: _Given | None, other: int, result: str) -> str:
-    changed = "" if given is None else _place(case, given)
+    changed = "" if given is None else f"{expression(case, given.name)} = {given.expression}\n"
     lines = call_lines(result).replace("manual_seed(seed)", "manual_seed(SEEDS.pop())", 1)
     again = f"args, kwargs = inputs()\nargs = list(args)\n{changed}"
     return (
         f"{lines}\nSEEDS = [seed + {other}, seed]\n{again}expected = call(args, kwargs)\n"
         f"{again}got = call(args, kwargs)\n{compare_lines(case, result)}"
     )
-
-
-def _place(case: Case, given: _Given) -> str:
-    """The line that gives an argument its value."""
-    names = [argument.name for argument in case.op.positional][: len(case.sample.args)]
-    name = given.name
-    place = f"args[{names.index(name)}]" if name in names else f"kwargs[{name!r}]"
-    return f"{place} = {given.expression}\n"
 
 
 FINDINGS = {
