@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -25,9 +26,14 @@ class Part(NamedTuple):
 
     @property
     def positions(self) -> torch.Tensor:
-        """Their positions."""
-        found: torch.Tensor = eval(self.code, {"torch": torch})
-        return found
+        """Their positions, which nobody may write to."""
+        return _positions(self.code)
+
+
+@functools.lru_cache(maxsize=32)
+def _positions(code: str) -> torch.Tensor:
+    found: torch.Tensor = eval(code, {"torch": torch})
+    return found
 
 
 def _span(first: int, last: int) -> Part:

@@ -31,7 +31,8 @@ _NATIVE_SECONDS, _NATIVE_PATIENCE = 0.06, 1.0
 # Calls of a native kernel between two barriers: for so many seconds, and not more than so many calls.
 _BATCH_SECONDS, _BATCH = 0.005, 32
 _NATIVE_ROUNDS = 2
-_SWITCH_INTERVAL = 1e-6
+# The interpreter switches threads as often as it can, and a slow call at most so many times.
+_SWITCH_INTERVAL, _SWITCHES = 1e-6, 5000
 
 _OTHER_VALUES = "the op alone gives other values each time: see values.repeat"
 
@@ -85,8 +86,9 @@ def try_threads(case: Case, seconds: float, send: Send) -> None:
         usable, expected = alone
         send(ALONE)
         trial = _Trial(case, usable, expected, seconds)
-        trial.interrupted()
-        sys.setswitchinterval(_SWITCH_INTERVAL)
+        if case.variant is None:  # larger sizes come by the same lines
+            trial.interrupted()
+        sys.setswitchinterval(max(_SWITCH_INTERVAL, seconds / _SWITCHES))
         trial.at_once()
     except Stop as stop:
         send(stop.verdict)
