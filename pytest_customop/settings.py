@@ -143,13 +143,15 @@ class Settings(NamedTuple):
     @property
     def leaves_out(self) -> bool:
         """Whether samples, variants or compilations are left out."""
-        given = (self.max_samples, self.variant_steps)
-        return any(one is not None for one in given) or self.compile_cells != COMPILE_CELLS[0]
+        limits = (self.max_samples, self.variant_steps)
+        return any(limit is not None for limit in limits) or self.compile_cells != COMPILE_CELLS[0]
 
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by node id, from all `durations`; of several for one item the last."""
-        return {nodeid: value for one in self.durations for nodeid, value in one.items()}
+        return {
+            nodeid: value for durations in self.durations for nodeid, value in durations.items()
+        }
 
 
 # Values from text
@@ -207,15 +209,15 @@ def read_compile_cells(text: str) -> str:
 
 def read_shard(text: str) -> Shard:
     """The shard that `2/5` means."""
-    found = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
-    if found and 1 <= int(found[1]) <= int(found[2]):
-        return Shard(int(found[1]), int(found[2]))
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text, re.ASCII)
+    if match and 1 <= int(match[1]) <= int(match[2]):
+        return Shard(int(match[1]), int(match[2]))
     raise ValueError("give i/n with 1 <= i <= n, as 2/5")
 
 
-def read_namespaces(words: Iterable[str]) -> tuple[str, ...]:
+def read_namespaces(values: Iterable[str]) -> tuple[str, ...]:
     """The names of namespaces of ops."""
-    names = tuple(words)
+    names = tuple(values)
     for name in names:
         if not name.isidentifier():
             raise ValueError(
@@ -224,16 +226,16 @@ def read_namespaces(words: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def read_packages(words: Iterable[str]) -> tuple[str, ...]:
+def read_packages(values: Iterable[str]) -> tuple[str, ...]:
     """The names of modules."""
-    names = tuple(words)
+    names = tuple(values)
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
             raise ValueError(f"{name!r} is not a module: give what follows `import`, as mylib.ops")
     return names
 
 
-def read_variants(words: Iterable[str | int]) -> Variants:
+def read_variants(choices: Iterable[str | int]) -> Variants:
     """Which variants some words ask for: amounts (`off`, `quick`, `full`, a number), kinds, `strict`.
 
     Without an amount it is `quick`, without kinds all of them.
@@ -241,18 +243,18 @@ def read_variants(words: Iterable[str | int]) -> Variants:
     amounts: dict[str | int, None] = {}
     kinds: set[str] = set()
     strict = False
-    for word in words:
-        amount = _amount(word)
+    for choice in choices:
+        amount = _amount(choice)
         if amount is not None:
             amounts[amount] = None
-        elif word == STRICT:
+        elif choice == STRICT:
             strict = True
-        elif word in KINDS:
-            kinds.add(str(word))
+        elif choice in KINDS:
+            kinds.add(str(choice))
         else:
-            hint = did_you_mean(str(word), [*AMOUNTS, *KINDS, STRICT])
+            hint = did_you_mean(str(choice), [*AMOUNTS, *KINDS, STRICT])
             raise ValueError(
-                f"unknown amount or kind of variants {word!r}{hint} (amounts: "
+                f"unknown amount or kind of variants {choice!r}{hint} (amounts: "
                 f"{', '.join(AMOUNTS)}, or a number per sample; kinds: {', '.join(KINDS)}; "
                 f"{STRICT}: notes count as failures)"
             )
@@ -264,22 +266,24 @@ def read_variants(words: Iterable[str | int]) -> Variants:
     return Variants(amount, tuple(k for k in KINDS if k in kinds) or KINDS, strict)
 
 
-def read_required_coverage(words: tuple[str, ...]) -> tuple[str, ...]:
+def read_required_coverage(entries: tuple[str, ...]) -> tuple[str, ...]:
     """Namespaces, and `-ns::name` for ops that need no case; the name may have `*` in it."""
-    for word in words:
-        if word.startswith("-"):
-            if not _LEFT_OUT.fullmatch(word):
-                raise ValueError(f"{word!r} leaves out no op: give -namespace::name")
+    for entry in entries:
+        if entry.startswith("-"):
+            if not _LEFT_OUT.fullmatch(entry):
+                raise ValueError(f"{entry!r} leaves out no op: give -namespace::name")
             continue
-        if not word.isidentifier():
-            namespace = word.partition("::")[0]
+        if not entry.isidentifier():
+            namespace = entry.partition("::")[0]
             hint = f": give {namespace}" if namespace.isidentifier() else ""
-            raise ValueError(f"{word!r} is not a namespace{hint}")
-        if word in OF_TORCH:
-            raise ValueError(f"the namespace {word} is not an author's: torch tests its ops itself")
-    if all(word.startswith("-") for word in words):
+            raise ValueError(f"{entry!r} is not a namespace{hint}")
+        if entry in OF_TORCH:
+            raise ValueError(
+                f"the namespace {entry} is not an author's: torch tests its ops itself"
+            )
+    if all(entry.startswith("-") for entry in entries):
         raise ValueError("give a namespace, as mylib")
-    return words
+    return entries
 
 
 def _amount(word: str | int) -> str | int | None:
@@ -296,14 +300,14 @@ def read_durations(path: Path) -> dict[str, float]:
     """Seconds by node id, from the report of an earlier session."""
     try:
         results = json.loads(path.read_text(encoding="utf-8"))["results"]
-        found: dict[str, float] = defaultdict(float)
-        for one in results:
-            found[str(one["nodeid"])] += float(one["duration"] or 0)
+        seconds: dict[str, float] = defaultdict(float)
+        for result in results:
+            seconds[str(result["nodeid"])] += float(result["duration"] or 0)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise ValueError("is not a report of --customop-report") from None
-    return dict(found)
+    return dict(seconds)
 
 
 def report_file(path: Path) -> Path:

@@ -49,10 +49,10 @@ class Collected:
     @property
     def cells(self) -> dict[tuple[str, str], set[Cell]]:
         """By op and check, the cells of the cases."""
-        found: dict[tuple[str, str], set[Cell]] = {}
+        cells: dict[tuple[str, str], set[Cell]] = {}
         for op, check, cell in self.counts:
-            found.setdefault((op, check), set()).add(cell)
-        return found
+            cells.setdefault((op, check), set()).add(cell)
+        return cells
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, which a worker can send."""

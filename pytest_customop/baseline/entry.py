@@ -115,26 +115,28 @@ def new_entry(key: Key, failing: Iterable[Cell], steps: set[str], seen: Iterable
         steps: of the variants that have it.
         seen: all cells of the op and the check; a dimension in which all of them fail has no list.
     """
-    cells, every = [*failing], [*seen]
+    cells, all_cells = [*failing], [*seen]
     lists = {name: _values(cells, name) for name in DIMENSIONS}
-    folded = {name: fold(name, lists[name], _values(every, name)) for name in DIMENSIONS}
+    folded = {name: fold(name, lists[name], _values(all_cells, name)) for name in DIMENSIONS}
     return Entry(key, folded, few(steps) if lists["kind"] == frozenset({VARIANT}) else None)
 
 
-def fold(name: str, values: frozenset[Value], every: frozenset[Value]) -> Values:
+def fold(name: str, values: frozenset[Value], all_values: frozenset[Value]) -> Values:
     """The list of a dimension; None if it has every value.
 
     Devices are always listed: what one machine has, another has not. So is a single dtype, which is often
     the session's.
     """
     least = {"device": None, "kind": None, "dtype": 2}.get(name, 1)
-    return None if least is not None and values == every and len(every) >= least else values
+    return (
+        None if least is not None and values == all_values and len(all_values) >= least else values
+    )
 
 
 def few(steps: Iterable[str]) -> frozenset[str] | None:
     """The steps, if they are so few that an entry lists them."""
-    found = frozenset(steps)
-    return found if len(found) <= FEW else None
+    distinct = frozenset(steps)
+    return distinct if len(distinct) <= FEW else None
 
 
 def _values(cells: Iterable[Cell], name: str) -> frozenset[Value]:

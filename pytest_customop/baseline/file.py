@@ -94,15 +94,15 @@ class Baseline:
     def find(self, key: Key, cell: Cell, step: str | None) -> Entry | None:
         """The entry that covers a finding of a case, or of its variant of this step; None if none does."""
         entries = self._covering(key.op, key.check, cell, step)
-        return next((one for one in entries if one.key == key), None)
+        return next((entry for entry in entries if entry.key == key), None)
 
     def findings(self, op: str, check: str, cell: Cell, step: str | None) -> list[str]:
         """The findings that are recorded for a check on a case."""
-        return sorted({one.key.finding for one in self._covering(op, check, cell, step)})
+        return sorted({entry.key.finding for entry in self._covering(op, check, cell, step)})
 
     def _covering(self, op: str, check: str, cell: Cell, step: str | None) -> Iterator[Entry]:
         entries = self._by_check.get((op, check), ())
-        return (one for one in entries if one.covers(cell, step))
+        return (entry for entry in entries if entry.covers(cell, step))
 
     def edit(self, changes: Mapping[int, Entry | None], added: Iterable[Entry]) -> str:
         """The text with some entries changed.
@@ -121,13 +121,13 @@ class Baseline:
             body = block.body if entry is block.entry else _edited(block, entry)
             blocks.append(_Block(entry, [*left, *block.leading], body))
             left = []
-        for entry in sorted(added, key=lambda one: one.key):
+        for entry in sorted(added, key=lambda entry: entry.key):
             blocks.insert(_place_for(entry.key, blocks), _new_block(entry))
-        every = [*self._head]
+        all_parts = [*self._head]
         for block in blocks:
-            every += [*block.leading, *block.body]
+            all_parts += [*block.leading, *block.body]
         text = ""
-        for part in [*every, *left, *self._tail]:
+        for part in [*all_parts, *left, *self._tail]:
             text += "" if text.endswith("\n") or not text else "\n"
             text += part.text
         return text.replace("\r\n", "\n").replace("\n", self._newline)
@@ -141,11 +141,11 @@ def _place_for(key: Key, blocks: Sequence[_Block]) -> int:
     keys = [block.entry.key for block in blocks]
     if keys == sorted(keys):
         return bisect.bisect_right(keys, key)
-    return next((at for at, one in enumerate(keys) if one > key), len(keys))
+    return next((at for at, existing in enumerate(keys) if existing > key), len(keys))
 
 
 def _new_block(entry: Entry) -> _Block:
-    lines = [f"{_TABLE}\n", *(statement(key, one) for key, one in _fields(entry).items())]
+    lines = [f"{_TABLE}\n", *(statement(key, value) for key, value in _fields(entry).items())]
     return _Block(entry, [Part(0, "\n")], [Part(0, "".join(lines))])
 
 
@@ -188,7 +188,7 @@ def _fields(entry: Entry) -> dict[str, Any]:
 
 
 def _names(values: Values) -> list[str] | None:
-    names = {one for one in values or () if isinstance(one, str)}
+    names = {value for value in values or () if isinstance(value, str)}
     return sorted(names) if values is not None and len(names) == len(values) else None
 
 
@@ -218,8 +218,8 @@ def _read_entry(body: Sequence[Part]) -> Entry:
     Raises:
         TomlError: for keys that are unknown or missing, and for wrong values.
     """
-    header, given = body[0], {part.key: part for part in body if part.key}
-    for key, part in given.items():
+    header, statements = body[0], {part.key: part for part in body if part.key}
+    for key, part in statements.items():
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS)
             raise TomlError(
@@ -229,9 +229,9 @@ def _read_entry(body: Sequence[Part]) -> Entry:
         if wrong:
             raise TomlError(f"has {key} = {part.value!r}: {wrong}", part.line)
     for key in _NAMES:
-        if key not in given:
+        if key not in statements:
             raise TomlError(f"has an entry without {key!r}", header.line)
-    values = {key: part.value for key, part in given.items()}
+    values = {key: part.value for key, part in statements.items()}
     lists: dict[str, Values] = {
         dimension: frozenset(values[key]) if key in values else None
         for key, dimension in _LISTS.items()
@@ -239,7 +239,7 @@ def _read_entry(body: Sequence[Part]) -> Entry:
     grad = values.get("requires_grad")
     lists["requires_grad"] = None if grad is None else frozenset({grad})
     lists["kind"], steps = _read_variants(values.get("variants"))
-    name = Key(*(values[one] for one in _NAMES))
+    name = Key(*(values[key] for key in _NAMES))
     return Entry(name, lists, steps, values.get("comment", ""))
 
 
@@ -257,7 +257,7 @@ def _why_wrong(key: str, value: Any) -> str | None:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(one) is str for one in value)
+    return isinstance(value, list) and bool(value) and all(type(item) is str for item in value)
 
 
 def _read_variants(value: Any) -> tuple[frozenset[Value], frozenset[str] | None]:

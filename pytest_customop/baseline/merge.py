@@ -67,7 +67,7 @@ class Merged:
     @property
     def entries(self) -> list[Entry]:
         """Those of the file afterwards, without the added ones."""
-        return [one.new for one in self.changes if one.new is not None]
+        return [change.new for change in self.changes if change.new is not None]
 
 
 def merge(
@@ -110,14 +110,14 @@ def _uncovered(
     by_key: dict[Key, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_key[entry.key].append(entry)
-    found = {}
+    uncovered = {}
     for (op, check), of_check in ran.items():
         for finding, cases in of_check.failing.items():
             key = Key(op, check, finding)
-            left = {case for case in cases if not any(one.covers(*case) for one in by_key[key])}
+            left = {case for case in cases if not any(entry.covers(*case) for entry in by_key[key])}
             if left:
-                found[key] = left
-    return found
+                uncovered[key] = left
+    return uncovered
 
 
 def _narrowed(entry: Entry, of_check: OfCheck, complete: bool) -> Change:
@@ -125,7 +125,7 @@ def _narrowed(entry: Entry, of_check: OfCheck, complete: bool) -> Change:
     finding = entry.key.finding
     failing = _covered(entry, of_check.failing_with(finding))
     clean = _covered(entry, of_check.judged_without(finding))
-    kept = _cells(failing) | {one for one in of_check.unfinished if entry.covers(one, None)}
+    kept = _cells(failing) | {cell for cell in of_check.unfinished if entry.covers(cell, None)}
     gone = _cells(clean) - kept
     if not _cells(clean):
         return Change(entry, entry)
@@ -133,14 +133,16 @@ def _narrowed(entry: Entry, of_check: OfCheck, complete: bool) -> Change:
     without = {}
     for name in DIMENSIONS:
         lost = values_of(gone)[name] - values_of(kept)[name]
-        if lost and not any(values for other, values in elsewhere.items() if other != name):
+        if lost and not any(values for dimension, values in elsewhere.items() if dimension != name):
             without[name] = lost
     steps = _lost_steps(entry, failing, clean, of_check, elsewhere)
     if not kept and not any(elsewhere.values()):
         return Change(entry, None)
-    every = values_of(of_check.cells)
+    all_values = values_of(of_check.cells)
     lists = {
-        name: _less(entry.lists[name], without[name], every[name]) if name in without else values
+        name: _less(entry.lists[name], without[name], all_values[name])
+        if name in without
+        else values
         for name, values in entry.lists.items()
     }
     lost_steps = steps if VARIANT in (lists["kind"] or (VARIANT,)) else frozenset()
@@ -159,14 +161,14 @@ def _elsewhere(entry: Entry, of_check: OfCheck, complete: bool) -> dict[str, fro
 
     Steps of variants count as a dimension here: other amounts of variants have others.
     """
-    found: dict[str, frozenset[Value]] = {}
+    elsewhere: dict[str, frozenset[Value]] = {}
     here = values_of(of_check.cells)
     for name in DIMENSIONS:
         gone = complete and name in ("requires_grad", "layout", "sample")
-        found[name] = frozenset() if gone else (entry.lists[name] or frozenset()) - here[name]
+        elsewhere[name] = frozenset() if gone else (entry.lists[name] or frozenset()) - here[name]
     judged = of_check.failing_with(entry.key.finding) | of_check.judged_without(entry.key.finding)
-    found["steps"] = frozenset((entry.steps or frozenset()) - _steps(judged))
-    return found
+    elsewhere["steps"] = frozenset((entry.steps or frozenset()) - _steps(judged))
+    return elsewhere
 
 
 def _lost_steps(
@@ -186,23 +188,23 @@ def _lost_steps(
     return entry.steps & (_steps(clean) - _steps(failing))
 
 
-def _less(values: Values, lost: frozenset[Value], every: frozenset[Value]) -> frozenset[Value]:
-    return (every if values is None else values) - lost
+def _less(values: Values, lost: frozenset[Value], all_values: frozenset[Value]) -> frozenset[Value]:
+    return (all_values if values is None else values) - lost
 
 
 def _widened(change: Change, cases: set[_Case], of_check: OfCheck) -> Change:
     """The change of an entry which covers more cases, those that fail and no entry covers."""
-    cells, every = _cells(cases), values_of(of_check.cells)
+    cells, all_values = _cells(cases), values_of(of_check.cells)
     if change.new is None:
-        made = new_entry(change.old.key, cells, _steps(cases), of_check.cells)
-        return Change(change.old, replace(made, comment=change.old.comment))
+        entry = new_entry(change.old.key, cells, _steps(cases), of_check.cells)
+        return Change(change.old, replace(entry, comment=change.old.comment))
     lists: dict[str, Values] = {}
     for name, values in change.new.lists.items():
         more = values_of(cells)[name]
         if values is None or more <= values:
             lists[name] = values
         else:
-            lists[name] = fold(name, values | more, every[name])
+            lists[name] = fold(name, values | more, all_values[name])
     known = change.new.steps if lists["kind"] == frozenset({VARIANT}) else None
     steps = None if known is None else few(known | _steps(cases))
     return replace(change, new=replace(change.new, lists=lists, steps=steps))

@@ -75,7 +75,11 @@ def update(path: Path, name: str, merged_with: Callable[[Baseline], Merged]) -> 
         text = read_text(path, name)
         baseline = parsed(text, name)
         merged = merged_with(baseline)
-        changes = {at: one.new for at, one in enumerate(merged.changes) if one.new is not one.old}
+        changes = {
+            at: change.new
+            for at, change in enumerate(merged.changes)
+            if change.new is not change.old
+        }
         after = baseline.edit(changes, merged.added)
         if after != text:
             write_whole(path, after.encode())

@@ -44,14 +44,14 @@ class OfCheck:
 
     def failing_otherwise(self, finding: str) -> set[tuple[Cell, str | None]]:
         """The cases that do not have this finding, and have another one."""
-        every = (one for kind in (self.failing, self.expected) for one in kind.values())
-        return {case for cases in every for case in cases} - self.failing_with(finding)
+        case_sets = (cases for kind in (self.failing, self.expected) for cases in kind.values())
+        return {case for cases in case_sets for case in cases} - self.failing_with(finding)
 
     @property
     def cells(self) -> set[Cell]:
         """Those that were judged, and those that are still to be."""
         sets = (*self.failing.values(), *self.expected.values(), self.clean)
-        return self.unfinished | {cell for one in sets for cell, _ in one}
+        return self.unfinished | {cell for cases in sets for cell, _ in cases}
 
 
 def seen(
@@ -71,25 +71,25 @@ def seen(
         calls_open: whether not every test has run: others may have made other calls, by `customop_check` or
             harvested ones.
     """
-    found: dict[tuple[str, str], OfCheck] = defaultdict(OfCheck)
+    by_check: dict[tuple[str, str], OfCheck] = defaultdict(OfCheck)
     ended: Counter[tuple[str, str, Cell]] = Counter()
-    for one in records:
-        if not one.check:
+    for record in records:
+        if not record.check:
             continue
-        cell, step = cell_of_record(one), step_of_record(one)
-        of_check = found[one.op, one.check]
-        ended[one.op, one.check, cell] += 1
-        if one.outcome in ("failed", "xfailed") and one.finding is not None:
-            expected = one.outcome == "xfailed" and not one.in_baseline
+        cell, step = cell_of_record(record), step_of_record(record)
+        of_check = by_check[record.op, record.check]
+        ended[record.op, record.check, cell] += 1
+        if record.outcome in ("failed", "xfailed") and record.finding is not None:
+            expected = record.outcome == "xfailed" and not record.in_baseline
             kind = of_check.expected if expected else of_check.failing
-            kind[one.finding.code].add((cell, step))
-        elif one.outcome in _CLEAN:
+            kind[record.finding.code].add((cell, step))
+        elif record.outcome in _CLEAN:
             of_check.clean.add((cell, step))
-        elif one.outcome != "skipped":
+        elif record.outcome != "skipped":
             of_check.unfinished.add(cell)
-        if left_out or (calls_open and is_call(one)):
+        if left_out or (calls_open and is_call(record)):
             of_check.unfinished.add(cell)
     for (op, check, cell), count in collected.items():
         if ended[op, check, cell] < count:
-            found[op, check].unfinished.add(cell)
-    return found
+            by_check[op, check].unfinished.add(cell)
+    return by_check

@@ -57,8 +57,8 @@ def parse(text: str) -> dict[str, Any]:
         return dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        found = _WHERE.search(message)
-        at_line = found[1] if found else None
+        match = _WHERE.search(message)
+        at_line = match[1] if match else None
         line = int(at_line) if at_line else text.rstrip().count("\n") + 1  # at the end
         raise TomlError(f"is no TOML: {_WHERE.sub('', message).rstrip('.')}", line) from None
 
@@ -78,10 +78,10 @@ def parts(text: str) -> Iterator[Part]:
             header = re.sub(r"\s", "", begun.partition("#")[0])
             yield Part(start + 1, taken, header=header)
             continue
-        while (found := _parsed(taken)) is None:  # lists and strings of several lines
+        while (parsed := _parsed(taken)) is None:  # lists and strings of several lines
             taken += lines[at]
             at += 1
-        ((key, value),) = found.items()
+        ((key, value),) = parsed.items()
         yield Part(start + 1, taken, key=key, value=value)
 
 
@@ -99,7 +99,7 @@ def statement(key: str, value: str | bool | int | list[str]) -> str:
     line = f"{key} = [{', '.join(map(_written, value))}]\n"
     if len(line) <= _WIDE:
         return line
-    return f"{key} = [\n" + "".join(f"    {_written(one)},\n" for one in value) + "]\n"
+    return f"{key} = [\n" + "".join(f"    {_written(item)},\n" for item in value) + "]\n"
 
 
 def _written(value: str | bool | int) -> str:

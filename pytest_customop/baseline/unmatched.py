@@ -27,7 +27,7 @@ def unmatched(
         cells: by op and check, the cells of the cases.
         all_checks: whether the session selected no checks.
     """
-    return [one for one in entries if _matches_none(one, ops, cells, all_checks)]
+    return [entry for entry in entries if _matches_none(entry, ops, cells, all_checks)]
 
 
 def _matches_none(

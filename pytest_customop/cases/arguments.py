@@ -73,13 +73,13 @@ class Arguments:
         A tensor that is two arguments is changed once, under its first name, and stays one tensor.
         """
         names = iter([name for name, _ in self.tensors()])
-        made: dict[int, torch.Tensor] = {}
+        replacements: dict[int, torch.Tensor] = {}
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
             name = next(names)
-            if id(tensor) not in made:
-                made[id(tensor)] = change(name, tensor)
-            return made[id(tensor)]
+            if id(tensor) not in replacements:
+                replacements[id(tensor)] = change(name, tensor)
+            return replacements[id(tensor)]
 
         return self.map(changed)
 
@@ -150,14 +150,14 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
         MarkError: if torch cannot make one of the tensors.
     """
     copier = Copier()
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     keeps_cpu = _has_tensor_there(sample, torch.device(where.device))
 
     def realise(value: Any, name: str) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(realise(element, name) for element in value)
         if isinstance(value, SameAs):
-            return made[value.argument]
+            return values[value.argument]
         if isinstance(value, TensorSpec):
             return _place_spec(value, name, op, where)
         if isinstance(value, torch.Tensor):
@@ -171,14 +171,14 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
         positional = [argument.name for argument in op.positional]
         for name, value in (*zip(positional, sample.args, strict=False), *sample.kwargs.items()):
             try:
-                made[name] = realise(value, name)
+                values[name] = realise(value, name)
             except _UNDRAWABLE as error:
                 raise MarkError(
                     f"argument {name!r} cannot be made of {shortened(value)} on {where.device}: "
                     f"{error_line(error)}"
                 ) from None
-    args = tuple(made[name] for name in positional[: len(sample.args)])
-    return Arguments(op, args, {name: made[name] for name in sample.kwargs})
+    args = tuple(values[name] for name in positional[: len(sample.args)])
+    return Arguments(op, args, {name: values[name] for name in sample.kwargs})
 
 
 def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
@@ -186,8 +186,8 @@ def dtype_of(spec: TensorSpec, default: torch.dtype) -> torch.dtype:
     if spec.dtype is not None:
         return spec.dtype
     if spec.values is not None:
-        own = spec.values_dtype
-        return default if own is None or is_differentiable(own) else own
+        values_dtype = spec.values_dtype
+        return default if values_dtype is None or is_differentiable(values_dtype) else values_dtype
     return torch.bool if isinstance(spec.fill, bool) else default
 
 
@@ -255,8 +255,8 @@ def dense_values(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
     drawable = torch.float32 if dtype.is_floating_point and dtype.itemsize == 1 else dtype
     if spec.fill is not None:
         return torch.full(spec.shape, spec.fill, dtype=drawable).to(dtype)
-    made = make_tensor(spec.shape, dtype=drawable, device="cpu", low=spec.low, high=spec.high)
-    return made.to(dtype)
+    tensor = make_tensor(spec.shape, dtype=drawable, device="cpu", low=spec.low, high=spec.high)
+    return tensor.to(dtype)
 
 
 def _has_tensor_there(sample: Sample, device: torch.device) -> bool:
@@ -265,7 +265,7 @@ def _has_tensor_there(sample: Sample, device: torch.device) -> bool:
     Then its real tensors on the CPU are meant to be there: offsets, a size, a scalar.
     """
     real = (leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor))
-    return device.type != "cpu" and any(one.device.type == device.type for one in real)
+    return device.type != "cpu" and any(tensor.device.type == device.type for tensor in real)
 
 
 def _place_real(
@@ -284,6 +284,6 @@ def _place_real(
         value = value.to(where.device)
     if where.layout != "contiguous" and not (mutated and where.layout == "expanded"):
         value = lay_out(value.contiguous(), where.layout)
-    wanted = tensor.requires_grad or (where.switch_real and not mutated)
+    requires_grad = tensor.requires_grad or (where.switch_real and not mutated)
     allowed = where.requires_grad and is_differentiable(value.dtype)
-    return value.requires_grad_(wanted and allowed)
+    return value.requires_grad_(requires_grad and allowed)

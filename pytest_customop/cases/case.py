@@ -255,12 +255,14 @@ class Case:
     @property
     def has_integer_tensors(self) -> bool:
         """Whether the sample gives a tensor of whole numbers; booleans are none."""
-        given = [one for _, one in self.sample_tensors()]
+        tensors = [tensor for _, tensor in self.sample_tensors()]
         dtypes = [
-            dtype_of(one, self.placement.dtype) if isinstance(one, TensorSpec) else one.dtype
-            for one in given
+            dtype_of(tensor, self.placement.dtype)
+            if isinstance(tensor, TensorSpec)
+            else tensor.dtype
+            for tensor in tensors
         ]
-        return any(not is_differentiable(one) and one != torch.bool for one in dtypes)
+        return any(not is_differentiable(dtype) and dtype != torch.bool for dtype in dtypes)
 
     def resized(self, change: Callable[[str, int, int], int]) -> Case | None:
         """The same case with other sizes; None if its inputs cannot be drawn at another size.
@@ -331,14 +333,14 @@ def gradients(
         options: for `torch.autograd.grad`.
     """
     inputs = arguments.differentiable()
-    found = torch.autograd.grad(
+    grads = torch.autograd.grad(
         [tensor for _, tensor in outputs],
         [tensor for _, tensor in inputs],
         grad_outputs,
         allow_unused=True,
         **options,
     )
-    return {name: gradient for (name, _), gradient in zip(inputs, found, strict=True)}
+    return {name: gradient for (name, _), gradient in zip(inputs, grads, strict=True)}
 
 
 def random_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
@@ -377,8 +379,10 @@ def _resize(
         spec = value if isinstance(value, TensorSpec) else described(value, placement)
         if spec is None:
             return _CANNOT
-        found = redrawn(spec, dtype_of(spec, placement.dtype), shape, sizes_besides(name, shapes))
-        return _CANNOT if found is None else found
+        new_spec = redrawn(
+            spec, dtype_of(spec, placement.dtype), shape, sizes_besides(name, shapes)
+        )
+        return _CANNOT if new_spec is None else new_spec
     if isinstance(value, (list, tuple)):
         resized = [
             _resize(element, f"{name}[{index}]", change, placement, shapes)

@@ -20,11 +20,11 @@ def names_in_code(op: Op) -> Iterator[str]:
 
 def whole_numbers_in_code(op: Op) -> set[int]:
     """The whole numbers in the Python kernels of an op, and in the functions that they use, by name too."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for code, known in _codes(op):
         constants = [*code.co_consts, *(known.get(name) for name in code.co_names)]
-        found |= {one for one in constants if type(one) is int}
-    return found
+        numbers |= {value for value in constants if type(value) is int}
+    return numbers
 
 
 def _codes(op: Op) -> Iterator[tuple[types.CodeType, Mapping[str, Any]]]:
@@ -41,9 +41,9 @@ def _codes_of(
     if not isinstance(code, types.CodeType) or depth == 0 or id(code) in seen:
         return
     seen.add(id(code))
-    for one in _inside(code):
-        yield one, function.__globals__
-        for name in one.co_names:
+    for inner in _inside(code):
+        yield inner, function.__globals__
+        for name in inner.co_names:
             yield from _codes_of(function.__globals__.get(name), depth - 1, seen)
     for cell in function.__closure__ or ():
         try:

@@ -37,15 +37,15 @@ def compared_constants(op: Op, argument: str) -> list[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _compared_constants(op: Op, argument: str) -> tuple[Any, ...]:
-    names = [each.name for each in op.arguments]
+    names = [item.name for item in op.arguments]
     position = names.index(argument)
-    found: dict[tuple[type, Any], Any] = {}
+    constants: dict[tuple[type, Any], Any] = {}
     functions = functions_of(op.overload)
     for function in [*functions, *filter(None, traced_functions(op.overload))]:
         parameter = _parameter_at(function, position) if function in functions else argument
         for value in _of_function(function, frozenset({argument, parameter}), _DEPTH):
-            found.setdefault((type(value), value), value)
-    return tuple(found.values())
+            constants.setdefault((type(value), value), value)
+    return tuple(constants.values())
 
 
 def _parameter_at(function: Any, position: int) -> str:
@@ -77,17 +77,17 @@ def _nodes_at(file: str, line: int, name: str) -> Sequence[_FunctionNode]:
 @functools.lru_cache(maxsize=64)
 def _functions(file: str) -> Mapping[tuple[int, str], list[_FunctionNode]]:
     """Every function of a file, by its first line, decorators included, and its name."""
-    found: dict[tuple[int, str], list[_FunctionNode]] = {}
+    functions: dict[tuple[int, str], list[_FunctionNode]] = {}
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):  # a file that is no Python, or changed since
-        return found
+        return functions
     for node in ast.walk(tree):
         if isinstance(node, _FunctionNode):
             decorators = getattr(node, "decorator_list", ())
-            line = min([node.lineno, *(each.lineno for each in decorators)])
-            found.setdefault((line, getattr(node, "name", "<lambda>")), []).append(node)
-    return found
+            line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+            functions.setdefault((line, getattr(node, "name", "<lambda>")), []).append(node)
+    return functions
 
 
 class _Reader:
@@ -109,7 +109,7 @@ class _Reader:
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
             if any(map(self._is_argument, operands)):
-                exact = all(isinstance(each, _EXACT) for each in node.ops)
+                exact = all(isinstance(operator, _EXACT) for operator in node.ops)
                 yield from self._compared(operands, exact)
         elif isinstance(node, ast.Subscript) and self._is_argument(node.slice):
             yield from self._values(node.value)
@@ -139,14 +139,16 @@ class _Reader:
 
     def _call(self, node: ast.Call) -> Iterator[Any]:
         """`table.get(argument)`, and what a function does to which the argument is passed on."""
-        passed = {at for at, each in enumerate(node.args) if self._is_argument(each)}
+        passed = {at for at, value in enumerate(node.args) if self._is_argument(value)}
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 0 in passed:
             yield from self._values(node.func.value)
         if not isinstance(node.func, ast.Name):
             return
         function = self._known.get(node.func.id)
         names = {_parameter_at(function, at) for at in passed}
-        names |= {each.arg or "" for each in node.keywords if self._is_argument(each.value)}
+        names |= {
+            keyword.arg or "" for keyword in node.keywords if self._is_argument(keyword.value)
+        }
         if names - {""}:
             yield from _of_function(function, frozenset(names - {""}), self._depth - 1)
 
@@ -190,7 +192,9 @@ def _elements(value: Any) -> Iterator[Any]:
 
 
 def _plain(values: Any) -> Iterator[Any]:
-    yield from (one for one in values if isinstance(one, (str, torch.dtype)) or _is_number(one))
+    yield from (
+        value for value in values if isinstance(value, (str, torch.dtype)) or _is_number(value)
+    )
 
 
 def _is_number(value: Any) -> bool:

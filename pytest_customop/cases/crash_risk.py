@@ -68,12 +68,12 @@ def _package_of(function: Any) -> dict[str, types.ModuleType]:
     is of the same package.
     """
     package = str(getattr(function, "__module__", "")).partition(".")[0]
-    found = {
+    modules = {
         name: module
         for name, module in [*sys.modules.items()]
         if name.partition(".")[0] == package and package != "torch"
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(modules.items()))
 
 
 def _has_library(modules: Mapping[str, types.ModuleType]) -> bool:
@@ -84,7 +84,7 @@ def _has_library(modules: Mapping[str, types.ModuleType]) -> bool:
     if not files or not hasattr(next(iter(modules.values())), "__path__"):
         return False
     folder = Path(files[0]).resolve().parent
-    return any(folder in Path(one).resolve().parents for one in torch.ops.loaded_libraries)
+    return any(folder in Path(library).resolve().parents for library in torch.ops.loaded_libraries)
 
 
 def _holds_library(modules: Mapping[str, types.ModuleType]) -> bool:
@@ -124,7 +124,7 @@ def _modules(value: Any) -> Iterator[str]:
     """The modules of the types of an object and of what it holds, as the library of native code."""
     yield type(value).__module__
     held = {} if isinstance(value, (type, types.ModuleType)) else getattr(value, "__dict__", {})
-    yield from (type(each).__module__ for each in held.values())
+    yield from (type(item).__module__ for item in held.values())
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

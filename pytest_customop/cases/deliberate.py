@@ -60,8 +60,9 @@ def note_if_deliberate(op: str, error: BaseException) -> str | None:
         error = fake_cause(error)
     code = _code_of(fake_kernel_of(op))
     deliberate = any(
-        raised_on_purpose(one) and (code is None or _raised_within(code, frames_of(one)))
-        for one in chain(error)
+        raised_on_purpose(exception)
+        and (code is None or _raised_within(code, frames_of(exception)))
+        for exception in chain(error)
     )
     return REFUSED_ON_PURPOSE if deliberate else None
 
@@ -98,22 +99,24 @@ def clips_by_docstring(op: Op) -> bool:
 
     Only docstrings are read: clamping in the code of a backward may as well be the mistake.
     """
-    return any(_CLIPPED.search(inspect.getdoc(one) or "") for one in python_functions(op))
+    return any(_CLIPPED.search(inspect.getdoc(function) or "") for function in python_functions(op))
 
 
 def names_limit(op: Op) -> bool:
     """Whether a docstring says of something how many or how much there is at most."""
-    return any(_LIMIT.search(inspect.getdoc(one) or "") for one in python_functions(op))
+    return any(_LIMIT.search(inspect.getdoc(function) or "") for function in python_functions(op))
 
 
-def _says(op: Op, words: re.Pattern[str]) -> bool:
-    return any(words.search(_source(one)) for one in python_functions(op))
+def _says(op: Op, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(_source(function)) for function in python_functions(op))
 
 
 def python_functions(op: Op) -> list[Any]:
     """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
-    functions = [one for _, one in python_kernels(op.overload)] + traced_functions(op.overload)
-    return [one for one in functions if one is not None]
+    functions = [kernel for _, kernel in python_kernels(op.overload)] + traced_functions(
+        op.overload
+    )
+    return [function for function in functions if function is not None]
 
 
 def _source(function: Any) -> str:
@@ -127,8 +130,8 @@ def _code_of(kernel: Any) -> CodeType | None:
     """The code of a fake kernel; None where it is unknown, as of kernels for meta tensors."""
     while isinstance(kernel, functools.partial):
         kernel = kernel.func
-    for one in (kernel, getattr(type(kernel), "__call__", None)):  # noqa: B004 -- its code
-        code = getattr(one, "__code__", None)
+    for candidate in (kernel, getattr(type(kernel), "__call__", None)):  # noqa: B004 -- its code
+        code = getattr(candidate, "__code__", None)
         if isinstance(code, CodeType):
             return code
     return None

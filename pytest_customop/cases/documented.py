@@ -68,49 +68,49 @@ def zero_is_no_seed(op: Op, argument: str) -> bool:
 
 def pads_with_negative(op: Op) -> bool:
     """Whether a sentence says that numbers below 0 are padding."""
-    return any(_PADDING.search(one) for one in _sentences(op))
+    return any(_PADDING.search(sentence) for sentence in _sentences(op))
 
 
 def allows_empty_sequences(op: Op) -> bool:
     """Whether a sentence says that a length or a count may be 0."""
-    return any(_EMPTY_SEQUENCES.search(one) for one in _sentences(op))
+    return any(_EMPTY_SEQUENCES.search(sentence) for sentence in _sentences(op))
 
 
 def allows_empty(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that it may be empty, and nothing that it may not."""
     about = _about(op, argument)
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
-    letters = [found[1] for found in _NO_ENTRIES.finditer(about)]
-    allowed = _EMPTY.search(about) or any(re.search(rf"\b{one}\b", sizes) for one in letters)
+    letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
+    allowed = _EMPTY.search(about) or any(re.search(rf"\b{letter}\b", sizes) for letter in letters)
     return bool(allowed) and not _NOT_EMPTY.search(about)
 
 
 def promotes_dtypes(op: Op) -> bool:
     """Whether a sentence says that results have the promoted dtype of several arguments."""
-    return any(_PROMOTED.search(one) for one in _sentences(op, of_op=True))
+    return any(_PROMOTED.search(sentence) for sentence in _sentences(op, of_op=True))
 
 
 def is_differentiable_by(op: Op, argument: str) -> bool:
     """Whether a sentence says that the op is differentiable with respect to an argument."""
-    for one in _sentences(op, of_op=True):
-        said = _DIFFERENTIABLE.search(one)
-        if said and not _EXCEPTED.search(one):
-            named = re.search(rf"\b{re.escape(argument)}\b", said[4])
-            both = _BOTH.search(said[4]) and _count_of_tensors(op) == 2
-            if named or both or _EVERY.search(said[4]):
+    for sentence in _sentences(op, of_op=True):
+        match = _DIFFERENTIABLE.search(sentence)
+        if match and not _EXCEPTED.search(sentence):
+            named = re.search(rf"\b{re.escape(argument)}\b", match[4])
+            both_named = _BOTH.search(match[4]) and _count_of_tensors(op) == 2
+            if named or both_named or _EVERY.search(match[4]):
                 return True
     return False
 
 
 def names_float64(op: Op) -> bool:
     """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
-    found = [*_sentences(op, of_op=True)]
-    return any(map(_DOUBLE.search, found)) and not any(map(_SINGLE.search, found))
+    sentences = [*_sentences(op, of_op=True)]
+    return any(map(_DOUBLE.search, sentences)) and not any(map(_SINGLE.search, sentences))
 
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     """The dtypes that the first sentence about an argument names, before it comes to another thing."""
-    others = "|".join(re.escape(one.name) for one in op.arguments if one.name != argument)
+    others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
     ends = re.compile(
         rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
     )
@@ -124,8 +124,8 @@ def _count_of_tensors(op: Op) -> int:
 
 def _about(op: Op, argument: str) -> str:
     """The lines about an argument: from one that begins with its name to the next about another one."""
-    begins = _beginning(tuple(one.name for one in op.arguments))
-    found: list[str] = []
+    begins = _beginning(tuple(item.name for item in op.arguments))
+    lines: list[str] = []
     for text in _docstrings(op, of_op=True):
         inside = False
         for line in text.splitlines():
@@ -135,15 +135,15 @@ def _about(op: Op, argument: str) -> str:
             elif not line.strip() or re.match(r"\s*(Returns?|Raises?)\b", line):
                 inside = False
             if inside:
-                found.append(line)
-    return " ".join(found)
+                lines.append(line)
+    return " ".join(lines)
 
 
 def _beginning(names: Sequence[str]) -> re.Pattern[str]:
     """What a line about an argument begins with; `a` alone, or `x`, may begin any line."""
-    every = "|".join(map(re.escape, names))
+    all_names = "|".join(map(re.escape, names))
     long = "|".join(re.escape(name) for name in names if len(name) > _SHORT) or "(?!)"
-    return re.compile(rf"^\W*({every})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
+    return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
 
 
 def _sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
         of_op: whether that of a module counts only if it names the op.
     """
     functions = python_functions(op)
-    yield from (inspect.getdoc(one) or "" for one in functions)
+    yield from (inspect.getdoc(function) or "" for function in functions)
     name = op.name.partition("::")[2].partition(".")[0]
     for module in {*map(inspect.getmodule, functions)} - {None}:
         text = inspect.getdoc(module) or ""
@@ -171,5 +171,5 @@ def _is_named(name: str, text: str) -> bool:
 
     The name of an op often begins with that of the package: `warp(x, grid)` for `mylib::mylib_warp`.
     """
-    calls = [one for one in _CALL.findall(text) if len(one) > _SHORT]
-    return name in text or any(name.endswith(f"_{one}") for one in calls)
+    calls = [call for call in _CALL.findall(text) if len(call) > _SHORT]
+    return name in text or any(name.endswith(f"_{call}") for call in calls)

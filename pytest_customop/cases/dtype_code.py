@@ -64,7 +64,7 @@ class DtypeCode(NamedTuple):
 def dtype_code(op: Op) -> DtypeCode:
     """Read the names of an op and of its arguments, and the source of its Python functions."""
     names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
-    wraps = next((f"the name {one}" for one in names if _WRAPPING_NAMES.search(one)), "")
+    wraps = next((f"the name {name}" for name in names if _WRAPPING_NAMES.search(name)), "")
     tells, is_known = False, False
     for function in _reached(op):
         is_known = True
@@ -129,8 +129,8 @@ def _tree(function: Any) -> tuple[ast.AST | None, str]:
             return ast.parse(candidate), text
         except SyntaxError:
             continue
-    found = re.search(r"lambda.*", text, re.DOTALL)  # an argument of a call that goes on
-    rest = found.group() if found else ""
+    match = re.search(r"lambda.*", text, re.DOTALL)  # an argument of a call that goes on
+    rest = match.group() if match else ""
     for end in range(len(rest), 0, -1):
         try:
             return ast.parse(rest[:end].strip()), text
@@ -147,7 +147,9 @@ class _Reader(ast.NodeVisitor):
         self.tells = False
 
     def visit_If(self, node: ast.If) -> None:
-        if not (node.orelse or any(not isinstance(one, ast.Raise) for one in node.body)):
+        if not (
+            node.orelse or any(not isinstance(statement, ast.Raise) for statement in node.body)
+        ):
             return  # what is rejected
         self.generic_visit(node)
 
@@ -173,7 +175,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        if any(_names_dtype(one) for one in (node.left, *node.comparators)):
+        if any(_names_dtype(operand) for operand in (node.left, *node.comparators)):
             self.tells = True
         self.generic_visit(node)
 
@@ -193,7 +195,7 @@ class _Reader(ast.NodeVisitor):
             return  # torch._check raises
         if name in _BIT_CALLS or (_WRAPPING_NAMES.search(name) and not name.startswith("manual_")):
             self.wraps = self.wraps or f"a call of {name}"
-        takes = [*node.args, *(each.value for each in node.keywords)]
+        takes = [*node.args, *(keyword.value for keyword in node.keywords)]
         if name in _DTYPE_CALLS or (name == "get" and any(map(_names_dtype, takes))):
             self.tells = True
         if name == "view" and any(map(_is_dtype, takes)):
@@ -226,10 +228,11 @@ def _is_number(node: ast.AST) -> bool:
 def _is_size_or_text(node: ast.AST) -> bool:
     """Whether an expression is a text, or has a size or a number of elements in it."""
     return any(
-        (isinstance(one, ast.Constant) and isinstance(one.value, str))
+        (isinstance(child, ast.Constant) and isinstance(child.value, str))
         or (
-            isinstance(one, ast.Attribute) and one.attr in ("shape", "size", "numel", "ndim", "dim")
+            isinstance(child, ast.Attribute)
+            and child.attr in ("shape", "size", "numel", "ndim", "dim")
         )
-        or (isinstance(one, ast.Name) and one.id == "len")
-        for one in ast.walk(node)
+        or (isinstance(child, ast.Name) and child.id == "len")
+        for child in ast.walk(node)
     )

@@ -128,11 +128,11 @@ def _without_history(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.data.requires_grad_(tensor.requires_grad)
 
 
-def _shares_memory(given: Any, result: Any) -> bool:
+def _shares_memory(arguments: Any, result: Any) -> bool:
     """Whether a returned tensor shares memory with an argument or with another one."""
     inputs, outputs = (
-        [storage_id(leaf) for _, leaf in leaves(one, "") if isinstance(leaf, torch.Tensor)]
-        for one in (given, result)
+        [storage_id(leaf) for _, leaf in leaves(value, "") if isinstance(leaf, torch.Tensor)]
+        for value in (arguments, result)
     )
     return len({*outputs}) < len(outputs) or not {*inputs}.isdisjoint(outputs)
 
@@ -147,7 +147,7 @@ def _violation(
     for (name, fake), (_, leaf) in zip(promised, real, strict=True):
         if isinstance(fake, torch.Tensor) != isinstance(leaf, torch.Tensor):
             kinds = [
-                "a tensor" if isinstance(one, torch.Tensor) else "none" for one in (fake, leaf)
+                "a tensor" if isinstance(value, torch.Tensor) else "none" for value in (fake, leaf)
             ]
             text = f"{name}: the fake kernel promises {kinds[0]}, the op returns {kinds[1]}"
             return "fake-shape-mismatch", text
@@ -162,8 +162,8 @@ def _violation(
 def _tensor_violation(fake: torch.Tensor, real: torch.Tensor) -> tuple[str, str] | None:
     promise = f"the fake kernel promises {_summary(fake)}, the op returns {_summary(real)}"
     if fake.dim() != real.dim() or not all(
-        isinstance(one, torch.SymInt) or one == other
-        for one, other in zip(fake.shape, real.shape, strict=True)
+        isinstance(fake_size, torch.SymInt) or fake_size == real_size
+        for fake_size, real_size in zip(fake.shape, real.shape, strict=True)
     ):
         return "fake-shape-mismatch", promise
     if fake.dtype != real.dtype:

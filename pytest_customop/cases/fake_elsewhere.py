@@ -92,15 +92,17 @@ def backward_elsewhere(
             if default is not None:
                 default_device_in_backward([tensor for _, tensor in outputs], default)
             before = len(mode.calls)
-            found = gradients(fakes, outputs, grad_outputs)
+            grads = gradients(fakes, outputs, grad_outputs)
     except Exception as error:  # whatever the author's code raises is a result here
         reraise_bug(error)
         return BackwardElsewhere(error=error, calls=tuple(mode.calls[before:]) if before else ())
-    own = dict(fakes.tensors())
+    inputs = dict(fakes.tensors())
     misplaced = {
         name: gradient.device.type
-        for name, gradient in found.items()
-        if gradient is not None and gradient.device.type != own[name].device.type and gradient.dim()
+        for name, gradient in grads.items()
+        if gradient is not None
+        and gradient.device.type != inputs[name].device.type
+        and gradient.dim()
     }
     return BackwardElsewhere(misplaced, calls=tuple(mode.calls[before:]))
 
@@ -126,4 +128,6 @@ def _moved(
         return torch.device(device) if isinstance(value, torch.device) and value in homes else value
 
     args = tuple(elsewhere(value) for value in fakes.args)
-    return Arguments(fakes.op, args, {name: elsewhere(one) for name, one in fakes.kwargs.items()})
+    return Arguments(
+        fakes.op, args, {name: elsewhere(value) for name, value in fakes.kwargs.items()}
+    )

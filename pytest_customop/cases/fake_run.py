@@ -51,11 +51,11 @@ class FakeRun:
             for key, origin in self.origins.items()
             if getattr(origin, "is_Symbol", False)
         ]
-        found = dict(symbols)
+        values = dict(symbols)
         for key, origin in self.origins.items():
-            if substitute(origin, found) != numbers[key]:
+            if substitute(origin, values) != numbers[key]:
                 return None
-        return found
+        return values
 
 
 def fake_run(

@@ -39,10 +39,10 @@ def _counts_for_nothing(case: Case, name: str, dim: int, size: int) -> bool:
         rest.copy_(rest.flip(dim).neg())
         return changed
 
-    first, other = case.run(case.inputs()), case.run(case.inputs().map_distinct(replaced))
-    return bool(first.outputs) and other.error is None and _agree(first, other)
+    first, second = case.run(case.inputs()), case.run(case.inputs().map_distinct(replaced))
+    return bool(first.outputs) and second.error is None and _agree(first, second)
 
 
-def _agree(first: Run, other: Run) -> bool:
-    pairs = zip(first.outputs, other.outputs, strict=False)
-    return all(same_bits(one.detach(), two.detach()) for (_, one), (_, two) in pairs)
+def _agree(first: Run, second: Run) -> bool:
+    pairs = zip(first.outputs, second.outputs, strict=False)
+    return all(same_bits(left.detach(), right.detach()) for (_, left), (_, right) in pairs)

@@ -49,7 +49,7 @@ def picture_of(name: str, actual: Any, expected: Any) -> dict[str, Any] | None:
     if not _FEWEST <= actual.numel() <= _MOST:
         return None
     try:
-        got, want = (readable(one).cpu() for one in (actual, expected))
+        got, want = (readable(tensor).cpu() for tensor in (actual, expected))
         return _picture(name, got, want) if bool((got != want).any()) else None
     except RuntimeError:  # of torch, for a kind of tensor that has no such ops
         return None
@@ -59,17 +59,17 @@ def _picture(name: str, got: torch.Tensor, want: torch.Tensor) -> dict[str, Any]
     wide = torch.complex128 if got.is_complex() or want.is_complex() else torch.float64
     got, want = got.to(wide), want.to(wide)
     shape, gap = got.shape, _gap(got, want)
-    at = [int(one) for one in torch.unravel_index(gap.argmax(), gap.shape)]
+    at = [int(index) for index in torch.unravel_index(gap.argmax(), gap.shape)]
     if wide.is_complex:
         got, want = got.abs(), want.abs()
     title, worst = _shown(name, at, got.shape)
-    got, want, gap = (_plane(one, at) for one in (got, want, gap))
+    got, want, gap = (_plane(values, at) for values in (got, want, gap))
     steps = [math.ceil(size / _SIDE) for size in got.shape[1:]]
     rows, columns = (
         _chosen(size, step, index)
         for size, step, index in zip(got.shape[1:], steps, worst, strict=True)
     )
-    got, want = (one[:, rows][:, :, columns] for one in (got, want))
+    got, want = (values[:, rows][:, :, columns] for values in (got, want))
     blocks = torch.nn.functional.max_pool2d(gap.amax(0)[None], steps, ceil_mode=True)
     low, high = _limits(torch.cat([got, want]))
     largest = float(gap.max())
@@ -126,9 +126,9 @@ def _plane(tensor: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
 
 def _chosen(size: int, step: int, worst: int) -> list[int]:
     """The first of each `step` rows, or columns; of those of the largest difference, its own."""
-    found = list(range(0, size, step))
-    found[worst // step] = worst
-    return found
+    indices = list(range(0, size, step))
+    indices[worst // step] = worst
+    return indices
 
 
 def _limits(values: torch.Tensor) -> tuple[float, float]:

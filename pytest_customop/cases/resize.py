@@ -107,17 +107,17 @@ def second_case(case: Case) -> Case:
         raise skip("no-second-size", fixed_inputs(case))
     groups = _by_size(movable)
     rejections: list[str] = []
-    found = None
+    accepted = None
     for accept in (_works_backward, _works):  # many kernels do not check whether sizes fit
-        found = found or _accepted(case, groups, {}, {}, rejections, accept)
-        found = found or _one_by_one(case, groups, rejections, accept)
-    if found is None:
+        accepted = accepted or _accepted(case, groups, {}, {}, rejections, accept)
+        accepted = accepted or _one_by_one(case, groups, rejections, accept)
+    if accepted is None:
         raise skip(
             "no-second-size",
             f"the op takes no other size with these arguments; {len(rejections)} tried, the last: "
             f"{rejections[-1] if rejections else 'too large'}",
         )
-    return found[0]
+    return accepted[0]
 
 
 def fixed_inputs(case: Case) -> str:
@@ -151,10 +151,10 @@ def other_sizes(
 
 def tied_integers(case: Case, changed: Case) -> Case | None:
     """`changed`, with the int arguments changed too that equal a changed size; None if there are none."""
-    before, after = (_shapes(one) for one in (case, changed))
+    before, after = (_shapes(item) for item in (case, changed))
     sizes = {old: after[key] for key, old in before.items() if old >= 2 and after[key] != old}
-    wanted = {old: new for old, new in sizes.items() if old in whole_numbers(case)}
-    return _with_integers(changed, wanted) if wanted else None
+    integers = {old: new for old, new in sizes.items() if old in whole_numbers(case)}
+    return _with_integers(changed, integers) if integers else None
 
 
 _Accepted = tuple[Case, dict[Place, int], dict[int, int]]
@@ -169,21 +169,23 @@ def _accepted(
     accept: Callable[[Case], bool],
 ) -> _Accepted | None:
     """The first case that `accept` accepts, with these groups changed in addition to earlier changes."""
-    own = whole_numbers(case)
+    case_numbers = whole_numbers(case)
     kept = set(_shapes(case).values()) if len(groups) == 1 else set()
     kept |= set(changes.values())
     for tied, step in product((False, True), _STEPS):
         sizes = {place.size: step(place.size) for group in groups for place in group}
-        numbers = {old: new for old, new in sizes.items() if tied and old in own}
+        numbers = {old: new for old, new in sizes.items() if tied and old in case_numbers}
         if (tied and not numbers) or kept & set(sizes.values()):
             continue  # nothing new, or a size that would look tied to another one
-        wanted = dict(changes) | {place: sizes[place.size] for group in groups for place in group}
-        both = {**integers, **numbers}
-        changed = resized_at(case, wanted, both)
+        all_changes = dict(changes) | {
+            place: sizes[place.size] for group in groups for place in group
+        }
+        all_integers = {**integers, **numbers}
+        changed = resized_at(case, all_changes, all_integers)
         if changed is None:
             continue
         if accept(changed):
-            return changed, wanted, both
+            return changed, all_changes, all_integers
         if changed.eager.error is not None:
             rejections.append(_rejection(changed, changed.eager.error))
     return None
@@ -212,9 +214,9 @@ def _one_by_one(
     for group in groups:
         for part in (group, *([place] for place in group if len(group) > 1)):
             _, changes, integers = best or (case, {}, {})
-            found = _accepted(case, [part], changes, integers, rejections, accept)
-            best = found or best
-            if found and part is group:
+            accepted = _accepted(case, [part], changes, integers, rejections, accept)
+            best = accepted or best
+            if accepted and part is group:
                 break
     return best
 
@@ -233,15 +235,15 @@ def _fixed(case: Case) -> list[Place]:
 
 def _counted(case: Case) -> set[int]:
     """The sizes of other tensors that numbers which the author listed may refer to."""
-    found: set[int] = set()
+    sizes: set[int] = set()
     tensors = case.sample_tensors()
     shapes = {path: tuple(leaf.shape) for path, leaf in tensors}
     for path, leaf in tensors:
         spec = described(leaf, case.placement) if isinstance(leaf, torch.Tensor) else leaf
         if spec is not None:
             counted = counted_sizes(spec, dtype_of(spec, case.placement.dtype))
-            found |= counted & sizes_besides(path, shapes)
-    return found
+            sizes |= counted & sizes_besides(path, shapes)
+    return sizes
 
 
 def _bumped(place: Place, name: str, dim: int, size: int) -> int:

@@ -32,21 +32,29 @@ def within_rounding(
     """
     if exact is None or exact.shape != expected.shape or not is_differentiable(expected.dtype):
         return False
-    got, wanted, truth = (in_double(one) for one in (actual, expected, exact))
-    finite = torch.isfinite(wanted)
-    if not torch.equal(torch.isfinite(got), finite) or not bool(finite.any()):
+    actual_values, expected_values, exact_values = (
+        in_double(values) for values in (actual, expected, exact)
+    )
+    finite = torch.isfinite(expected_values)
+    if not torch.equal(torch.isfinite(actual_values), finite) or not bool(finite.any()):
         return False
-    if not bool(torch.isfinite(truth[finite]).all()):
+    if not bool(torch.isfinite(exact_values[finite]).all()):
         return False
-    got, wanted, truth = got[finite], wanted[finite], truth[finite]
+    actual_values, expected_values, exact_values = (
+        actual_values[finite],
+        expected_values[finite],
+        exact_values[finite],
+    )
     rtol, atol = tolerance
-    unit = rtol * float(truth.abs().max())
-    error_of_expected = min(float((wanted - truth).abs().max()), 16 * unit)
-    return float((got - truth).abs().max()) <= 4 * error_of_expected + 4 * unit + atol
+    unit = rtol * float(exact_values.abs().max())
+    error_of_expected = min(float((expected_values - exact_values).abs().max()), 16 * unit)
+    return (
+        float((actual_values - exact_values).abs().max()) <= 4 * error_of_expected + 4 * unit + atol
+    )
 
 
 def allowed_by_order(
-    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+    actual: torch.Tensor, expected: torch.Tensor, arguments: Iterable[torch.Tensor]
 ) -> float:
     """How far two results may differ because an op adds up the same numbers in another order.
 
@@ -55,15 +63,17 @@ def allowed_by_order(
 
     Args:
         actual, expected: two results, of floating-point or complex dtype.
-        given: the arguments of the op.
+        arguments: the arguments of the op.
     """
-    floating = [one for one in given if is_differentiable(one.dtype)]
+    floating = [tensor for tensor in arguments if is_differentiable(tensor.dtype)]
     share = share_of_order(actual, expected, floating)
-    return share * max(largest_magnitude(in_double(one)) for one in (actual, expected, *floating))
+    return share * max(
+        largest_magnitude(in_double(tensor)) for tensor in (actual, expected, *floating)
+    )
 
 
 def share_of_order(
-    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+    actual: torch.Tensor, expected: torch.Tensor, arguments: Iterable[torch.Tensor]
 ) -> float:
     """The share of the largest partial sum by which another order of additions changes a sum.
 
@@ -73,11 +83,11 @@ def share_of_order(
     have no more digits: 4 * eps * sqrt(n), and at most an eighth.
 
     Args:
-        actual, expected, given: as in `allowed_by_order`.
+        actual, expected, arguments: as in `allowed_by_order`.
     """
-    floating = [one for one in given if is_differentiable(one.dtype)]
-    count = max((one.numel() for one in floating), default=1)
-    eps = max(torch.finfo(one.dtype).eps for one in (expected, *floating))
+    floating = [tensor for tensor in arguments if is_differentiable(tensor.dtype)]
+    count = max((tensor.numel() for tensor in floating), default=1)
+    eps = max(torch.finfo(tensor.dtype).eps for tensor in (expected, *floating))
     if _is_single(actual) and _is_single(expected):
         eps = max(eps, torch.finfo(torch.float32).eps)
     return min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
@@ -94,7 +104,7 @@ def _is_single(tensor: torch.Tensor) -> bool:
 
 
 def within_another_order(
-    actual: torch.Tensor, expected: torch.Tensor, given: Iterable[torch.Tensor]
+    actual: torch.Tensor, expected: torch.Tensor, arguments: Iterable[torch.Tensor]
 ) -> bool:
     """Whether another order of additions explains how two results of equal calls differ.
 
@@ -104,9 +114,11 @@ def within_another_order(
         return False
     if not is_differentiable(expected.dtype):
         return False
-    got, wanted = in_double(actual), in_double(expected)
-    allowed = allowed_by_order(actual, expected, given)
-    return bool(torch.isclose(got, wanted, rtol=0.0, atol=allowed, equal_nan=True).all())
+    actual_values, expected_values = in_double(actual), in_double(expected)
+    allowed = allowed_by_order(actual, expected, arguments)
+    return bool(
+        torch.isclose(actual_values, expected_values, rtol=0.0, atol=allowed, equal_nan=True).all()
+    )
 
 
 def calls_differ_as_much(
@@ -125,7 +137,7 @@ def calls_differ_as_much(
     spread = 0.0
     for _ in range(_CALLS):
         pairs = repeated()
-        if any(differs(one, other) for one, other in pairs):
+        if any(differs(first, second) for first, second in pairs):
             return True
         spread = max(spread, relative_spread(pairs))
     allowed = _TIMES * spread * largest_magnitude(in_double(expected))
@@ -144,7 +156,9 @@ def relative_spread(pairs: Iterable[tuple[object, object]]) -> float:
             continue
         if actual.shape != expected.shape or not is_differentiable(expected.dtype):
             continue
-        got, wanted = in_double(actual), in_double(expected)
-        largest = largest_magnitude(wanted)
-        spread = max(spread, largest_magnitude(got - wanted) / largest if largest else 0.0)
+        actual_values, expected_values = in_double(actual), in_double(expected)
+        largest = largest_magnitude(expected_values)
+        spread = max(
+            spread, largest_magnitude(actual_values - expected_values) / largest if largest else 0.0
+        )
     return spread

@@ -45,31 +45,31 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
     """
     if spec.values is None or is_differentiable(dtype):
         return True
-    given = listed(spec)
-    if is_constant_mask(given):
+    values = listed(spec)
+    if is_constant_mask(values):
         return True
     return not (
-        given.numel() == 0
-        or is_sorted(given)
-        or is_permutation(given)
-        or adds_up_to_size(given, others)
+        values.numel() == 0
+        or is_sorted(values)
+        or is_permutation(values)
+        or adds_up_to_size(values, others)
     )
 
 
 def sizes_besides(path: str, shapes: Mapping[str, Sequence[int]]) -> frozenset[int]:
     """The sizes of all tensors but one, by their paths."""
-    return frozenset(size for other, shape in shapes.items() if other != path for size in shape)
+    return frozenset(size for key, shape in shapes.items() if key != path for size in shape)
 
 
-def adds_up_to_size(given: torch.Tensor, others: frozenset[int]) -> bool:
+def adds_up_to_size(values: torch.Tensor, others: frozenset[int]) -> bool:
     """Whether numbers look like lengths of parts of another tensor, or a mask of what it holds.
 
     Args:
-        given: at least one number.
+        values: at least one number.
         others: the sizes of the other tensors. One number for each row counts no rows.
     """
-    total = int(given.sum())
-    return total in others and total != given.numel()
+    total = int(values.sum())
+    return total in others and total != values.numel()
 
 
 def listed(spec: TensorSpec) -> torch.Tensor:
@@ -77,27 +77,27 @@ def listed(spec: TensorSpec) -> torch.Tensor:
     return torch.as_tensor(spec.values).detach().cpu()
 
 
-def is_constant_mask(given: torch.Tensor) -> bool:
+def is_constant_mask(values: torch.Tensor) -> bool:
     """Whether booleans, at least one, are all the same: everything is on, or off, at any size."""
     return (
-        given.dtype == torch.bool
-        and given.numel() > 0
-        and bool((given == given.flatten()[0]).all())
+        values.dtype == torch.bool
+        and values.numel() > 0
+        and bool((values == values.flatten()[0]).all())
     )
 
 
-def is_sorted(given: torch.Tensor) -> bool:
+def is_sorted(values: torch.Tensor) -> bool:
     """Whether the numbers, more than one, never decrease."""
     # Compared, not subtracted: differences of booleans and of unsigned numbers are never below 0.
-    flat = given.flatten()
-    return given.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
+    flat = values.flatten()
+    return values.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
 
 
-def is_permutation(given: torch.Tensor) -> bool:
+def is_permutation(values: torch.Tensor) -> bool:
     """Whether the numbers, more than one, are consecutive in some order."""
-    if given.dtype == torch.bool:
+    if values.dtype == torch.bool:
         return False
-    ordered = given.flatten().sort().values
+    ordered = values.flatten().sort().values
     count = ordered.numel()
     return count > 1 and bool((ordered == torch.arange(count) + ordered[0]).all())
 
@@ -122,13 +122,13 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
     """
     if spec.values is None or is_differentiable(dtype) or dtype == torch.bool:
         return frozenset()
-    given = listed(spec)
-    if not given.numel():
+    values = listed(spec)
+    if not values.numel():
         return frozenset()
-    most = int(given.max())
-    sizes = {most, most + 1, int(given.sum())}
-    if given.dim() == 1 and given[0] == 0 and is_sorted(given):
-        sizes.add(len(given) - 1)  # offsets: one row between each and the next
+    most = int(values.max())
+    sizes = {most, most + 1, int(values.sum())}
+    if values.dim() == 1 and values[0] == 0 and is_sorted(values):
+        sizes.add(len(values) - 1)  # offsets: one row between each and the next
     return frozenset(sizes)
 
 
@@ -160,25 +160,25 @@ def redrawn(
 
 def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:
     """Listed whole numbers at another size: the given rows, from the first on and then again."""
-    given, record = listed(spec), record_size(spec, dtype)
-    if len(shape) > given.dim():  # one more leading dim repeats them all
-        return replace(spec, shape=shape, values=given.expand(shape).contiguous())
+    values, record = listed(spec), record_size(spec, dtype)
+    if len(shape) > values.dim():  # one more leading dim repeats them all
+        return replace(spec, shape=shape, values=values.expand(shape).contiguous())
     if not shape:
-        return replace(spec, shape=shape, values=given.flatten()[0])
-    if len(shape) < given.dim():
+        return replace(spec, shape=shape, values=values.flatten()[0])
+    if len(shape) < values.dim():
         return None
-    for dim, (size, wanted) in enumerate(zip(given.shape, shape, strict=True)):
-        if size != wanted:
+    for dim, (size, new_size) in enumerate(zip(values.shape, shape, strict=True)):
+        if size != new_size:
             if size == record:
                 return None
-            given = given.index_select(dim, torch.arange(wanted) % size)
-    return replace(spec, shape=shape, values=given)
+            values = values.index_select(dim, torch.arange(new_size) % size)
+    return replace(spec, shape=shape, values=values)
 
 
 def _range(spec: TensorSpec, dtype: torch.dtype) -> tuple[float | None, float | None]:
     """The smallest and the largest finite value; None for both of complex numbers."""
     if dtype.is_complex:
         return None, None
-    given = listed(spec).to(torch.float64)
-    finite = given[given.isfinite()]
+    values = listed(spec).to(torch.float64)
+    finite = values[values.isfinite()]
     return (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)

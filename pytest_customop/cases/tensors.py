@@ -54,7 +54,9 @@ def base_name(path: str) -> str:
 def output_leaves(result: Any) -> list[tuple[str, Any]]:
     """The tensors and plain values that an op returned, with names: `output`, or `output 1[0]`."""
     if isinstance(result, tuple):
-        return [leaf for index, one in enumerate(result) for leaf in leaves(one, f"output {index}")]
+        return [
+            leaf for index, item in enumerate(result) for leaf in leaves(item, f"output {index}")
+        ]
     return list(leaves(result, "output"))
 
 
@@ -71,12 +73,12 @@ def once_each(
     change: Callable[[torch.Tensor], torch.Tensor],
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """The same function, which changes each tensor once: one that comes again stays one tensor."""
-    made: dict[int, torch.Tensor] = {}
+    replacements: dict[int, torch.Tensor] = {}
 
     def changed(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
-            made[id(tensor)] = change(tensor)
-        return made[id(tensor)]
+        if id(tensor) not in replacements:
+            replacements[id(tensor)] = change(tensor)
+        return replacements[id(tensor)]
 
     return changed
 
@@ -274,14 +276,14 @@ def _by_range(spec: TensorSpec) -> TensorSpec:
     unlisted = replace(spec, values=None, dtype=spec.dtype or (None if fractions else values.dtype))
     if values.dtype == torch.bool:
         return unlisted
-    low, high = (one.item() for one in torch.aminmax(values.float() if fractions else values))
+    low, high = (bound.item() for bound in torch.aminmax(values.float() if fractions else values))
     return replace(unlisted, low=_rounded(low), high=_rounded(high) if fractions else high + 1)
 
 
 def _rounded(value: Any) -> Any:
     """Numbers in six digits, and lists of them."""
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

@@ -9,16 +9,16 @@ from ..core.tracebacks import reraise_bug
 from .case import Case, gradients
 
 
-def loops_over_sizes(case: Case, other: Case) -> bool:
+def loops_over_sizes(case: Case, resized: Case) -> bool:
     """Whether the backward makes another number of calls at other sizes.
 
     A loop over a size, `for i in range(weight.shape[0])`, is written out in a graph. Each size has a
     graph of its own then, and the size has to be a constant in it.
 
     Args:
-        case, other: of one op, differing in sizes.
+        case, resized: of one op, differing in sizes.
     """
-    return case.requires_grad and _calls(case) != _calls(other)
+    return case.requires_grad and _calls(case) != _calls(resized)
 
 
 def _calls(case: Case) -> int:

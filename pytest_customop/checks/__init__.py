@@ -57,7 +57,10 @@ def catalogue() -> Mapping[str, Explanation]:
         if twice:
             raise ValueError(f"the finding {min(twice)!r} is explained twice")
         merged |= family.findings
-    return {code: replace(one, follows=_codes(code, one, merged)) for code, one in merged.items()}
+    return {
+        code: replace(explanation, follows=_codes(code, explanation, merged))
+        for code, explanation in merged.items()
+    }
 
 
 def _codes(
@@ -65,12 +68,12 @@ def _codes(
 ) -> tuple[str, ...]:
     """The codes that a finding follows from, each once."""
     by_family = {f"{family.name}.*": tuple(family.findings) for family in families()}
-    found: list[str] = []
+    codes: list[str] = []
     for name in explanation.follows:
         if name not in known and name not in by_family:
             raise ValueError(f"the finding {code!r} follows from {name!r}, which is not known")
-        found += by_family.get(name, (name,))
-    return tuple(dict.fromkeys(found))
+        codes += by_family.get(name, (name,))
+    return tuple(dict.fromkeys(codes))
 
 
 @functools.cache
@@ -79,8 +82,10 @@ def report_order(check: str, code: str) -> tuple[bool, bool, str]:
 
     Those of the family that explains the code come first, then cheap ones, then by name.
     """
-    explained = {one.name: one.findings for one in families()}.get(check.partition(".")[0], {})
-    cheap = {one.name for one in builtin_checks() if one.cheap}
+    explained = {family.name: family.findings for family in families()}.get(
+        check.partition(".")[0], {}
+    )
+    cheap = {builtin.name for builtin in builtin_checks() if builtin.cheap}
     return code not in explained, check not in cheap, check
 
 
@@ -92,8 +97,8 @@ def fix_for(finding: Finding, check: Check | None = None) -> str:
     """
     if finding.fix is not None:
         return finding.fix
-    own = check.findings if check is not None else {}
-    explanation = own.get(finding.code) or catalogue().get(finding.code)
+    findings = check.findings if check is not None else {}
+    explanation = findings.get(finding.code) or catalogue().get(finding.code)
     if explanation is None:
         raise ValueError(
             f"the finding {finding.code!r} is not explained: give it a fix, or explain it in "

@@ -194,7 +194,7 @@ class Registry:
 
     def findings(self) -> dict[str, Explanation]:
         """The explanations that checks bring themselves, by code."""
-        return {code: one for check in self for code, one in check.findings.items()}
+        return {code: explanation for check in self for code, explanation in check.findings.items()}
 
     def unknown(self, selection: Iterable[str]) -> str | None:
         """A sentence about the first name of a selection that is not known; None if all are."""
@@ -213,12 +213,12 @@ class Registry:
         Raises:
             ValueError: for a name that is not known.
         """
-        wanted = list(selection or ())
-        wrong = self.unknown(wanted)
+        names = list(selection or ())
+        wrong = self.unknown(names)
         if wrong:
             raise ValueError(wrong)
-        added = [name for name in wanted if not name.startswith("-")]
-        removed = [name[1:] for name in wanted if name.startswith("-")]
+        added = [name for name in names if not name.startswith("-")]
+        removed = [name[1:] for name in names if name.startswith("-")]
         return [
             check
             for check in self
@@ -228,9 +228,9 @@ class Registry:
 
 def selects_body(selection: Iterable[str] | None) -> bool:
     """Whether a session's selection leaves the tests' own bodies in."""
-    wanted = list(selection or ())
-    added = [name for name in wanted if not name.startswith("-")]
-    return f"-{BODY}" not in wanted and (not added or BODY in added)
+    names = list(selection or ())
+    added = [name for name in names if not name.startswith("-")]
+    return f"-{BODY}" not in names and (not added or BODY in added)
 
 
 def _names(check: Check, names: list[str]) -> bool:

@@ -91,9 +91,9 @@ def _family(package: ModuleType) -> Family:
 def _modules(package: str, folders: bool = False) -> Iterator[ModuleType]:
     """The modules and folders of a package by name, or its folders alone."""
     path = importlib.import_module(package).__path__
-    for found in sorted(pkgutil.iter_modules(path, f"{package}."), key=lambda one: one.name):
-        if found.ispkg or not folders:
-            yield importlib.import_module(found.name)
+    for module in sorted(pkgutil.iter_modules(path, f"{package}."), key=lambda info: info.name):
+        if module.ispkg or not folders:
+            yield importlib.import_module(module.name)
 
 
 def _validate_name(check: Check, module: ModuleType, known: Mapping[str, Check]) -> None:

@@ -164,9 +164,9 @@ def compile_session() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(traces_dropped())
         stack.callback(_compiler_state())
-        for module, wanted in _COMPILE_CONFIG.items():
+        for module, options in _COMPILE_CONFIG.items():
             config = importlib.import_module(module)
-            known = {name: value for name, value in wanted.items() if hasattr(config, name)}
+            known = {name: value for name, value in options.items() if hasattr(config, name)}
             stack.enter_context(config.patch(known))
         if hasattr(torch.compiler, "set_stance"):
             stack.enter_context(torch.compiler.set_stance("default"))
@@ -185,16 +185,16 @@ def _compiler_state() -> Callable[[], None]:
     profile = getattr(pgo, "_CODE_STATE", None)
     if profile is not None:
         growing.append(profile)
-    before = [set(each) for each in growing]
+    before = [set(collection) for collection in growing]
 
     def restore() -> None:
         while _compiled:
             frames.reset_code(_compiled.pop())  # type: ignore[attr-defined]
         utils.counters.clear()
         utils.counters.update(counted)
-        for each, known in zip(growing, before, strict=True):
-            for key in [key for key in each if key not in known]:
-                del each[key]
+        for collection, known in zip(growing, before, strict=True):
+            for key in [key for key in collection if key not in known]:
+                del collection[key]
         del utils.graph_break_reasons[reasons:]
         if pgo is not None and profile is None:
             pgo._CODE_STATE = pgo._INIT_CODE_STATE = None

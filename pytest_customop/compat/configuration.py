@@ -35,11 +35,15 @@ def compiler_configuration() -> Callable[[], None]:
     """
     modules: list[Any] = [sys.modules[name] for name in _CONFIGURATIONS if name in sys.modules]
     context = contextvars.copy_context()
-    before = [None if _in_context(one) else _overridden(one) for one in modules]
+    before = [None if _in_context(module) else _overridden(module) for module in modules]
 
     def restore() -> None:
         after = contextvars.copy_context()
-        changed = {one for one, value in after.items() if context.get(one, after) is not value}
+        changed = {
+            variable
+            for variable, value in after.items()
+            if context.get(variable, after) is not value
+        }
         for module, values in zip(modules, before, strict=True):
             if values is not None:
                 _override(module, values)
@@ -72,9 +76,9 @@ def _overridden(config: Any) -> dict[str, Any]:
 
 
 def _override(config: Any, values: dict[str, Any]) -> None:
-    now = _overridden(config)
-    for name, value in values.items() if now != values else ():
-        if now[name] is not value and now[name] != value:
+    current = _overridden(config)
+    for name, value in values.items() if current != values else ():
+        if current[name] is not value and current[name] != value:
             if hasattr(config._config[name], "user_override"):
                 config._config[name].user_override = value
                 config._is_dirty = True

@@ -25,15 +25,15 @@ class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A block in which operators of torch get dense copies of some of the tensors that they only read.
 
     Args:
-        wanted: (tensor) -> whether it is to be copied.
+        is_copied: (tensor) -> whether it is to be copied.
 
     Attributes:
         names: of the operators that got one, in the order of the first call; copies are not among them.
     """
 
-    def __init__(self, wanted: Callable[[torch.Tensor], bool]) -> None:
+    def __init__(self, is_copied: Callable[[torch.Tensor], bool]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._wanted = wanted
+        self._wanted = is_copied
         self.names: dict[str, None] = {}
 
     def __torch_dispatch__(
@@ -49,16 +49,19 @@ class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
                 return func.redispatch(keys, *args, **kwargs)
-        read = {one.name for one in func._schema.arguments if one.alias_info is None}
-        names = [one.name for one in func._schema.arguments]
-        given = [
-            self._copied(func, one) if name in read else one
-            for name, one in zip(names, args, strict=False)
-        ]
-        named = {
-            name: self._copied(func, one) if name in read else one for name, one in kwargs.items()
+        read_names = {
+            argument.name for argument in func._schema.arguments if argument.alias_info is None
         }
-        return func(*given, **named)
+        names = [argument.name for argument in func._schema.arguments]
+        copied_args = [
+            self._copied(func, value) if name in read_names else value
+            for name, value in zip(names, args, strict=False)
+        ]
+        copied_kwargs = {
+            name: self._copied(func, value) if name in read_names else value
+            for name, value in kwargs.items()
+        }
+        return func(*copied_args, **copied_kwargs)
 
     def _copied(self, func: Any, value: Any) -> Any:
         def copy(tensor: torch.Tensor) -> torch.Tensor:

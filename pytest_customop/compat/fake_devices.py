@@ -115,14 +115,14 @@ def default_device_in_backward(outputs: Iterable[torch.Tensor], device: str) -> 
 
 
 def _nodes(outputs: Iterable[torch.Tensor]) -> list[Any]:
-    found: dict[Any, None] = {}
+    nodes: dict[Any, None] = {}
     todo = [tensor.grad_fn for tensor in outputs]
     while todo:
         node = todo.pop()
-        if node is not None and node not in found:
-            found[node] = None
+        if node is not None and node not in nodes:
+            nodes[node] = None
             todo += [before for before, _ in node.next_functions]
-    return [node for node in found if node.next_functions]  # the rest accumulate gradients
+    return [node for node in nodes if node.next_functions]  # the rest accumulate gradients
 
 
 def _enter(mode: DefaultDevice, grad_outputs: Any) -> None:

@@ -113,8 +113,8 @@ def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.T
 
     if name is None or tensor.layout != torch.strided:
         return mode.from_tensor(tensor, static_shapes=True)  # type: ignore[no-any-return]
-    every = [DimDynamic.DYNAMIC] * tensor.dim()
-    context: Any = StatelessSymbolicContext(dynamic_sizes=every)
+    sizes = [DimDynamic.DYNAMIC] * tensor.dim()
+    context: Any = StatelessSymbolicContext(dynamic_sizes=sizes)
     return mode.from_tensor(  # type: ignore[no-any-return]
         tensor, source=ConstantSource(name), symbolic_context=context
     )
@@ -133,10 +133,10 @@ def missing_fake_kernel(error: BaseException) -> str | None:
 
     if isinstance(error, UnsupportedOperatorException):
         func = error.func
-        own = isinstance(func, OpOverload) and func.namespace not in ("aten", "prims", "prim")
-        return overload_name(func) if own and not has_kernel(func, "Meta") else None
-    found = re.search(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>", str(error))
-    return found.group(1) if found else None
+        is_custom = isinstance(func, OpOverload) and func.namespace not in ("aten", "prims", "prim")
+        return overload_name(func) if is_custom and not has_kernel(func, "Meta") else None
+    match = re.search(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>", str(error))
+    return match.group(1) if match else None
 
 
 def fake_cause(error: Exception) -> Exception:

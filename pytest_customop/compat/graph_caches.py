@@ -53,7 +53,7 @@ def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
     counters = torch._dynamo.utils.counters
     # Without the instructions, a graph with C++ for others would be loaded, which does not compile here.
     parts = (torch.compiler.config.cache_key_tag, tag, *vector_instructions())
-    whole = " ".join(parts)
+    key_tag = " ".join(parts)
 
     def taken() -> int:
         graphs = counters["aot_autograd"]["autograd_cache_hit"]
@@ -62,7 +62,7 @@ def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
     before = taken()
     with (
         CacheArtifactManager.with_fresh_cache(),  # else it keeps a copy of each in memory
-        torch.compiler.config.patch(cache_key_tag=whole),  # type: ignore[attr-defined]
+        torch.compiler.config.patch(cache_key_tag=key_tag),  # type: ignore[attr-defined]
         functorch.patch(enable_autograd_cache=True),
         inductor.patch(fx_graph_cache=True),
     ):
@@ -84,7 +84,9 @@ def op_fingerprint(overload: OpOverload) -> str:
     packet = overload._overloadpacket
     names = sorted(packet.overloads())  # type: ignore[no-untyped-call]
     schemas = [str(getattr(packet, name)._schema) for name in names]
-    functions = [_text_of(getattr(one, "__code__", None)) for one in traced_functions(overload)]
+    functions = [
+        _text_of(getattr(function, "__code__", None)) for function in traced_functions(overload)
+    ]
     return f"{overload._schema} {sorted(map(str, overload.tags))} {schemas} {functions}"
 
 
@@ -111,8 +113,8 @@ def has_custom_lowering(overload: OpOverload) -> bool:
 
     entry: Any = singleton.find(overload.name())  # type: ignore[no-untyped-call]
     rules = entry.torch_dispatch_rules._data or entry.effect.effect
-    own = overload.py_kernels or overload.python_key_table
-    if rules or own or overload in decomposition_table:
+    kernels = overload.py_kernels or overload.python_key_table
+    if rules or kernels or overload in decomposition_table:
         return True
     lowering: Any = sys.modules.get("torch._inductor.lowering")
     called = getattr(lowering, "fallbacks", ())  # ops with a lowering that only calls them
@@ -121,4 +123,4 @@ def has_custom_lowering(overload: OpOverload) -> bool:
         ("torch._inductor.decomposition", "decompositions"),
         ("torch._library._out_variant", "_manual_out_variant_registry"),
     )
-    return any(overload in getattr(sys.modules.get(where), name, ()) for where, name in tables)
+    return any(overload in getattr(sys.modules.get(module), name, ()) for module, name in tables)

@@ -66,14 +66,14 @@ def late_imports() -> Iterator[None]:
     importlib.import_module("torch._inductor.debug")
     utils: Any = importlib.import_module("torch._inductor.utils")
     align = getattr(utils, "_align", None)
-    named: dict[str, dict[str, Any]] = {
+    stand_ins: dict[str, dict[str, Any]] = {
         _KERNELS: {"extern_kernels": _Late(_KERNELS, "extern_kernels")},
         _LOWERING: {"GraphLowering": _NoHook},
     }
     if align is not None:
         importlib.import_module("torch._inductor.codegen")
-        named[_PLANNING] = {"_align": align}
-    with _standing_in(named):
+        stand_ins[_PLANNING] = {"_align": align}
+    with _standing_in(stand_ins):
         yield
 
 
@@ -87,10 +87,10 @@ def no_choices_imported() -> Iterator[None]:
 
 
 @contextmanager
-def _standing_in(named: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+def _standing_in(stand_ins: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
     """Modules that are not imported yet have these names, and no others, in the block."""
     placed = []
-    for name, values in named.items():
+    for name, values in stand_ins.items():
         if name not in sys.modules:
             module = _StandIn(name)
             vars(module).update(values)

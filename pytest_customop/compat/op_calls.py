@@ -51,11 +51,11 @@ def unobserved() -> Iterator[None]:
         _paused -= 1
 
 
-def observe(wanted: Callable[[str], bool], before: Before) -> Callable[[], None]:
+def observe(is_observed: Callable[[str], bool], before: Before) -> Callable[[], None]:
     """Have `before` called ahead of each call of some ops.
 
     Args:
-        wanted: (namespace) -> whether its ops are observed.
+        is_observed: (namespace) -> whether its ops are observed.
         before: gets the op, an overload or a packet of them, and the arguments. Must not raise. No mode
             sees what it does, and no compiler.
 
@@ -63,19 +63,19 @@ def observe(wanted: Callable[[str], bool], before: Before) -> Callable[[], None]
         A function that ends it.
     """
     undo = [
-        _replace(OpOverload, lambda op: op._schema.name, wanted, before),
-        _replace(OpOverloadPacket, lambda op: op._qualified_op_name, wanted, before),
+        _replace(OpOverload, lambda op: op._schema.name, is_observed, before),
+        _replace(OpOverloadPacket, lambda op: op._qualified_op_name, is_observed, before),
     ]
 
     def end() -> None:
-        for one in undo:
-            one()
+        for restore in undo:
+            restore()
 
     return end
 
 
 def _replace(
-    owner: Any, name_of: Callable[[Any], str], wanted: Callable[[str], bool], before: Before
+    owner: Any, name_of: Callable[[Any], str], is_observed: Callable[[str], bool], before: Before
 ) -> Callable[[], None]:
     original = owner.__call__
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
@@ -85,10 +85,10 @@ def _replace(
 
     def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        found = known.get(id(self))
-        if found is None:
-            found = known[id(self)] = (self, wanted(name_of(self).partition("::")[0]))
-        if not found[1] or _paused:
+        entry = known.get(id(self))
+        if entry is None:
+            entry = known[id(self)] = (self, is_observed(name_of(self).partition("::")[0]))
+        if not entry[1] or _paused:
             return original(self, *args, **kwargs)
         callback = set_eval_frame(None)
         try:

@@ -167,9 +167,9 @@ def device_types() -> list[str]:
     try:
         torch.device("nosuchdevice")
     except RuntimeError as error:
-        found = re.search(r"one of (.*?) device type", str(error))
-        if found:
-            return [name.strip() for name in found.group(1).split(",")]
+        match = re.search(r"one of (.*?) device type", str(error))
+        if match:
+            return [name.strip() for name in match.group(1).split(",")]
     return ["cpu", "cuda"]
 
 
@@ -187,14 +187,14 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
     Returns:
         pairs of a description and a function: every kernel of a CustomOpDef, and the fake kernel of any op.
     """
-    found: list[tuple[str, Any]] = []
+    kernels: list[tuple[str, Any]] = []
     definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     if definition is not None:
         for device, kernel in definition._backend_fns.items():
-            where = f" for {device}" if device else ""
-            found.append((f"the kernel{where}", _unwrapped(kernel)))
+            suffix = f" for {device}" if device else ""
+            kernels.append((f"the kernel{suffix}", _unwrapped(kernel)))
     fake = _fake_kernel(overload)
-    return [*found, ("the fake kernel", _unwrapped(fake))] if fake is not None else found
+    return [*kernels, ("the fake kernel", _unwrapped(fake))] if fake is not None else kernels
 
 
 def registering_files(overload: OpOverload) -> set[str]:
@@ -203,8 +203,8 @@ def registering_files(overload: OpOverload) -> set[str]:
     for _, function in python_kernels(overload):
         code = getattr(function, "__code__", None)
         files |= {code.co_filename} if code is not None else set()
-    own = os.path.dirname(torch.__file__) + os.sep
-    return {file for file in files if not file.startswith(own)}
+    torch_folder = os.path.dirname(torch.__file__) + os.sep
+    return {file for file in files if not file.startswith(torch_folder)}
 
 
 def _dumped_files(overload: OpOverload) -> set[str]:
@@ -246,15 +246,17 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
     if not files:
         return []
     names = tuple(argument.name for argument in overload._schema.arguments)
-    modules = [one for one in [*sys.modules.values()] if getattr(one, "__file__", None) in files]
-    found: list[Any] = []
+    modules = [
+        module for module in [*sys.modules.values()] if getattr(module, "__file__", None) in files
+    ]
+    functions: list[Any] = []
     for value in (value for module in modules for value in [*vars(module).values()]):
         code = getattr(value, "__code__", None)
         if isinstance(value, types.FunctionType) and code is not None:
             count = code.co_argcount + code.co_kwonlyargcount
-            if code.co_varnames[:count] == names and value not in found:
-                found.append(value)
-    return found
+            if code.co_varnames[:count] == names and value not in functions:
+                functions.append(value)
+    return functions
 
 
 def functions_of(overload: OpOverload) -> list[Any]:
@@ -279,9 +281,9 @@ def has_kernel_elsewhere(overload: OpOverload, device_type: str) -> bool:
     """Whether a kernel is registered for another type of device, or one for all devices."""
     definition = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     if definition is not None:
-        return any(one != device_type for one in definition._backend_fns)
-    own = torch._C._dispatch_key_for_device(device_type)
-    keys = [*_GENERIC, *(key for key in ("CPU", *_ACCELERATORS) if key != own)]
+        return any(device != device_type for device in definition._backend_fns)
+    own_key = torch._C._dispatch_key_for_device(device_type)
+    keys = [*_GENERIC, *(key for key in ("CPU", *_ACCELERATORS) if key != own_key)]
     return any(has_kernel(overload, key) for key in keys)
 
 
@@ -293,7 +295,7 @@ def traced_functions(overload: OpOverload) -> list[Any]:
     """
     definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     formula = [getattr(definition, name, None) for name in ("_setup_context_fn", "_backward_fn")]
-    return [_unwrapped(one) for one in (_fake_kernel(overload), *formula)]
+    return [_unwrapped(function) for function in (_fake_kernel(overload), *formula)]
 
 
 def fake_kernel_of(name: str) -> Any:

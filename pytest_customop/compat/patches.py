@@ -95,9 +95,9 @@ def _shape_environments() -> Any:
 
 
 def _noted(
-    original: Any, made: list[weakref.ref[Any]], new: Any, *args: Any, **kwargs: Any
+    original: Any, environments: list[weakref.ref[Any]], new: Any, *args: Any, **kwargs: Any
 ) -> None:
-    made.append(weakref.ref(new))
+    environments.append(weakref.ref(new))
     original(new, *args, **kwargs)
 
 
@@ -138,9 +138,9 @@ _vector_instructions = _Patch(_instruction_sets, "valid_vec_isa_list", _none_usa
 @contextmanager
 def shape_environments_made() -> Iterator[list[weakref.ref[Any]]]:
     """A list to which every `ShapeEnv` is added that this thread makes in the block."""
-    made: list[weakref.ref[Any]] = []
-    with _new_environments.block(made):
-        yield made
+    environments: list[weakref.ref[Any]] = []
+    with _new_environments.block(environments):
+        yield environments
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def marked_non_differentiable() -> Iterator[list[Any]]:
 
 def vector_instructions() -> list[str]:
     """The sets of vector instructions that inductor may use for generated C++; none in the block below."""
-    return [str(one) for one in _instruction_sets().valid_vec_isa_list()]
+    return [str(instruction_set) for instruction_set in _instruction_sets().valid_vec_isa_list()]
 
 
 @contextmanager

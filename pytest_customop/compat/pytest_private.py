@@ -52,8 +52,8 @@ def written_in_ini(config: Any, key: str) -> Any:
         values = getattr(config, "inicfg", None)
     if values is None:
         return config.getini(key)
-    one = values.get(key)
-    return getattr(one, "value", one)
+    entry = values.get(key)
+    return getattr(entry, "value", entry)
 
 
 def base_temp(config: Any) -> Path | None:

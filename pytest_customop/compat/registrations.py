@@ -31,10 +31,10 @@ def kernels_by_device(overload: OpOverload) -> tuple[str, ...]:
     """The device types with a kernel, `any` for one kernel for all, `composite` for one of other ops."""
     if is_composite(overload):
         return ("composite",)
-    found = list(kernel_devices(overload))
+    devices = list(kernel_devices(overload))
     if any(has_kernel(overload, key) for key in _GENERIC):
-        found.append("any")
-    return tuple(found)
+        devices.append("any")
+    return tuple(devices)
 
 
 def fake_kind(overload: OpOverload) -> str | None:

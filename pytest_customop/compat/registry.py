@@ -53,8 +53,8 @@ def has_native_kernel(namespace: str) -> bool:
     """Whether an op of a namespace has a kernel for the CPU that is compiled code."""
     keys = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
     return any(
-        not kernel_in_python(one, "cpu") and any(has_kernel(one, key) for key in keys)
-        for one in overloads_in([namespace])
+        not kernel_in_python(overload, "cpu") and any(has_kernel(overload, key) for key in keys)
+        for overload in overloads_in([namespace])
     )
 
 

@@ -26,7 +26,7 @@ def expression(size: Any) -> Any:
     return size.node.expr if hasattr(size, "node") else size
 
 
-def substitute(found: Any, values: Mapping[Any, int]) -> Any:
+def substitute(expression: Any, values: Mapping[Any, int]) -> Any:
     """A sympy expression with numbers in place of symbols; other values come back as they are.
 
     Returns:
@@ -34,14 +34,16 @@ def substitute(found: Any, values: Mapping[Any, int]) -> Any:
     """
     import sympy  # type: ignore[import-untyped]
 
-    if not isinstance(found, sympy.Basic):
-        return found
-    found = found.xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()})
-    if found in (sympy.true, sympy.false):
-        return bool(found)
-    if found.free_symbols or not found.is_number:
-        return found
-    return int(found) if found.is_integer else float(found)
+    if not isinstance(expression, sympy.Basic):
+        return expression
+    expression = expression.xreplace(
+        {symbol: sympy.Integer(value) for symbol, value in values.items()}
+    )
+    if expression in (sympy.true, sympy.false):
+        return bool(expression)
+    if expression.free_symbols or not expression.is_number:
+        return expression
+    return int(expression) if expression.is_integer else float(expression)
 
 
 def is_constant_size(size: Any) -> bool:
@@ -53,10 +55,10 @@ def is_constant_size(size: Any) -> bool:
 
 def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
     """The least and the largest value of a symbol; None where there is no bound."""
-    found = mode.shape_env.var_to_range[symbol]
+    bounds = mode.shape_env.var_to_range[symbol]
     low, high = (
         int(end) if getattr(end, "is_Integer", False) else None
-        for end in (found.lower, found.upper)
+        for end in (bounds.lower, bounds.upper)
     )
     return low, high if high is None or high < 2**62 else None
 
@@ -73,13 +75,13 @@ def guards(mode: Any) -> list[tuple[Any, str | None]]:
 def _frames(guard: Any) -> list[Any]:
     if hasattr(guard, "stack"):
         return list(guard.stack.summary())
-    found = (guard.sloc.framework_loc, guard.sloc.maybe_user_loc)
-    return [frame for frame in found if hasattr(frame, "filename")]
+    locations = (guard.sloc.framework_loc, guard.sloc.maybe_user_loc)
+    return [frame for frame in locations if hasattr(frame, "filename")]
 
 
 def _authors_line(frames: list[Any]) -> str | None:
-    own = (Path(torch.__file__).parent, PACKAGE_ROOT)
-    hidden = tuple(str(folder) + os.sep for folder in own)
+    hidden_folders = (Path(torch.__file__).parent, PACKAGE_ROOT)
+    hidden = tuple(str(folder) + os.sep for folder in hidden_folders)
     for frame in reversed(frames):
         if frame.filename.startswith(hidden):
             continue

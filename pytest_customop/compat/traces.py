@@ -39,7 +39,7 @@ def traces_dropped() -> Iterator[None]:
     """Drop what torch starts to keep in the block when it ends."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    sizes = {name: len(each) for name, each in _only_growing().items()}
+    sizes = {name: len(collection) for name, collection in _only_growing().items()}
     loaded = len(sys.modules)
     waiting: Any = getattr(weakref.finalize, "_registry", {})  # CPython's own, 3.10 to 3.14
     finalizers = set(waiting)
@@ -47,12 +47,12 @@ def traces_dropped() -> Iterator[None]:
         with _shape_environments_freed():
             yield
     finally:
-        for name, each in _only_growing().items():
-            _shorten(each, sizes.get(name, 0))
+        for name, collection in _only_growing().items():
+            _shorten(collection, sizes.get(name, 0))
         for name in list(sys.modules)[loaded:]:
             if name.startswith(_WRITTEN):
                 del sys.modules[name]
-        for finalizer in [one for one in waiting if one not in finalizers]:
+        for finalizer in [key for key in waiting if key not in finalizers]:
             if _is_dead_guard(finalizer):
                 finalizer.detach()
         if len(FakeTensorMode.cache) > _FAKES_KEPT:
@@ -63,31 +63,31 @@ def _only_growing() -> dict[str, Any]:
     """The lists and dicts to which torch only ever adds at the end."""
     from torch.fx.graph_module import _loader
 
-    found = {"sources": _loader.eval_cache}
+    growing = {"sources": _loader.eval_cache}
     metrics: Any = getattr(sys.modules.get("torch._dynamo.utils"), "get_metrics_context", None)
     if metrics is not None:  # after 2.4
-        found["stacks"] = metrics()._edits
+        growing["stacks"] = metrics()._edits
     codecache = sys.modules.get("torch._inductor.codecache")
     written: Any = getattr(codecache, "PyCodeCache", None)
     for name in ("modules", "modules_no_attr", "linemaps", "cache"):  # the last one in 2.4
         if hasattr(written, name):
-            found[name] = getattr(written, name)
+            growing[name] = getattr(written, name)
     precompiled: Any = sys.modules.get("torch._dynamo.precompile_context")
     stored: Any = getattr(precompiled, "PrecompileContext", None)
     if hasattr(stored, "_backend_artifacts_by_key"):  # after 2.4
-        found["functions"] = stored._backend_artifacts_by_key
+        growing["functions"] = stored._backend_artifacts_by_key
     classes: Any = getattr(codecache, "FxGraphCachePickler", None)
     if hasattr(classes, "_pickleable_type_cache"):  # after 2.4
-        found["classes"] = classes._pickleable_type_cache
-    return found
+        growing["classes"] = classes._pickleable_type_cache
+    return growing
 
 
-def _shorten(kept: Any, size: int) -> None:
-    if isinstance(kept, list):
-        del kept[size:]
+def _shorten(collection: Any, size: int) -> None:
+    if isinstance(collection, list):
+        del collection[size:]
         return
-    for key in list(kept)[size:]:
-        del kept[key]
+    for key in list(collection)[size:]:
+        del collection[key]
         linecache.cache.pop(key, None)
 
 
@@ -113,15 +113,15 @@ def _shape_environments_freed() -> Iterator[None]:
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with shape_environments_made() as made:
+    with shape_environments_made() as environments:
         try:
             yield
         finally:
-            for each in made:
-                environment = each()
+            for reference in environments:
+                environment = reference()
                 if environment is not None:
                     environment.tracked_fakes = None
-            if made:  # else there is nothing in the caches that was not there before
+            if environments:  # else there is nothing in the caches that was not there before
                 for method in vars(ShapeEnv).values():
                     if hasattr(method, "cache_clear"):
                         method.cache_clear()

@@ -234,7 +234,7 @@ def _status(pid: int, flags: int) -> int | None:
 
 
 def _messages(received: bytes) -> list[Any]:
-    found = []
+    messages = []
     while len(received) >= _LENGTH.size:
         (size,) = _LENGTH.unpack_from(received)
         end = _LENGTH.size + size
@@ -243,9 +243,9 @@ def _messages(received: bytes) -> list[Any]:
         failed, message = pickle.loads(received[_LENGTH.size : end])
         if failed:
             raise ForkedError(message)
-        found.append(message)
+        messages.append(message)
         received = received[end:]
-    return found
+    return messages
 
 
 def _text(output: IO[bytes]) -> str:

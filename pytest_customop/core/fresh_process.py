@@ -77,14 +77,14 @@ class FreshProcess:
         call = pickle.dumps((function, args))  # a Connection's own pickler shares tensors
         try:
             self._connection.send_bytes(call)
-            found = pickle.loads(self._connection.recv_bytes())
+            reply = pickle.loads(self._connection.recv_bytes())
         except (OSError, EOFError) as error:
             self.close()
             raise ForkFailed("the copy of this process has ended") from error
-        if isinstance(found, Exception):
-            raise found
-        assert isinstance(found, Forked)
-        return found
+        if isinstance(reply, Exception):
+            raise reply
+        assert isinstance(reply, Forked)
+        return reply
 
     def close(self) -> None:
         """Leave the copy, which ends when no process can send it anything."""

@@ -46,6 +46,6 @@ def ramp(stops: Sequence[Colour], count: int) -> list[Colour]:
         before = min(int(at), len(stops) - 2)
         share = at - before
         pairs = zip(stops[before], stops[before + 1], strict=True)
-        red, green, blue = (round(one + (other - one) * share) for one, other in pairs)
+        red, green, blue = (round(start + (end - start) * share) for start, end in pairs)
         colours.append((red, green, blue))
     return colours

@@ -66,5 +66,5 @@ def _table(path: Path) -> Mapping[str, int]:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError:
         return {}
-    words = [line.split() for line in lines]
-    return {word[0]: int(word[1]) for word in words if len(word) > 1 and word[1].isdigit()}
+    rows = [line.split() for line in lines]
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

@@ -16,17 +16,17 @@ State = dict[str, Any]
 
 def states() -> State:
     """The state of every stream, by its name in messages: `torch's on cuda:0`."""
-    found: State = {"torch's": _bytes(torch.get_rng_state())}
+    by_name: State = {"torch's": _bytes(torch.get_rng_state())}
     for index, state in enumerate(_cuda_states()):
-        found[f"torch's on cuda:{index}"] = _bytes(state)
+        by_name[f"torch's on cuda:{index}"] = _bytes(state)
     for device, state in _other_states().items():
-        found[f"torch's on {device}"] = _bytes(state)
-    found["Python's"] = random.getstate()
+        by_name[f"torch's on {device}"] = _bytes(state)
+    by_name["Python's"] = random.getstate()
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         kind, keys, *rest = numpy.random.get_state()
-        found["numpy's"] = (kind, keys.tobytes(), *rest)
-    return found
+        by_name["numpy's"] = (kind, keys.tobytes(), *rest)
+    return by_name
 
 
 def seed(number: int) -> None:
@@ -38,9 +38,9 @@ def seed(number: int) -> None:
     torch.default_generator.manual_seed(number)
     if _cuda_used():
         torch.cuda.manual_seed_all(number)
-    _, other = _other_accelerator()
-    if hasattr(other, "manual_seed_all"):
-        other.manual_seed_all(number)
+    _, accelerator = _other_accelerator()
+    if hasattr(accelerator, "manual_seed_all"):
+        accelerator.manual_seed_all(number)
     random.seed(number)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

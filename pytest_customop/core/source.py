@@ -67,6 +67,6 @@ def _is_exploded(expression: Expression) -> bool:
 
 def quoted(text: str) -> str:
     """A string with the quotes that ruff gives it."""
-    found = repr(text)
-    plain = '"' not in text and "\\" not in found
-    return f'"{found[1:-1]}"' if plain else found
+    literal = repr(text)
+    plain = '"' not in text and "\\" not in literal
+    return f'"{literal[1:-1]}"' if plain else literal

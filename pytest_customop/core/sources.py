@@ -66,19 +66,19 @@ def _sources(files: frozenset[str], loaded: int) -> Sources | None:
         for module in [*sys.modules.values()]
         if isinstance(file := getattr(module, "__file__", None), str)
     }
-    own = {modules[file].__name__.partition(".")[0] for file in files if file in modules}
-    found: dict[str, _File] = {}
+    own_packages = {modules[file].__name__.partition(".")[0] for file in files if file in modules}
+    contents: dict[str, _File] = {}
     versions: set[str] = set()
     rest = [*files]
     while rest:
         path = rest.pop()
-        if path in found:
+        if path in contents:
             continue
         read = _read(path)
         if read is None:
             return None
-        found[path] = read
-        if sum(one.size for one in found.values()) > _MOST_BYTES:
+        contents[path] = read
+        if sum(content.size for content in contents.values()) > _MOST_BYTES:
             return None
         module = modules.get(path)
         for imported in _imported(module, read) if module is not None else ():
@@ -86,13 +86,13 @@ def _sources(files: frozenset[str], loaded: int) -> Sources | None:
             file = getattr(imported, "__file__", None)
             if top in _KNOWN or not isinstance(file, str) or file.startswith(PACKAGE_PREFIX):
                 continue
-            if top not in own and not _INSTALLED.isdisjoint(file.split(os.sep)):
+            if top not in own_packages and not _INSTALLED.isdisjoint(file.split(os.sep)):
                 versions.add(f"{top} {getattr(sys.modules.get(top), '__version__', None)}")
             else:
                 rest.append(file)
-    parts = [*sorted({one.digest for one in found.values()}), *sorted(versions)]
+    parts = [*sorted({content.digest for content in contents.values()}), *sorted(versions)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    return Sources(digest, any(one.asks_for_compiler for one in found.values()))
+    return Sources(digest, any(content.asks_for_compiler for content in contents.values()))
 
 
 def _read(path: str) -> _File | None:
@@ -115,12 +115,12 @@ def _parsed(path: str, changed: float) -> _File:
     imports: set[tuple[int, str]] = set()
     for node in ast.walk(ast.parse(content)):
         if isinstance(node, ast.Import):
-            imports |= {(0, one.name) for one in node.names}
+            imports |= {(0, alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             imports.add((node.level, module))
             dot = "." if module else ""
-            imports |= {(node.level, f"{module}{dot}{one.name}") for one in node.names}
+            imports |= {(node.level, f"{module}{dot}{alias.name}") for alias in node.names}
     digest = hashlib.sha256(content).hexdigest()
     asks = b"compiling" in content or b"exporting" in content
     return _File(len(content), digest, tuple(sorted(imports)), asks)
@@ -136,6 +136,6 @@ def _imported(module: types.ModuleType, file: _File) -> Iterator[types.ModuleTyp
             continue
         parts = full.split(".")
         for count in range(1, len(parts) + 1):
-            found = sys.modules.get(".".join(parts[:count]))
-            if found is not None:
-                yield found
+            imported = sys.modules.get(".".join(parts[:count]))
+            if imported is not None:
+                yield imported

@@ -57,10 +57,10 @@ def _similarity(name: str, choice: str) -> float:
     return max(_ratio(name, choice), _shared_words(_words(name), _words(choice)))
 
 
-def _ratio(one: str, other: str) -> float:
+def _ratio(first: str, second: str) -> float:
     import difflib
 
-    return difflib.SequenceMatcher(None, one, other).ratio()
+    return difflib.SequenceMatcher(None, first, second).ratio()
 
 
 def _words(name: str) -> list[str]:
@@ -71,14 +71,16 @@ def _shared_words(words: list[str], choice: list[str]) -> float:
     """How much of the given words stands in a choice; less where the choice has more words."""
     if not words or not choice:
         return 0.0
-    found = sum(max(_word_similarity(word, other) for other in choice) for word in words)
-    return found / len(words) - 0.02 * max(0, len(choice) - len(words))
+    shared = sum(max(_word_similarity(word, candidate) for candidate in choice) for word in words)
+    return shared / len(words) - 0.02 * max(0, len(choice) - len(words))
 
 
-def _word_similarity(word: str, other: str) -> float:
-    if word == other:
+def _word_similarity(word: str, candidate: str) -> float:
+    if word == candidate:
         return 1.0
-    if min(len(word), len(other)) >= 3 and (word.startswith(other) or other.startswith(word)):
+    if min(len(word), len(candidate)) >= 3 and (
+        word.startswith(candidate) or candidate.startswith(word)
+    ):
         return _PREFIX
-    ratio = _ratio(word, other)
+    ratio = _ratio(word, candidate)
     return ratio if ratio >= 0.75 else 0.0

@@ -42,9 +42,9 @@ def listed(names: Sequence[str]) -> str:
 
 def listed_briefly(names: Iterable[str]) -> str:
     """The first four of some names, each once, and how many more there are: `a, b and 3 more`."""
-    every = list(dict.fromkeys(names))
-    more = len(every) - _MANY
-    return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MANY])} and {more} more"
+    unique = list(dict.fromkeys(names))
+    more = len(unique) - _MANY
+    return ", ".join(unique) if more <= 0 else f"{', '.join(unique[:_MANY])} and {more} more"
 
 
 def first_line(text: str) -> str:
@@ -65,5 +65,6 @@ def without_controls(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> s
 def printable(text: str) -> str:
     """A text for one line of a terminal: what controls a terminal is escaped, as `\\x1b`."""
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )

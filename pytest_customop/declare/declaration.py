@@ -101,7 +101,7 @@ def declare(mark: pytest.Mark, where: str) -> Declaration:
         raise wrong_mark(str(error), where) from error.__cause__
 
 
-def declare_call(given: Mapping[str, Any], where: str, *, as_given: bool = False) -> Declaration:
+def declare_call(keywords: Mapping[str, Any], where: str, *, as_given: bool = False) -> Declaration:
     """The declaration of a call with the mark's keywords.
 
     Args:
@@ -111,76 +111,76 @@ def declare_call(given: Mapping[str, Any], where: str, *, as_given: bool = False
         MarkError: for arguments that cannot be meant.
     """
     try:
-        return _declare(given, where, is_mark=False, as_given=as_given)
+        return _declare(keywords, where, is_mark=False, as_given=as_given)
     except MarkError as error:
         raise MarkError(f"{where}: {error}") from error.__cause__
 
 
 def _keywords(mark: pytest.Mark) -> dict[str, Any]:
-    given = dict(mark.kwargs)
-    if given.pop(NOT_CALLED, False):
+    keywords = dict(mark.kwargs)
+    if keywords.pop(NOT_CALLED, False):
         raise MarkError(NOT_CALLED_MESSAGE)
-    positional = tuple(given.pop(POSITIONAL, ())) + tuple(mark.args)
+    positional = tuple(keywords.pop(POSITIONAL, ())) + tuple(mark.args)
     if len(positional) > 2:
         raise MarkError("takes op and samples by position, the rest by keyword")
-    for name in given:
+    for name in keywords:
         if name not in KEYWORDS:
             raise MarkError(unknown("keyword", name, KEYWORDS))
     for name, value in zip(("op", "samples"), positional, strict=False):
-        if name in given:
+        if name in keywords:
             raise MarkError(f"{name} is given twice")
-        given[name] = value
+        keywords[name] = value
     for name in ("op", "samples"):
-        if name not in given:
+        if name not in keywords:
             raise MarkError(f"{name} is missing: write customop_cases(op, samples=[(...), ...])")
-    return given
+    return keywords
 
 
 def _declare(
-    given: Mapping[str, Any], where: str, *, is_mark: bool = True, as_given: bool = False
+    keywords: Mapping[str, Any], where: str, *, is_mark: bool = True, as_given: bool = False
 ) -> Declaration:
     from .ops import OpError, resolve
 
     try:
-        op = resolve(given["op"])
-        samples = _samples(given["samples"], op)
-        errors = read_errors(given.get("errors"), op, samples)
+        op = resolve(keywords["op"])
+        samples = _samples(keywords["samples"], op)
+        errors = read_errors(keywords.get("errors"), op, samples)
     except OpError as error:
         raise MarkError(str(error)) from error.__cause__
-    axes = read_axes(given.get("axes"), samples)
-    variants, strict = read_variants(given.get("variants"))
+    axes = read_axes(keywords.get("axes"), samples)
+    variants, strict = read_variants(keywords.get("variants"))
     return Declaration(
         op=op,
         samples=samples,
         where=where,
-        devices=read_names(given.get("devices"), "devices"),
-        dtypes=read_dtypes(given.get("dtypes")),
-        requires_grad=read_requires_grad(given.get("requires_grad")),
-        layouts=read_layouts(given.get("layouts", ("contiguous",))),
+        devices=read_names(keywords.get("devices"), "devices"),
+        dtypes=read_dtypes(keywords.get("dtypes")),
+        requires_grad=read_requires_grad(keywords.get("requires_grad")),
+        layouts=read_layouts(keywords.get("layouts", ("contiguous",))),
         axes=axes,
-        skip_if=read_function(given.get("skip_if"), "skip_if", "a function of a cell"),
-        checks=read_names(given.get("checks"), "checks"),
-        tolerances=read_tolerances(given.get("tolerances")),
-        gradcheck=read_gradcheck(given.get("gradcheck")),
-        reference=read_reference(given.get("reference"), samples),
+        skip_if=read_function(keywords.get("skip_if"), "skip_if", "a function of a cell"),
+        checks=read_names(keywords.get("checks"), "checks"),
+        tolerances=read_tolerances(keywords.get("tolerances")),
+        gradcheck=read_gradcheck(keywords.get("gradcheck")),
+        reference=read_reference(keywords.get("reference"), samples),
         errors=errors,
         variants=variants,
-        known=read_known(given.get("known")),
-        id=read_id(given.get("id")),
+        known=read_known(keywords.get("known")),
+        id=read_id(keywords.get("id")),
         as_given=as_given or callable(samples),
         is_mark=is_mark,
         strict=strict,
     )
 
 
-def _samples(given: Any, op: Op) -> tuple[Sample, ...] | Callable[..., Iterable[Any]]:
-    if callable(given):
-        return given  # type: ignore[no-any-return]
-    if isinstance(given, (str, bytes, Mapping, Sample, TensorSpec)) or not isinstance(
-        given, Iterable
+def _samples(value: Any, op: Op) -> tuple[Sample, ...] | Callable[..., Iterable[Any]]:
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, (str, bytes, Mapping, Sample, TensorSpec)) or not isinstance(
+        value, Iterable
     ):
         raise MarkError(
-            f"samples is {given!r}: give a list of tuples of the op's arguments, or a function "
+            f"samples is {value!r}: give a list of tuples of the op's arguments, or a function "
             "(device, dtype, requires_grad) that returns one"
         )
-    return read_samples(given, op)
+    return read_samples(value, op)

@@ -115,29 +115,31 @@ def tensor(
         raise ValueError(f"tensor(): {unknown('layout', str(layout), LAYOUTS)}")
     if strides is not None:
         strides = _strides(strides, sizes, layout)
-    given = [name for name, it in (("values", values), ("fill", fill)) if it is not None]
+    names = [name for name, value in (("values", values), ("fill", fill)) if value is not None]
     if low is not None or high is not None:
-        given.append("low/high")
-    if len(given) > 1:
-        raise ValueError(f"tensor(): {' and '.join(given)} exclude each other")
+        names.append("low/high")
+    if len(names) > 1:
+        raise ValueError(f"tensor(): {' and '.join(names)} exclude each other")
     return TensorSpec(sizes, dtype, low, high, values, fill, requires_grad, layout, strides)
 
 
-def _strides(given: Any, shape: tuple[int, ...], layout: object) -> tuple[int, ...]:
+def _strides(strides: Any, shape: tuple[int, ...], layout: object) -> tuple[int, ...]:
     if layout is not None:
         raise ValueError("tensor(): layout and strides exclude each other")
-    if not isinstance(given, (list, tuple)) or len(given) != len(shape):
-        raise ValueError(f"tensor(): strides is {given!r}: give one number a dim, {len(shape)}")
-    return _sizes(tuple(given), "a stride")
+    if not isinstance(strides, (list, tuple)) or len(strides) != len(shape):
+        raise ValueError(f"tensor(): strides is {strides!r}: give one number a dim, {len(shape)}")
+    return _sizes(tuple(strides), "a stride")
 
 
 def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | None]:
     """The values as lists; a tensor's dtype stays if it is one of whole numbers."""
     if not hasattr(values, "tolist"):
         return values, dtype
-    own: Any = getattr(values, "dtype", None)
-    whole = hasattr(own, "is_floating_point") and not (own.is_floating_point or own.is_complex)
-    return values.tolist(), own if whole and dtype is None else dtype
+    native: Any = getattr(values, "dtype", None)
+    whole = hasattr(native, "is_floating_point") and not (
+        native.is_floating_point or native.is_complex
+    )
+    return values.tolist(), native if whole and dtype is None else dtype
 
 
 def _sizes(shape: tuple[int | Sequence[int], ...], what: str = "a size") -> tuple[int, ...]:

@@ -21,64 +21,64 @@ if TYPE_CHECKING:
     import torch
 
 
-def _listed(given: Any, single: tuple[type, ...]) -> tuple[Any, ...] | None:
-    if given is None:
+def _listed(value: Any, single: tuple[type, ...]) -> tuple[Any, ...] | None:
+    if value is None:
         return None
-    if isinstance(given, single):
-        return (given,)
-    if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
-        return tuple(given)
-    return (given,)
+    if isinstance(value, single):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+        return tuple(value)
+    return (value,)
 
 
-def read_names(given: Any, keyword: str) -> tuple[str, ...] | None:
-    listed = _listed(given, (str,))
+def read_names(value: Any, keyword: str) -> tuple[str, ...] | None:
+    listed = _listed(value, (str,))
     if listed is None:
         return None
     if not listed or not all(isinstance(name, str) for name in listed):
-        raise MarkError(f"{keyword} is {given!r}: give a list of names")
+        raise MarkError(f"{keyword} is {value!r}: give a list of names")
     return listed
 
 
-def read_dtypes(given: Any) -> tuple[torch.dtype, ...] | None:
+def read_dtypes(value: Any) -> tuple[torch.dtype, ...] | None:
     import torch
 
-    listed = _listed(given, (torch.dtype,))
+    listed = _listed(value, (torch.dtype,))
     if listed is not None and (
         not listed or not all(isinstance(dtype, torch.dtype) for dtype in listed)
     ):
-        raise MarkError(f"dtypes is {given!r}: give a list of dtypes, as [torch.float32]")
+        raise MarkError(f"dtypes is {value!r}: give a list of dtypes, as [torch.float32]")
     return tuple(dict.fromkeys(listed)) if listed is not None else None
 
 
-def read_requires_grad(given: Any) -> tuple[bool, ...] | None:
-    listed = _listed(given, (bool,))
+def read_requires_grad(value: Any) -> tuple[bool, ...] | None:
+    listed = _listed(value, (bool,))
     if listed is not None and (not listed or not all(isinstance(flag, bool) for flag in listed)):
-        raise MarkError(f"requires_grad is {given!r}: give False, True, or a list of both")
+        raise MarkError(f"requires_grad is {value!r}: give False, True, or a list of both")
     return tuple(dict.fromkeys(listed)) if listed is not None else None
 
 
-def read_layouts(given: Any) -> tuple[str, ...]:
-    listed = _listed(given, (str,)) or ()
+def read_layouts(value: Any) -> tuple[str, ...]:
+    listed = _listed(value, (str,)) or ()
     if not listed:
-        raise MarkError(f"layouts is {given!r}: give a list of layouts ({', '.join(LAYOUTS)})")
+        raise MarkError(f"layouts is {value!r}: give a list of layouts ({', '.join(LAYOUTS)})")
     for layout in listed:
         if layout not in LAYOUTS:
             raise MarkError(unknown("layout", str(layout), LAYOUTS))
     return tuple(dict.fromkeys(listed))
 
 
-def read_axes(given: Any, samples: Any) -> dict[str, tuple[Any, ...]]:
-    if given is None:
+def read_axes(value: Any, samples: Any) -> dict[str, tuple[Any, ...]]:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise MarkError(f"axes is {given!r}: give a dict of names to lists of values")
-    if given and not callable(samples):
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise MarkError(f"axes is {value!r}: give a dict of names to lists of values")
+    if value and not callable(samples):
         raise MarkError(
             "axes are handed to a samples function, and samples is a list: "
             "make it a function (device, dtype, requires_grad, **axes)"
         )
-    axes = {name: _listed(values, (str,)) or () for name, values in given.items()}
+    axes = {name: _listed(values, (str,)) or () for name, values in value.items()}
     for name, values in axes.items():
         _validate_axis(name, values)
     return axes
@@ -90,24 +90,24 @@ def _validate_axis(name: str, values: tuple[Any, ...]) -> None:
         raise MarkError(f"axes has {name!r}: give the name of an argument of the samples function")
     if not values:
         raise MarkError(f"axes[{name!r}] is empty")
-    words = [str(value) for value in values]
-    for index, word in enumerate(words):
+    texts = [str(value) for value in values]
+    for index, text in enumerate(texts):
         try:
-            read_id(f"{name}{word}", f"axes[{name!r}][{index}] in test ids")
+            read_id(f"{name}{text}", f"axes[{name!r}][{index}] in test ids")
         except MarkError as error:
             raise MarkError(f"{error}; look up other values by a name") from None
-        if word in words[:index]:
-            raise MarkError(f"axes[{name!r}] has two values that read {word!r} in test ids")
+        if text in texts[:index]:
+            raise MarkError(f"axes[{name!r}] has two values that read {text!r} in test ids")
 
 
-def read_function(given: Any, keyword: str, wanted: str) -> Callable[..., Any] | None:
-    if given is not None and not callable(given):
-        raise MarkError(f"{keyword} is {given!r}: give {wanted}")
-    return given  # type: ignore[no-any-return]
+def read_function(value: Any, keyword: str, description: str) -> Callable[..., Any] | None:
+    if value is not None and not callable(value):
+        raise MarkError(f"{keyword} is {value!r}: give {description}")
+    return value  # type: ignore[no-any-return]
 
 
-def read_reference(given: Any, samples: Any) -> Callable[..., Any] | None:
-    reference = read_function(given, "reference", "a function with the op's arguments")
+def read_reference(value: Any, samples: Any) -> Callable[..., Any] | None:
+    reference = read_function(value, "reference", "a function with the op's arguments")
     if reference is None or callable(samples):
         return reference
     try:
@@ -124,45 +124,45 @@ def read_reference(given: Any, samples: Any) -> Callable[..., Any] | None:
     return reference
 
 
-def read_variants(given: Any) -> tuple[tuple[str, ...] | Predicate, bool]:
+def read_variants(value: Any) -> tuple[tuple[str, ...] | Predicate, bool]:
     """The kinds of variants, or the function of those that are not supported; and whether it is strict."""
-    if given is None or given is True:
+    if value is None or value is True:
         return KINDS, False
-    if given is False:
+    if value is False:
         return (), False
-    listed = _listed(given, (str,)) or ()
-    functions = [one for one in listed if callable(one)]
-    words = [one for one in listed if isinstance(one, str)]
-    if not listed or len(functions) + len(words) < len(listed):
-        raise MarkError(f"variants is {given!r}: give a list of names")
-    kinds = tuple(dict.fromkeys(word for word in words if word != STRICT))
+    listed = _listed(value, (str,)) or ()
+    functions = [item for item in listed if callable(item)]
+    names = [item for item in listed if isinstance(item, str)]
+    if not listed or len(functions) + len(names) < len(listed):
+        raise MarkError(f"variants is {value!r}: give a list of names")
+    kinds = tuple(dict.fromkeys(name for name in names if name != STRICT))
     for kind in kinds:
         if kind not in KINDS:
             raise MarkError(unknown("kind of variants", kind, (*KINDS, STRICT)))
     if len(functions) > 1 or (functions and kinds):
         raise MarkError(
-            f"variants is {given!r}: give kinds of variants, or one function of a variant; "
+            f"variants is {value!r}: give kinds of variants, or one function of a variant; "
             f"{STRICT!r} goes with either"
         )
-    return (functions[0] if functions else kinds or KINDS), STRICT in words
+    return (functions[0] if functions else kinds or KINDS), STRICT in names
 
 
-def read_tolerances(given: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:
+def read_tolerances(value: Any) -> Mapping[torch.dtype, tuple[float, float]] | None:
     import torch
 
-    if given is None:
+    if value is None:
         return None
-    if isinstance(given, Mapping):
-        pairs = dict(given)
+    if isinstance(value, Mapping):
+        pairs = dict(value)
     else:
         floats = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
         complexes = (torch.complex32, torch.complex64, torch.complex128)
-        pairs = dict.fromkeys((*floats, *complexes), given)
+        pairs = dict.fromkeys((*floats, *complexes), value)
     for dtype, pair in pairs.items():
-        two = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not isinstance(dtype, torch.dtype) or not two or not all(map(_is_tolerance, pair)):
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not isinstance(dtype, torch.dtype) or not is_pair or not all(map(_is_tolerance, pair)):
             raise MarkError(
-                f"tolerances is {given!r}: give (rtol, atol), or {{dtype: (rtol, atol)}}, "
+                f"tolerances is {value!r}: give (rtol, atol), or {{dtype: (rtol, atol)}}, "
                 "numbers of at least 0"
             )
     return pairs
@@ -172,15 +172,15 @@ def _is_tolerance(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
 
 
-def read_gradcheck(given: Any) -> GradOptions | str:
-    if given is None:
+def read_gradcheck(value: Any) -> GradOptions | str:
+    if value is None:
         return GradOptions()
-    if isinstance(given, GradOptions):
-        if not all(map(_is_tolerance, (given.eps, given.atol, given.rtol))) or given.eps == 0:
-            raise MarkError(f"gradcheck is {given!r}: give numbers of at least 0, and eps above 0")
-        return given
-    if isinstance(given, str) and given.strip():
-        return given
+    if isinstance(value, GradOptions):
+        if not all(map(_is_tolerance, (value.eps, value.atol, value.rtol))) or value.eps == 0:
+            raise MarkError(f"gradcheck is {value!r}: give numbers of at least 0, and eps above 0")
+        return value
+    if isinstance(value, str) and value.strip():
+        return value
     raise MarkError(
-        f"gradcheck is {given!r}: give GradOptions(eps=, atol=, rtol=), or the reason to leave it out"
+        f"gradcheck is {value!r}: give GradOptions(eps=, atol=, rtol=), or the reason to leave it out"
     )

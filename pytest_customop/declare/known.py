@@ -49,11 +49,11 @@ class Known:
     run: bool = True
 
     def __repr__(self) -> str:
-        given = ((one.name, getattr(self, one.name)) for one in fields(self))
-        default = {one.name: one.default for one in fields(self)}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        default = {field.name: field.default for field in fields(self)}
         shown = [
             f"{name}={value!r}"
-            for name, value in given
+            for name, value in values
             if name == "reason" or value != default[name]
         ]
         return f"Known({', '.join([*shown[1:], shown[0]])})"
@@ -64,19 +64,19 @@ class Known:
         return None if self.dtype is None else dtype_name(self.dtype)
 
 
-def read_known(given: Any) -> tuple[Known, ...]:
+def read_known(value: Any) -> tuple[Known, ...]:
     """The known failures of a mark.
 
     Raises:
         MarkError: for what is not a list of `Known`, and for wrong fields of one.
     """
-    if given is None:
+    if value is None:
         return ()
-    if isinstance(given, Known):
+    if isinstance(value, Known):
         raise MarkError("known is one Known: give a list of them")
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise MarkError(f"known is {given!r}: give a list of Known(..., reason=...)")
-    entries = tuple(given)
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise MarkError(f"known is {value!r}: give a list of Known(..., reason=...)")
+    entries = tuple(value)
     for index, entry in enumerate(entries):
         wrong = _why_wrong(entry)
         if wrong:

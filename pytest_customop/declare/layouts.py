@@ -61,7 +61,7 @@ class MemoryLayout:
         if 0 in shape:
             return False
         strides = zip(shape, self.strides(shape, 1), dense_strides(shape), strict=True)
-        return self.offset or any(size > 1 and here != dense for size, here, dense in strides)
+        return self.offset or any(size > 1 and stride != dense for size, stride, dense in strides)
 
     def repeats(self, shape: Sequence[int]) -> bool:
         """Whether several elements of a tensor of this shape are one element in memory."""

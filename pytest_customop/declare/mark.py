@@ -41,10 +41,10 @@ def _mistakes_at_collection(mark: Callable[P, pytest.MarkDecorator]) -> Callable
     return wrapper
 
 
-def _is_test(given: Any) -> bool:
+def _is_test(value: Any) -> bool:
     """Whether this is a test function or class by its name, and no function that returns an op."""
-    plain = isinstance(given, (types.FunctionType, type, staticmethod, classmethod))
-    return plain and given.__name__.lower().startswith("test")
+    plain = isinstance(value, (types.FunctionType, type, staticmethod, classmethod))
+    return plain and value.__name__.lower().startswith("test")
 
 
 @_mistakes_at_collection
@@ -104,5 +104,5 @@ def customop_cases(
 
     Mistakes are reported when the test is collected.
     """
-    given = locals()
-    return getattr(pytest.mark, NAME)(**given)  # type: ignore[no-any-return]
+    arguments = locals()
+    return getattr(pytest.mark, NAME)(**arguments)  # type: ignore[no-any-return]

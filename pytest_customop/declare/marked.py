@@ -25,13 +25,13 @@ def marks_of(obj: object) -> list[pytest.Mark]:
         stores = [vars(getattr(obj, "__func__", obj)).get("pytestmark", ())]
     else:
         return []
-    found: list[pytest.Mark] = []
+    marks: list[pytest.Mark] = []
     for store in stores:
         for mark in store if isinstance(store, (list, tuple)) else [store]:
             plain = mark.mark if isinstance(mark, pytest.MarkDecorator) else mark
             if isinstance(plain, pytest.Mark) and plain.name == NAME:
-                found.append(plain)
-    return found
+                marks.append(plain)
+    return marks
 
 
 def carries_mark(collector: Any, obj: object) -> bool:
@@ -43,4 +43,4 @@ def carries_mark(collector: Any, obj: object) -> bool:
         return True
     if marks_of(obj) or (isinstance(obj, pytest.MarkDecorator) and obj.name == NAME):
         return True
-    return isinstance(obj, type) and any(marks_of(one) for one in vars(obj).values())
+    return isinstance(obj, type) and any(marks_of(member) for member in vars(obj).values())

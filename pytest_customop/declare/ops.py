@@ -134,8 +134,8 @@ class Op:
             if name in taken:
                 raise OpError(f"argument {name!r} is given twice; {self._schema()}")
         for argument in self.arguments:
-            given = argument.name in taken or argument.name in sample.kwargs
-            if not given and not argument.has_default_value():
+            is_given = argument.name in taken or argument.name in sample.kwargs
+            if not is_given and not argument.has_default_value():
                 raise OpError(f"argument {argument.name!r} is missing; {self._schema()}")
         for argument, value in self.bind(sample):
             wrong = _why_unfit(str(argument.type), value)
@@ -146,29 +146,29 @@ class Op:
         return f"the schema is {self.schema}"
 
 
-def resolve(given: Any) -> Op:
-    """The one overload that `given` names.
+def resolve(op: Any) -> Op:
+    """The one overload that `op` names.
 
     Args:
-        given: a CustomOpDef, OpOverload, OpOverloadPacket, `"ns::name"` or `"ns::name.overload"`,
+        op: a CustomOpDef, OpOverload, OpOverloadPacket, `"ns::name"` or `"ns::name.overload"`,
             or a callable without arguments that returns one of these.
 
     Raises:
         OpError: if there is no such op, or several overloads and none is `default`.
     """
-    if isinstance(given, Op):
-        return given
-    if isinstance(given, str):
-        return _named(given)
-    if isinstance(given, OpOverload):
-        return Op(given, overload_name(given))
-    if isinstance(given, OpOverloadPacket):
-        return _only_overload(given)
-    if is_custom_op_def(given):
-        return resolve(overload_of(given))
-    if callable(given) and not isinstance(given, (type, torch.nn.Module)):
-        return _returned(given)
-    raise OpError(f"op is {given!r}: {_ALLOWED}")
+    if isinstance(op, Op):
+        return op
+    if isinstance(op, str):
+        return _named(op)
+    if isinstance(op, OpOverload):
+        return Op(op, overload_name(op))
+    if isinstance(op, OpOverloadPacket):
+        return _only_overload(op)
+    if is_custom_op_def(op):
+        return resolve(overload_of(op))
+    if callable(op) and not isinstance(op, (type, torch.nn.Module)):
+        return _returned(op)
+    raise OpError(f"op is {op!r}: {_ALLOWED}")
 
 
 _ALLOWED = (
@@ -179,17 +179,17 @@ _ALLOWED = (
 
 def _returned(make: Any) -> Op:
     try:
-        made = make()
+        returned = make()
     except Exception as error:  # whatever the author's function raises
         name = getattr(make, "__qualname__", repr(make))
         raise OpError(
             f"op is {name}, which was called for the op it returns and raised "
             f"{type(error).__name__}: {error}; {_ALLOWED}"
         ) from error
-    is_op = isinstance(made, (str, OpOverload, OpOverloadPacket))
-    if not is_op and not is_custom_op_def(made):
-        raise OpError(f"op is a function that returned {made!r}; {_ALLOWED}")
-    return resolve(made)
+    is_op = isinstance(returned, (str, OpOverload, OpOverloadPacket))
+    if not is_op and not is_custom_op_def(returned):
+        raise OpError(f"op is a function that returned {returned!r}; {_ALLOWED}")
+    return resolve(returned)
 
 
 def _named(name: str) -> Op:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .ops import Op
 
 
-def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple[Sample, ...]:
+def read_samples(values: Iterable[Any], op: Op, origin: str = "samples") -> tuple[Sample, ...]:
     """The samples of a list or generator, with their ids.
 
     Args:
@@ -27,13 +27,13 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
         OpError: for arguments that do not fit the schema.
     """
     try:
-        listed = list(given)
+        listed = list(values)
     except Exception as error:  # whatever the author's generator raises
-        what = f"{type(error).__name__}: {error} ({raised_at(error)})"
-        raise MarkError(f"{origin} raised {what}") from error
+        text = f"{type(error).__name__}: {error} ({raised_at(error)})"
+        raise MarkError(f"{origin} raised {text}") from error
     if not listed:
         raise MarkError(f"{origin} is empty: give at least one tuple of the op's arguments")
-    samples = [_sample(one, index, origin) for index, one in enumerate(listed)]
+    samples = [_sample(item, index, origin) for index, item in enumerate(listed)]
     _validate_distinct(samples, origin)
     from .ops import OpError
 
@@ -46,7 +46,7 @@ def read_samples(given: Iterable[Any], op: Op, origin: str = "samples") -> tuple
 
 
 def read_errors(
-    given: Any, op: Op, samples: Sequence[Sample] | Callable[..., Any]
+    value: Any, op: Op, samples: Sequence[Sample] | Callable[..., Any]
 ) -> tuple[ErrorSample, ...]:
     """The error samples of a mark, with their ids.
 
@@ -57,13 +57,15 @@ def read_errors(
         MarkError: for one that is no `ErrorSample`, and for wrong fields of one.
         OpError: for arguments that do not fit the schema.
     """
-    if isinstance(given, ErrorSample):
+    if isinstance(value, ErrorSample):
         raise MarkError("errors is one ErrorSample: give a list of them")
-    if given is not None and (isinstance(given, str) or not isinstance(given, Iterable)):
-        raise MarkError(f"errors is {shortened(given)}: give a list of ErrorSample(...)")
-    listed = list(given or ())
-    errors = [_error_sample(one, index) for index, one in enumerate(listed)]
-    taken = {one.id: f"samples[{i}]" for i, one in enumerate(() if callable(samples) else samples)}
+    if value is not None and (isinstance(value, str) or not isinstance(value, Iterable)):
+        raise MarkError(f"errors is {shortened(value)}: give a list of ErrorSample(...)")
+    listed = list(value or ())
+    errors = [_error_sample(item, index) for index, item in enumerate(listed)]
+    taken = {
+        sample.id: f"samples[{i}]" for i, sample in enumerate(() if callable(samples) else samples)
+    }
     from .ops import OpError
 
     for index, error in enumerate(errors):
@@ -79,41 +81,39 @@ def read_errors(
     return tuple(errors)
 
 
-def _error_sample(given: Any, index: int) -> ErrorSample:
+def _error_sample(item: Any, index: int) -> ErrorSample:
     place = f"errors[{index}]"
-    if not isinstance(given, ErrorSample):
+    if not isinstance(item, ErrorSample):
+        raise MarkError(f"{place} is {shortened(item)}: give ErrorSample((...), raises=ValueError)")
+    types = item.raises if isinstance(item.raises, tuple) else (item.raises,)
+    if not types or not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in types):
         raise MarkError(
-            f"{place} is {shortened(given)}: give ErrorSample((...), raises=ValueError)"
+            f"{place}: raises is {item.raises!r}: give a type of exception, or a tuple of them"
         )
-    types = given.raises if isinstance(given.raises, tuple) else (given.raises,)
-    if not types or not all(isinstance(one, type) and issubclass(one, Exception) for one in types):
-        raise MarkError(
-            f"{place}: raises is {given.raises!r}: give a type of exception, or a tuple of them"
-        )
-    if given.match is not None:
+    if item.match is not None:
         try:
-            re.compile(given.match)
+            re.compile(item.match)
         except (TypeError, re.error) as wrong:
             raise MarkError(
-                f"{place}: match is {given.match!r}: give a regular expression ({wrong})"
+                f"{place}: match is {item.match!r}: give a regular expression ({wrong})"
             ) from None
-    if not isinstance(given.data_dependent, bool):
-        raise MarkError(f"{place}: data_dependent is {given.data_dependent!r}: give True or False")
-    name = f"error{index}" if given.id is None else read_id(given.id, f"{place}.id")
-    return replace(given, id=name)
+    if not isinstance(item.data_dependent, bool):
+        raise MarkError(f"{place}: data_dependent is {item.data_dependent!r}: give True or False")
+    name = f"error{index}" if item.id is None else read_id(item.id, f"{place}.id")
+    return replace(item, id=name)
 
 
-def _sample(given: Any, index: int, origin: str) -> Sample:
-    if isinstance(given, ErrorSample):
+def _sample(item: Any, index: int, origin: str) -> Sample:
+    if isinstance(item, ErrorSample):
         raise MarkError(f"{origin}[{index}] is an ErrorSample: put it into errors=")
-    if isinstance(given, Sample):
-        name = str(index) if given.id is None else read_id(given.id, f"{origin}[{index}].id")
-        return Sample(given.args, given.kwargs, name)
-    if isinstance(given, (tuple, list)):
-        return Sample(tuple(given), {}, str(index))
+    if isinstance(item, Sample):
+        name = str(index) if item.id is None else read_id(item.id, f"{origin}[{index}].id")
+        return Sample(item.args, item.kwargs, name)
+    if isinstance(item, (tuple, list)):
+        return Sample(tuple(item), {}, str(index))
     raise MarkError(
-        f"{origin}[{index}] is {shortened(given)}, which is not a tuple of arguments; for an op of one "
-        f"argument write ({shortened(given)},)"
+        f"{origin}[{index}] is {shortened(item)}, which is not a tuple of arguments; for an op of one "
+        f"argument write ({shortened(item)},)"
     )
 
 
@@ -152,7 +152,7 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def read_id(given: Any, keyword: str = "id") -> str | None:
+def read_id(value: Any, keyword: str = "id") -> str | None:
     """Validate a part of a test id; None stays None.
 
     Args:
@@ -161,12 +161,12 @@ def read_id(given: Any, keyword: str = "id") -> str | None:
     Raises:
         MarkError: for what is no word, and for `~` and `::`, which separate parts of an id.
     """
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, str) or not given or any(c.isspace() or c in "[]" for c in given):
-        raise MarkError(f"{keyword} is {given!r}: give a word without spaces and brackets")
-    if "~" in given:
-        raise MarkError(f"{keyword} is {given!r}: '~' stands between a sample and its variants")
-    if "::" in given:
-        raise MarkError(f"{keyword} is {given!r}: '::' separates the parts of a test id")
-    return given
+    if not isinstance(value, str) or not value or any(c.isspace() or c in "[]" for c in value):
+        raise MarkError(f"{keyword} is {value!r}: give a word without spaces and brackets")
+    if "~" in value:
+        raise MarkError(f"{keyword} is {value!r}: '~' stands between a sample and its variants")
+    if "::" in value:
+        raise MarkError(f"{keyword} is {value!r}: '::' separates the parts of a test id")
+    return value

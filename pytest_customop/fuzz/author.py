@@ -92,7 +92,7 @@ def samples(
         if kind not in KINDS:
             raise ValueError(unknown("kind of variants", kind, KINDS))
     resolved = resolve(op)
-    given = read_samples(like, resolved, "like")
+    parsed = read_samples(like, resolved, "like")
     rules = Rules(frozenset(kinds), within=within)
     where = Placement(
         device="cpu",
@@ -102,7 +102,7 @@ def samples(
         cast_real=dtype,
         switch_real=requires_grad,
     )
-    templates = [SampleView(resolved, one, where) for one in given]
+    templates = [SampleView(resolved, sample, where) for sample in parsed]
 
     def as_call(generated: Generated) -> Call:
         case = Case(
@@ -153,13 +153,13 @@ def tensors(
 
     @st.composite
     def drawn(draw: Draw) -> torch.Tensor:
-        sizes = [draw(one) if isinstance(one, st.SearchStrategy) else one for one in shape]
+        sizes = [draw(size) if isinstance(size, st.SearchStrategy) else size for size in shape]
         spec: TensorSpec = tensor(sizes, dtype=dtype, low=low, high=high)
         argument = TensorArgument("x", spec, dtype, frozenset(), mutated=False, wants_grad=False)
         kind = "values" if argument.floating else "positions"
         if draw(st.booleans()):
             spec = with_elements(draw, argument, kind) or spec
-        fitting = [one for one in layouts if _fits(one, spec)]
+        fitting = [layout for layout in layouts if _fits(layout, spec)]
         layout = draw(st.sampled_from(fitting)) if fitting else "contiguous"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(draw(st.integers(0, SALTS)))

@@ -31,34 +31,34 @@ def element_steps(draw: Draw, view: SampleView, kind: str) -> Step | None:
         kind: `values`, of floating-point tensors; `special`, with elements that are not finite;
             `positions`, of whole numbers and booleans.
     """
-    able = [each for each in view.tensors if _is_drawable(each, kind)]
+    able = [argument for argument in view.tensors if _is_drawable(argument, kind)]
     if not able:
         return None
-    each = able[draw(st.integers(0, len(able) - 1))]
-    spec = with_elements(draw, each, kind)
+    argument = able[draw(st.integers(0, len(able) - 1))]
+    spec = with_elements(draw, argument, kind)
     if spec is None:
         return None
-    several = sum(one.holds_positions for one in view.tensors) > 1
-    beyond = "values that no sample has" if kind == "special" else why_beyond(each, several)
-    what = f"{each.path} of {_few(spec.values)}"
-    return Step(f"{each.path}.elements", what, {each.path: spec}, 5, True, beyond=beyond)
+    several = sum(argument.holds_positions for argument in view.tensors) > 1
+    beyond = "values that no sample has" if kind == "special" else why_beyond(argument, several)
+    text = f"{argument.path} of {_few(spec.values)}"
+    return Step(f"{argument.path}.elements", text, {argument.path: spec}, 5, True, beyond=beyond)
 
 
-def with_elements(draw: Draw, each: TensorArgument, kind: str) -> TensorSpec | None:
+def with_elements(draw: Draw, argument: TensorArgument, kind: str) -> TensorSpec | None:
     """The description of a tensor with a few numbers, repeated; None where there are none to draw.
 
     Args:
         kind: as in `element_steps`.
     """
-    if not _is_drawable(each, kind):
+    if not _is_drawable(argument, kind):
         return None
-    count = prod(each.shape)
-    few = draw(st.lists(_numbers(each, kind), min_size=1, max_size=min(count, _NUMBERS)))
-    numbers = [few[at % len(few)] for at in range(count)]
+    count = prod(argument.shape)
+    drawn = draw(st.lists(_numbers(argument, kind), min_size=1, max_size=min(count, _NUMBERS)))
+    numbers = [drawn[at % len(drawn)] for at in range(count)]
     return replace(
-        each.spec,
-        dtype=each.spec.dtype if each.floating else each.dtype,
-        values=_nested(numbers, each.shape),
+        argument.spec,
+        dtype=argument.spec.dtype if argument.floating else argument.dtype,
+        values=_nested(numbers, argument.shape),
         low=None,
         high=None,
         fill=None,
@@ -81,31 +81,33 @@ def _nested(numbers: Sequence[Any], shape: Sequence[int]) -> Any:
     return [_nested(numbers[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
 
 
-def _is_drawable(each: TensorArgument, kind: str) -> bool:
-    if not 0 < prod(each.shape) <= _MOST:
+def _is_drawable(argument: TensorArgument, kind: str) -> bool:
+    if not 0 < prod(argument.shape) <= _MOST:
         return False
     if kind == "positions":
-        if each.floating or each.is_permutation or range_of(each) is None:
+        if argument.floating or argument.is_permutation or range_of(argument) is None:
             return False
-        return not counts_sizes(each)
-    return each.dtype.is_floating_point and each.value_limits is not None
+        return not counts_sizes(argument)
+    return argument.dtype.is_floating_point and argument.value_limits is not None
 
 
-def _numbers(each: TensorArgument, kind: str) -> st.SearchStrategy[Any]:
+def _numbers(argument: TensorArgument, kind: str) -> st.SearchStrategy[Any]:
     if kind == "positions":
-        span = range_of(each)
+        span = range_of(argument)
         assert span is not None
-        return st.booleans() if each.dtype == torch.bool else st.integers(*span)
-    low, high = each.value_limits or (-_LARGEST, _LARGEST)
-    open_end = isfinite(high) and each.spec.high is not None
+        return st.booleans() if argument.dtype == torch.bool else st.integers(*span)
+    low, high = argument.value_limits or (-_LARGEST, _LARGEST)
+    open_end = isfinite(high) and argument.spec.high is not None
     bottom = low if isfinite(low) else min(-_LARGEST, high - 2 * _LARGEST)
     top = high if isfinite(high) else max(_LARGEST, low + 2 * _LARGEST)
     finite = st.floats(bottom, top, exclude_max=open_end)
     whole = [float(number) for number in range(-_WHOLE, _WHOLE + 1) if low <= number < high]
     # Few digits: what rounds in one dtype and not in another would hide the rest.
-    drawn = [finite.map(lambda number: _coarse(number, bottom, top, each.dtype))]
+    drawn = [finite.map(lambda number: _coarse(number, bottom, top, argument.dtype))]
     if whole:
-        drawn.insert(0, st.sampled_from(sorted(whole, key=lambda one: (abs(one), one < 0))))
+        drawn.insert(
+            0, st.sampled_from(sorted(whole, key=lambda number: (abs(number), number < 0)))
+        )
     return st.one_of(*drawn, *([st.sampled_from(_SPECIAL)] if kind == "special" else []))
 
 

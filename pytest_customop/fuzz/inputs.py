@@ -81,7 +81,7 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
     """
     at = draw(st.integers(0, len(templates) - 1))
     within = rules.within or draw(_MOSTLY)
-    samples = [one.sample for one in templates]
+    samples = [template.sample for template in templates]
     changing = _Changing(draw, templates[at], replace(rules, within=within), samples)
     if "shape" in rules.kinds:
         changing.take("shape", changing.sizes())
@@ -103,7 +103,7 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
         kind = draw(st.sampled_from(kinds))
         changing.take_any(kind)
         once = next((some for some in _ONCE if kind in some), ())
-        kinds = [one for one in kinds if one not in once]
+        kinds = [kind for kind in kinds if kind not in once]
     salt = draw(st.integers(0, SALTS))
     return Generated(at, changing.variant(), salt, bool(changing.taken or salt))
 
@@ -171,19 +171,20 @@ class _Changing:
         """Other sizes: those that are equal in the template change together."""
         view = self.view
         groups = [group for group in by_size(free_places(view)) if group[0].size > 1]
-        most = max(_ELEMENTS, _elements(view, {}))
+        limit = max(_ELEMENTS, _elements(view, {}))
         sizes: dict[tuple[str, int], int] = {}
         for group in groups:
             new = self._draw(_sizes_like(group[0].size))
             changed = {**sizes, **_of_group(group, new)}
-            fits = _elements(view, changed) <= most
+            fits = _elements(view, changed) <= limit
             if fits and not (self._rules.within and beyond_sample(view, changed)):
                 sizes = changed
         new_shapes = {
-            each.path: "x".join(
-                str(sizes.get((each.path, dim), size)) for dim, size in enumerate(each.shape)
+            argument.path: "x".join(
+                str(sizes.get((argument.path, dim), size))
+                for dim, size in enumerate(argument.shape)
             )
-            for each in view.tensors
+            for argument in view.tensors
         }
         description = "sizes " + ", ".join(f"{path} {text}" for path, text in new_shapes.items())
         return next(resizing(view, sizes, "sizes", description, 0), None)
@@ -206,8 +207,8 @@ def _of_group(group: Sequence[DimPlace], size: int) -> dict[tuple[str, int], int
 def _elements(view: SampleView, sizes: dict[tuple[str, int], int]) -> int:
     """The elements of all tensors at these sizes."""
     return sum(
-        prod(sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape))
-        for each in view.tensors
+        prod(sizes.get((argument.path, dim), size) for dim, size in enumerate(argument.shape))
+        for argument in view.tensors
     )
 
 
@@ -218,15 +219,15 @@ def _other(draw: Draw, view: SampleView, name: str, value: Any) -> Step | None:
     """Any other number in place of one, or of one in a list."""
     if isinstance(value, (list, tuple)):
         at = draw(st.integers(0, len(value) - 1))
-        other = draw(_whole(value[at]))
-        return other_in_list(view, name, value, at, other) if other != value[at] else None
-    other = draw(_fraction(value) if isinstance(value, float) else _whole(value))
-    return other_number(view, name, value, other) if other != value else None
+        number = draw(_whole(value[at]))
+        return other_in_list(view, name, value, at, number) if number != value[at] else None
+    number = draw(_fraction(value) if isinstance(value, float) else _whole(value))
+    return other_number(view, name, value, number) if number != value else None
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return bool(value) and all(type(each) is int for each in value)
+        return bool(value) and all(type(item) is int for item in value)
     return type(value) in (int, float)
 
 
@@ -235,6 +236,6 @@ def _whole(value: int) -> st.SearchStrategy[int]:
 
 
 def _fraction(value: float) -> st.SearchStrategy[float]:
-    most = max(4.0, 4 * abs(value)) if abs(value) < 1e6 else 4.0
-    drawn = st.floats(-most, most, allow_subnormal=False)
+    limit = max(4.0, 4 * abs(value)) if abs(value) < 1e6 else 4.0
+    drawn = st.floats(-limit, limit, allow_subnormal=False)
     return drawn.map(lambda number: float(f"{number:.3g}"))

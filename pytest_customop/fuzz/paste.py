@@ -60,7 +60,7 @@ def as_sample(case: Case, *, listed: bool, name: str = "fuzz") -> str:
             return _Source(f"({argument} := {_made(tensors[argument])})")
         return _described(value, argument, tensors, listed)
 
-    args = [written(*one) for one in zip(names, sample.args, strict=True)]
+    args = [written(*pair) for pair in zip(names, sample.args, strict=True)]
     kwargs = {key: written(key, value) for key, value in sample.kwargs.items()}
     return sample_source(Sample(args, kwargs, name))
 
@@ -77,7 +77,7 @@ def _made(tensor: torch.Tensor) -> str:
 def _described(value: Any, name: str, tensors: dict[str, torch.Tensor], listed: bool) -> Any:
     """A value of the sample as one that can be written."""
     if isinstance(value, (list, tuple)):
-        return [_described(each, f"{name}[{at}]", tensors, listed) for at, each in enumerate(value)]
+        return [_described(item, f"{name}[{at}]", tensors, listed) for at, item in enumerate(value)]
     if isinstance(value, SameAs):
         return _Source(value.argument)
     tensor = tensors.get(name)
@@ -110,7 +110,7 @@ def _values(spec: TensorSpec, values: torch.Tensor) -> TensorSpec:
 def _shortest(values: Any, dtype: torch.dtype) -> Any:
     """Nested lists of numbers with the digits that a dtype needs."""
     if isinstance(values, list):
-        return [_shortest(one, dtype) for one in values]
+        return [_shortest(item, dtype) for item in values]
     digits = _DIGITS.get(dtype)
     return values if digits is None else float(f"{values:.{digits}g}")
 

@@ -91,7 +91,7 @@ class _Search:
         self._reported: set[str] = set()
         self._noted: set[tuple[str, str]] = set()
         self._views = [
-            SampleView(one.case.op, one.case.sample, one.case.placement) for one in plan.bases
+            SampleView(base.case.op, base.case.sample, base.case.placement) for base in plan.bases
         ]
         self._rules = Rules(
             kinds=plan.kinds,
@@ -196,12 +196,12 @@ class _Search:
         Args:
             redraw: whether values may be left out on which the defect does not depend.
         """
-        found = _code(result)
+        code = _code(result)
         others = [generated.salt + by for by in (1, 2)] if redraw else []
-        if found in _NOT_SHRUNK:
+        if code in _NOT_SHRUNK:
             others = []
         by_any_values = bool(others) and all(
-            _code(self._result(generated, salt)) == found for salt in others
+            _code(self._result(generated, salt)) == code for salt in others
         )
         return with_sample(result, self._case(generated), listed=not by_any_values)
 

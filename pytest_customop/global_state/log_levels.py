@@ -14,17 +14,19 @@ def _torch_loggers(count: int) -> tuple[list[logging.Logger], list[str]]:
         count: of all names of loggers: the answer is cached until there are more.
     """
     names = logging.root.manager.loggerDict.items()
-    found = [(name, one) for name, one in names if name == "torch" or name.startswith("torch.")]
-    loggers = [one for _, one in found if isinstance(one, logging.Logger)]
-    return loggers, [name for name, one in found if not isinstance(one, logging.Logger)]
+    entries = [
+        (name, entry) for name, entry in names if name == "torch" or name.startswith("torch.")
+    ]
+    loggers = [entry for _, entry in entries if isinstance(entry, logging.Logger)]
+    return loggers, [name for name, entry in entries if not isinstance(entry, logging.Logger)]
 
 
 def read() -> dict[str, int]:
     """The levels by the logger's name: of the root logger, and of those of torch that have one."""
     known = logging.root.manager.loggerDict
     loggers, names = _torch_loggers(len(known))
-    since = [one for one in map(known.get, names) if isinstance(one, logging.Logger)]
-    levels = {one.name: one.level for one in (*loggers, *since) if one.level}
+    since = [entry for entry in map(known.get, names) if isinstance(entry, logging.Logger)]
+    levels = {logger.name: logger.level for logger in (*loggers, *since) if logger.level}
     return {"": logging.root.level, **levels}
 
 

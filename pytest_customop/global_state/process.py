@@ -41,7 +41,7 @@ def preserved() -> Iterator[Callable[[], None]]:
         if sys.getrecursionlimit() != limit:
             sys.setrecursionlimit(limit)
         if sys.path != path:
-            sys.path[:] = path + [one for one in sys.path if _is_new_and_needed(one, path)]
+            sys.path[:] = path + [entry for entry in sys.path if _is_new_and_needed(entry, path)]
         sys.excepthook = hook
         for number, handler in zip(_SIGNALS, handlers, strict=True):
             if _handler_of(number) is not handler:

@@ -31,9 +31,9 @@ def in_shared_context(call: Callable[..., _T], *args: object) -> _T:
     """Call with the caller's context variables; what the call changes in them stays in the copy."""
     if _contexts.entered:
         return call(*args)
-    now = contextvars.copy_context()
-    if len(_contexts.copy) > len(now) + MOST_ADDED or not _is_same(now, _contexts.original):
-        _contexts.original, _contexts.copy = now, now.copy()
+    current = contextvars.copy_context()
+    if len(_contexts.copy) > len(current) + MOST_ADDED or not _is_same(current, _contexts.original):
+        _contexts.original, _contexts.copy = current, current.copy()
     _contexts.entered = True
     try:
         return _contexts.copy.run(call, *args)
@@ -41,7 +41,7 @@ def in_shared_context(call: Callable[..., _T], *args: object) -> _T:
         _contexts.entered = False
 
 
-def _is_same(now: contextvars.Context, before: contextvars.Context | None) -> bool:
-    if before is None or len(now) != len(before):
+def _is_same(current: contextvars.Context, before: contextvars.Context | None) -> bool:
+    if before is None or len(current) != len(before):
         return False
-    return all(before.get(variable, now) is value for variable, value in now.items())
+    return all(before.get(variable, current) is value for variable, value in current.items())

@@ -25,12 +25,12 @@ def _is_of_torch(name: str) -> bool:
 def silenced() -> Iterator[None]:
     """Drop what torch logs in the block. A trace that was asked for (TORCH_TRACE) is still written."""
     loggers = [
-        one
-        for name, one in logging.root.manager.loggerDict.items()
-        if isinstance(one, logging.Logger) and _is_of_torch(name) and name != TRACE_LOGGER
+        logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and _is_of_torch(name) and name != TRACE_LOGGER
     ]
     # pytest adds its own handlers to every one of them.
-    handlers = {handler for one in loggers for handler in one.handlers}
+    handlers = {handler for logger in loggers for handler in logger.handlers}
     without_torch = _WithoutTorch()
     for handler in handlers:
         handler.addFilter(without_torch)
@@ -49,7 +49,7 @@ def untraced() -> Iterator[None]:
     9.2 adds four. torch's own handler removes itself, unless a trace was asked for.
     """
     logger = logging.getLogger(TRACE_LOGGER)
-    removed = [one for one in logger.handlers if is_log_handler(one)]
+    removed = [handler for handler in logger.handlers if is_log_handler(handler)]
     for handler in removed:
         logger.removeHandler(handler)
     try:

@@ -100,7 +100,7 @@ def seen_value(value: Any, grad_enabled: bool, left: int) -> Any:
     if isinstance(value, torch.Tensor):
         return _seen_tensor(value, grad_enabled, left)
     if isinstance(value, (list, tuple)):
-        return [seen_value(one, grad_enabled, left) for one in value]
+        return [seen_value(element, grad_enabled, left) for element in value]
     plain: tuple[Any, ...] = (bool, int, float, complex, str)
     # Of subclasses, as those of numpy and enumerations, the plain value.
     return next((kind(value) for kind in plain if isinstance(value, kind)), value)
@@ -141,10 +141,10 @@ def _range(data: torch.Tensor) -> tuple[float | None, float | None]:
         data = data.to(torch.float32)  # fp8: aminmax has no kernel there
     if not data.numel():
         return None, None
-    low, high = (float(one) for one in torch.aminmax(data))
+    low, high = (float(bound) for bound in torch.aminmax(data))
     if not (abs(low) < float("inf") and abs(high) < float("inf")):
         finite = data[data.isfinite()]
         if not finite.numel():
             return None, None
-        low, high = (float(one) for one in torch.aminmax(finite))
+        low, high = (float(bound) for bound in torch.aminmax(finite))
     return low, high

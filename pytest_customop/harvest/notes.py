@@ -77,7 +77,7 @@ class HarvestNotes:
                 f"{counted(count, 'signature')} of {counted(len(self.signatures), 'op')} checked"
             )
         called = {op.partition("::")[0] for op in (*self.signatures, *(op for op, _ in self.left))}
-        lines += [self._unseen(one) for one in namespaces if one not in called]
+        lines += [self._unseen(namespace) for namespace in namespaces if namespace not in called]
         if self.left:
             lines.append("Calls that were not checked:")
         for (op, reason), count in sorted(self.left.items()):

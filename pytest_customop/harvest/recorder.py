@@ -89,7 +89,7 @@ class Recorder:
         grad_enabled = torch.is_grad_enabled()
         name = _name(op)
         self.attempts[name] += 1
-        seen = [seen_value(one, grad_enabled, self._left) for one in values]
+        seen = [seen_value(value, grad_enabled, self._left) for value in values]
         named = dict(zip(kwargs, seen[len(args) :], strict=True))
         call = SeenCall(name, tuple(seen[: len(args)]), named, self.current)
         return partial(self._keep, key, call)
@@ -100,9 +100,9 @@ class Recorder:
         known = self.calls.get(key)
         if known is not None:
             call.seen_in, call.calls = known.seen_in, known.calls
-        call.was_complete = all(one.was_read for one in call.tensors)
+        call.was_complete = all(tensor.was_read for tensor in call.tensors)
         self.calls[key] = call
-        self._left -= sum(one.bytes_kept for one in call.tensors)
+        self._left -= sum(tensor.bytes_kept for tensor in call.tensors)
 
 
 def _name(op: Any) -> str:

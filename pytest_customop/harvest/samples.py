@@ -48,20 +48,20 @@ class Group:
     @property
     def declared(self) -> dict[str, Any]:
         """The arguments of the mark."""
-        given = {
+        arguments = {
             "op": self.op,
             "samples": list(self.samples.values()),
             "devices": self.device,
             "requires_grad": self.requires_grad,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in arguments.items() if value is not None}
 
 
 def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str, str]]]:
     """The groups of some calls, in the order of their ops, and why others are in none, by op and reason."""
-    found: dict[tuple[str, str, str], Group] = {}
+    groups: dict[tuple[str, str, str], Group] = {}
     left: Counter[tuple[str, str]] = Counter()
-    for call in sorted(calls, key=lambda one: (one.op, one.seen_in)):
+    for call in sorted(calls, key=lambda call: (call.op, call.seen_in)):
         try:
             op = _op_of(call)
             sample = sample_of(op, call)
@@ -71,28 +71,28 @@ def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str
             continue
         gradients = _gradients_of(op, call)
         name = _id_of(op, call)
-        group = found.setdefault((op.name, device, str(gradients)), Group(op, device, gradients))
+        group = groups.setdefault((op.name, device, str(gradients)), Group(op, device, gradients))
         if name not in group.samples:
             group.samples[name] = Sample(sample.args, sample.kwargs, name)
             group.seen_in[name] = call.seen_in
-    return [_sorted(found[key]) for key in sorted(_without_formula_merged(found))], left
+    return [_sorted(groups[key]) for key in sorted(_without_formula_merged(groups))], left
 
 
 def _without_formula_merged(
-    found: dict[tuple[str, str, str], Group],
+    groups: dict[tuple[str, str, str], Group],
 ) -> dict[tuple[str, str, str], Group]:
     """Without the groups of calls without gradients of ops that have no formula, if others are there.
 
     The cases of the others are both, so that two groups would have the same ids.
     """
-    for name, device, gradients in list(found):
-        other = found.get((name, device, "False"))
-        if gradients == "None" and other is not None:
-            group = found[name, device, gradients]
-            group.samples = {**other.samples, **group.samples}
-            group.seen_in = {**other.seen_in, **group.seen_in}
-            del found[name, device, "False"]
-    return found
+    for name, device, gradients in list(groups):
+        no_gradients = groups.get((name, device, "False"))
+        if gradients == "None" and no_gradients is not None:
+            group = groups[name, device, gradients]
+            group.samples = {**no_gradients.samples, **group.samples}
+            group.seen_in = {**no_gradients.seen_in, **group.seen_in}
+            del groups[name, device, "False"]
+    return groups
 
 
 def _sorted(group: Group) -> Group:
@@ -122,17 +122,17 @@ def _op_of(call: SeenCall) -> Op:
 
 def _gradients_of(op: Op, call: SeenCall) -> bool | None:
     """As in `Group.requires_grad`."""
-    if not any(one.requires_grad for one in call.tensors):
+    if not any(seen.requires_grad for seen in call.tensors):
         return False
     return True if op.has_autograd else None
 
 
 def _device_of(call: SeenCall) -> str:
-    devices = {one.device for one in call.tensors}
+    devices = {seen.device for seen in call.tensors}
     if not devices:
         values = (*call.args, *call.kwargs.values())
-        devices = {str(one) for one in values if isinstance(one, torch.device)}
-    plain = {one.removesuffix(":0") for one in devices} or {"cpu"}
+        devices = {str(value) for value in values if isinstance(value, torch.device)}
+    plain = {device.removesuffix(":0") for device in devices} or {"cpu"}
     if len(plain) > 1:
         raise NotReplayed(f"its tensors are on {' and '.join(sorted(plain))}")
     return plain.pop()
@@ -149,7 +149,7 @@ def sample_of(op: Op, call: SeenCall) -> Sample:
         OpError: for arguments that do not fit the schema.
     """
     args, kwargs = _ordered(op, call)
-    gradients = any(one.requires_grad for one in call.tensors)
+    gradients = any(seen.requires_grad for seen in call.tensors)
     names = [argument.name for argument in op.positional]
     described = [
         _described(value, name, op, gradients) for name, value in zip(names, args, strict=False)
@@ -165,20 +165,22 @@ def _ordered(op: Op, call: SeenCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
     names = [argument.name for argument in op.positional]
     if len(call.args) > len(names):
         raise NotReplayed("no overload takes these arguments")
-    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     args = []
     for name in names:
-        if name not in given:
+        if name not in arguments:
             break
-        args.append(given.pop(name))
-    return tuple(args), given
+        args.append(arguments.pop(name))
+    return tuple(args), arguments
 
 
 def _described(value: Any, name: str, op: Op, gradients: bool) -> Any:
     if isinstance(value, SeenTensor):
         return _spec(value, name, op, gradients)
     if isinstance(value, list):
-        return [_described(one, f"{name}[{at}]", op, gradients) for at, one in enumerate(value)]
+        return [
+            _described(element, f"{name}[{at}]", op, gradients) for at, element in enumerate(value)
+        ]
     return value
 
 
@@ -230,10 +232,14 @@ def _wide(values: torch.Tensor) -> torch.Tensor:
 def _shortened(values: Any, dtype: torch.dtype) -> Any:
     """Numbers with the fewest digits that stand for the same ones in the dtype."""
     if isinstance(values, list):
-        return [_shortened(one, dtype) for one in values]
+        return [_shortened(element, dtype) for element in values]
     exact = torch.tensor(values, dtype=dtype)
     candidates = (float(f"{values:.{digits}g}") for digits in range(1, 17))
-    close = (one for one in candidates if torch.equal(torch.tensor(one, dtype=dtype), exact))
+    close = (
+        candidate
+        for candidate in candidates
+        if torch.equal(torch.tensor(candidate, dtype=dtype), exact)
+    )
     return next(close, values)
 
 
@@ -252,8 +258,8 @@ def _rounded(value: float, to: Any) -> float:
     if abs(digits) > 200:
         return value
     shift = 10.0 ** abs(digits)
-    found = to(value * shift) / shift if digits >= 0 else to(value / shift) * shift
-    return float(f"{found:.3g}")
+    rounded = to(value * shift) / shift if digits >= 0 else to(value / shift) * shift
+    return float(f"{rounded:.3g}")
 
 
 def _layout_of(seen: SeenTensor) -> str | None:
@@ -270,7 +276,7 @@ def _layout_of(seen: SeenTensor) -> str | None:
 
 def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
     pairs = zip(shape, strides, others, strict=True)
-    return all(one == other for size, one, other in pairs if size > 1)
+    return all(stride == expected for size, stride, expected in pairs if size > 1)
 
 
 # Ids
@@ -283,15 +289,15 @@ def _id_of(op: Op, call: SeenCall) -> str:
     gets a hash.
     """
     args, kwargs = _ordered(op, call)
-    words = [_word(value) for value in args]
-    words += [f"{name}={_word(value)}" for name, value in sorted(kwargs.items())]
-    text = ",".join(words)
+    parts = [_word(value) for value in args]
+    parts += [f"{name}={_word(value)}" for name, value in sorted(kwargs.items())]
+    text = ",".join(parts)
     plain = re.sub(r"[^\w.,+=-]+", "_", text).replace("~", "_")
-    gradients = any(one.requires_grad for one in call.tensors)
-    told = [_told(one, gradients) for one in call.tensors]
-    if plain == text and len(text) <= _LONGEST_ID and text and not any(told):
+    gradients = any(seen.requires_grad for seen in call.tensors)
+    left_out = [_left_out(seen, gradients) for seen in call.tensors]
+    if plain == text and len(text) <= _LONGEST_ID and text and not any(left_out):
         return text
-    key = repr((text, told)).encode()
+    key = repr((text, left_out)).encode()
     return f"{plain[:_LONGEST_ID].strip('.,-')}.{hashlib.sha256(key).hexdigest()[:6]}".lstrip(".")
 
 
@@ -302,11 +308,11 @@ def _word(value: Any) -> str:
         parts = [size, *([] if value.dtype == torch.float32 else [dtype_name(value.dtype)])]
         return ".".join([*parts, *([layout] if layout not in (None, "contiguous") else [])])
     if isinstance(value, list):
-        return "+".join(_word(one) for one in value) or "empty"
+        return "+".join(_word(element) for element in value) or "empty"
     return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
 
 
-def _told(seen: SeenTensor, gradients: bool) -> Any:
+def _left_out(seen: SeenTensor, gradients: bool) -> Any:
     """What the words of a tensor do not tell of it; None if they tell everything.
 
     Args:

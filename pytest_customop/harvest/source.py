@@ -70,7 +70,7 @@ def piece_of(group: Group, modules: Mapping[str, ModuleType | None]) -> Piece:
         modules: of each sample, the module of the test in which its call was seen, if it is known.
     """
     writer = _Writer(_word(group.op.name))
-    samples = [writer.sample(one) for one in group.samples.values()]
+    samples = [writer.sample(sample) for sample in group.samples.values()]
     comments = [group.seen_in[name] for name in group.samples]
     arguments: list[Expression] = [
         quoted(group.op.name),
@@ -80,11 +80,11 @@ def piece_of(group: Group, modules: Mapping[str, ModuleType | None]) -> Piece:
         arguments.append(f"requires_grad={group.requires_grad}")
     if group.device != "cpu":
         arguments.append(f"devices={quoted(group.device)}")
-    found = {_registering(group.op.name, modules.get(name)) for name in group.samples}
+    imports = {_registering(group.op.name, modules.get(name)) for name in group.samples}
     return Piece(
         op=group.op.name,
         place=(group.device, "nograd" if group.requires_grad is False else "withgrad"),
-        imports=tuple(sorted(one for one in found if one is not None)),
+        imports=tuple(sorted(name for name in imports if name is not None)),
         constants=writer.constants,
         decorator=laid_out(Bracketed("@customop_cases(", arguments, ")")),
     )
@@ -101,10 +101,10 @@ def file_of(pieces: Iterable[Piece], title: str) -> str:
     Args:
         title: its docstring, with the quotes.
     """
-    every = sorted(pieces, key=lambda one: (one.op, one.place))
-    names = _test_names(every)
-    blocks = ["\n".join([title, "", *_imports(every)])]
-    constants = [item for one in every for item in one.constants.items()]
+    ordered = sorted(pieces, key=lambda piece: (piece.op, piece.place))
+    names = _test_names(ordered)
+    blocks = ["\n".join([title, "", *_imports(ordered)])]
+    constants = [item for piece in ordered for item in piece.constants.items()]
     if constants:
         blocks.append(_HELPER)
     blocks += [
@@ -112,7 +112,7 @@ def file_of(pieces: Iterable[Piece], title: str) -> str:
         for name, text in constants
     ]
     blocks += [
-        f"{one.decorator}\ndef {name}(): ..." for one, name in zip(every, names, strict=True)
+        f"{piece.decorator}\ndef {name}(): ..." for piece, name in zip(ordered, names, strict=True)
     ]
     return _joined(blocks)
 
@@ -128,17 +128,17 @@ def _joined(blocks: Sequence[str]) -> str:
 
 def _imports(pieces: Sequence[Piece]) -> list[str]:
     """The imports, installed modules first; torch and `tensor` where they are used."""
-    text = "".join(one.decorator for one in pieces)
-    uses_torch = "torch." in text or any(one.constants for one in pieces)
-    modules = sorted({name for one in pieces for name in one.imports if name})
+    text = "".join(piece.decorator for piece in pieces)
+    uses_torch = "torch." in text or any(piece.constants for piece in pieces)
+    modules = sorted({name for piece in pieces for name in piece.imports if name})
     installed = [name for name in modules if _is_installed(name)]
     first = sorted([*map(_import, installed), *(["import torch"] if uses_torch else [])])
     names = ["Sample", "customop_cases", *(["tensor"] if "tensor(" in text else [])]
     lines = [*first, f"from pytest_customop import {', '.join(names)}"]
-    own = [_import(name) for name in modules if name not in installed]
-    unknown = sorted({one.op for one in pieces if not one.imports})
-    own += [f"# Import here what registers {name}." for name in unknown]
-    return [*lines, *(["", *own] if own else [])]
+    local = [_import(name) for name in modules if name not in installed]
+    unknown = sorted({piece.op for piece in pieces if not piece.imports})
+    local += [f"# Import here what registers {name}." for name in unknown]
+    return [*lines, *(["", *local] if local else [])]
 
 
 def _import(name: str) -> str:
@@ -152,13 +152,18 @@ def _is_installed(name: str) -> bool:
 def _test_names(pieces: Sequence[Piece]) -> list[str]:
     """`test_scale`, and what tells the tests of one op apart where there are several."""
     names = []
-    for one in pieces:
-        same = [other for other in pieces if _base(other.op) == _base(one.op)]
-        parts = [_word(one.op) if any(other.op != one.op for other in same) else _base(one.op)]
-        if any(other.place[1] != one.place[1] for other in same) and one.place[1] == "withgrad":
+    for piece in pieces:
+        same = [sibling for sibling in pieces if _base(sibling.op) == _base(piece.op)]
+        parts = [
+            _word(piece.op) if any(sibling.op != piece.op for sibling in same) else _base(piece.op)
+        ]
+        if (
+            any(sibling.place[1] != piece.place[1] for sibling in same)
+            and piece.place[1] == "withgrad"
+        ):
             parts.append("withgrad")
-        if any(other.place[0] != one.place[0] for other in same):
-            parts.append(_word(one.place[0]))
+        if any(sibling.place[0] != piece.place[0] for sibling in same):
+            parts.append(_word(piece.place[0]))
         names.append(f"test_{'_'.join(parts)}")
     return names
 
@@ -194,7 +199,7 @@ class _Writer:
         if isinstance(value, TensorSpec):
             return self._tensor(value)
         if isinstance(value, (list, tuple)):
-            return Bracketed("[", [self._value(one) for one in value], "]")
+            return Bracketed("[", [self._value(element) for element in value], "]")
         return _plain(value)
 
     def _tensor(self, spec: TensorSpec) -> Expression:
@@ -206,19 +211,19 @@ class _Writer:
             if value is not None:
                 parts.append(f"{name}={_plain(value)}")
         if spec.strides is not None:
-            strides = [str(one) for one in spec.strides]
+            strides = [str(stride) for stride in spec.strides]
             parts.append(Bracketed("strides=(", strides, ")", comma=len(strides) == 1))
         return Bracketed("tensor(", parts, ")")
 
     def _numbers(self, spec: TensorSpec) -> Expression:
         flat = _flattened(spec.values)
-        if len(flat) <= _LISTED or not all(isinstance(one, int) for one in flat):
+        if len(flat) <= _LISTED or not all(isinstance(number, int) for number in flat):
             return _nested(spec.values)
         regular = _as_range(flat) if len(spec.shape) == 1 else None
         if regular is not None:
             return regular
         name = f"_{self._prefix}_{len(self.constants) + 1}"
-        self.constants[name] = " ".join(str(int(one)) for one in flat)
+        self.constants[name] = " ".join(str(int(number)) for number in flat)
         sizes = [str(size) for size in spec.shape]
         kind = ["kind=bool"] if isinstance(flat[0], bool) else []
         return Bracketed("_values(", [name, *sizes, *kind], ")")
@@ -240,13 +245,13 @@ def _after(prefix: str, value: Expression) -> Expression:
 
 def _nested(values: Any) -> Expression:
     if isinstance(values, list):
-        return Bracketed("[", [_nested(one) for one in values], "]")
+        return Bracketed("[", [_nested(value) for value in values], "]")
     return _plain(values)
 
 
 def _flattened(values: Any) -> list[Any]:
     if isinstance(values, list):
-        return [number for one in values for number in _flattened(one)]
+        return [number for value in values for number in _flattened(value)]
     return [values]
 
 
@@ -303,4 +308,4 @@ def _is_importable(module: ModuleType) -> bool:
         return False
     path = Path(file).resolve()
     root = path.parents[module.__name__.count(".") + (path.name == "__init__.py")]
-    return root in {Path(one or ".").resolve() for one in sys.path}
+    return root in {Path(folder or ".").resolve() for folder in sys.path}

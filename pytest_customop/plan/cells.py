@@ -89,8 +89,8 @@ def _samples(
         for requires_grad in declaration.requires_grad or (False, True):
             if requires_grad and not is_differentiable(dtype):
                 continue
-            made = call_samples_function(declaration, device, dtype, requires_grad, axes, seed)
-            for sample in made:
+            samples = call_samples_function(declaration, device, dtype, requires_grad, axes, seed)
+            for sample in samples:
                 if requires_grad in _flags_of(sample, declaration, dtype):
                     yield dtype, requires_grad, sample
 
@@ -115,10 +115,10 @@ def _dtypes_of(
     cast = declaration.dtypes is not None and not declaration.as_given
     if _follows_dtype(sample) or (real and cast):
         return dtypes
-    own = [tensor.dtype for tensor in real]
-    own += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
-    differentiable = [dtype for dtype in own if is_differentiable(dtype)]
-    return (differentiable or own or list(dtypes))[:1]
+    own_dtypes = [tensor.dtype for tensor in real]
+    own_dtypes += [spec.dtype for spec in sample.specs() if spec.dtype is not None]
+    differentiable = [dtype for dtype in own_dtypes if is_differentiable(dtype)]
+    return (differentiable or own_dtypes or list(dtypes))[:1]
 
 
 def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
@@ -130,19 +130,19 @@ def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> S
     real = _real_tensors(sample)
     mutated = {id(value) for argument, value in op.bind(sample) if argument.name in op.mutated}
     possible = any(wants_grad(spec, dtype, id(spec) in mutated) for spec in sample.specs())
-    wanted = declaration.requires_grad or (False, True)
+    flags = declaration.requires_grad or (False, True)
     if declaration.as_given:
-        given = any(tensor.requires_grad for tensor in real)
+        requires_grad = any(tensor.requires_grad for tensor in real)
         if real and not sample.specs():
-            return [flag for flag in wanted if flag == given]
-        return [flag for flag in wanted if possible or given or not flag]
+            return [flag for flag in flags if flag == requires_grad]
+        return [flag for flag in flags if possible or requires_grad or not flag]
     cast = declaration.dtypes is not None
     possible = possible or any(
         is_differentiable(dtype if cast and is_differentiable(t.dtype) else t.dtype)
         and id(t) not in mutated
         for t in real
     )
-    return [flag for flag in wanted if possible or not flag]
+    return [flag for flag in flags if possible or not flag]
 
 
 def _looks_different(sample: Sample, layout: str) -> bool:

@@ -29,28 +29,32 @@ def compiled_cases(
     Args:
         on_omitted: called with how many are left out, if there are any.
     """
-    every = [one for one in cases if not one.unsupported]
+    supported = [entry for entry in cases if not entry.unsupported]
     if settings.compile_cells == COMPILE_CELLS[0]:
-        return [one.case for one in every]
-    traits = [_traits(one) for one in every]
+        return [entry.case for entry in supported]
+    traits = [_traits(entry) for entry in supported]
     missing = set[Trait]().union(*traits)
     kept: list[int] = []
     while missing:
-        best = max(range(len(every)), key=lambda at: len(traits[at] & missing))
+        best = max(range(len(supported)), key=lambda at: len(traits[at] & missing))
         kept.append(best)
         missing -= traits[best]
-    if on_omitted is not None and len(kept) < len(every):
-        device = every[0].case.placement.device
+    if on_omitted is not None and len(kept) < len(supported):
+        device = supported[0].case.placement.device
         on_omitted(
             OmittedCompilations(
-                declaration.op.name, declaration.where, device, len(every), len(every) - len(kept)
+                declaration.op.name,
+                declaration.where,
+                device,
+                len(supported),
+                len(supported) - len(kept),
             )
         )
-    return [every[at].case for at in sorted(kept)]
+    return [supported[at].case for at in sorted(kept)]
 
 
-def _traits(one: CaseCell) -> set[Trait]:
-    cell = one.cell
+def _traits(entry: CaseCell) -> set[Trait]:
+    cell = entry.cell
     named = {
         "sample": cell.sample_id,
         "dtype": cell.dtype,

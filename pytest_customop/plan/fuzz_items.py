@@ -41,12 +41,12 @@ def fuzz_items(
     if settings.fuzz is None or not declaration.variants:
         return
     named = {*(settings.checks or ()), *(declaration.checks or ())}
-    useful = [one for one in checks if _can_use(one, named)]
+    useful = [check for check in checks if _can_use(check, named)]
     for group in _groups(declaration, cases):
-        both = bool(group.with_gradients and group.without)
+        has_both = bool(group.with_gradients and group.without)
         for bases in (group.without, group.with_gradients):
             for check in useful if bases else ():
-                if check.can_run(bases[0].case) and prefers(check, bases[0], both):
+                if check.can_run(bases[0].case) and prefers(check, bases[0], has_both):
                     kinds = _kinds(declaration, settings, check, bases[0])
                     yield _item(declaration, settings, bases, check, kinds)
 
@@ -58,23 +58,23 @@ def _can_use(check: Check, named: set[str]) -> bool:
 
 
 def _groups(declaration: Declaration, cases: Sequence[CaseCell]) -> list[_Group]:
-    found: dict[Any, _Group] = {}
+    groups: dict[Any, _Group] = {}
     for bases in base_cases(declaration, cases):
-        for one in bases:
-            key = (one.cell.dtype, one.cell.layout, repr([*one.cell.axes.items()]))
-            group = found.setdefault(key, _Group())
-            (group.with_gradients if one.case.requires_grad else group.without).append(one)
-    return [*found.values()]
+        for base in bases:
+            key = (base.cell.dtype, base.cell.layout, repr([*base.cell.axes.items()]))
+            group = groups.setdefault(key, _Group())
+            (group.with_gradients if base.case.requires_grad else group.without).append(base)
+    return [*groups.values()]
 
 
 def _kinds(
     declaration: Declaration, settings: Settings, check: Check, base: CaseCell
 ) -> frozenset[str]:
     """The kinds that the check can learn from, of those that the mark and the session allow."""
-    wanted = {*check.variants} | (_FOR_REFERENCE if check.reference else frozenset())
+    kinds = {*check.variants} | (_FOR_REFERENCE if check.reference else frozenset())
     if not base.case.requires_grad:
-        wanted -= {"gradients"}
-    allowed = wanted & {*settings.variants.kinds}
+        kinds -= {"gradients"}
+    allowed = kinds & {*settings.variants.kinds}
     of_mark = declaration.variants
     return frozenset(allowed if callable(of_mark) else allowed & {*of_mark})
 

@@ -44,7 +44,7 @@ class FuzzPlan:
     @property
     def samples(self) -> list[Sample]:
         """The samples that the inputs are derived from."""
-        return [one.case.sample for one in self.bases]
+        return [base.case.sample for base in self.bases]
 
     @property
     def risk(self) -> str | None:

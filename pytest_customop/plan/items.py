@@ -81,7 +81,7 @@ class PlannedItem:
         """Whether it runs in a child process only: one of its inputs could crash the process."""
         if self.fuzz is not None:
             return self.fuzz.risk is not None
-        return any(one.needs_child for one in self.variants)
+        return any(variant.needs_child for variant in self.variants)
 
     @property
     def is_body(self) -> bool:
@@ -107,14 +107,14 @@ class PlannedItem:
     def checked_cases(self) -> tuple[Case, ...]:
         """What the check runs on: the variants, or the case itself; nothing that is generated later."""
         if self.variants:
-            return tuple(one.case for one in self.variants)
+            return tuple(variant.case for variant in self.variants)
         return () if self.case is None or self.fuzz is not None else (self.case,)
 
     @property
     def cases(self) -> tuple[Case, ...]:
         """The case and its variants."""
         if self.fuzz is not None:
-            return tuple(one.case for one in self.fuzz.bases)
+            return tuple(base.case for base in self.fuzz.bases)
         of_sample = (self.case,) if self.variants and self.case is not None else ()
         return (*of_sample, *self.checked_cases)
 
@@ -151,8 +151,8 @@ class CaseCell:
     def item(self, check: Check | None) -> tuple[Key, PlannedItem]:
         """The item of a check on the case, with its key; None: of the test's body."""
         name = check.name if check else BODY
-        one = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
-        return (*self.key, name), one
+        item = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
+        return (*self.key, name), item
 
     def skipped(self, reason: str) -> tuple[Key, PlannedItem]:
         """The one skipped item that stands for all checks of the case, with its key."""
@@ -195,7 +195,7 @@ class CaseCell:
 
 def _reasons(variants: Sequence[PlannedVariant]) -> str:
     """Why variants do not run, each reason once."""
-    counts = Counter(one.skip for one in variants)
+    counts = Counter(variant.skip for variant in variants)
     return "; ".join(f"{counted(count, 'variant')}: {reason}" for reason, count in counts.items())
 
 

@@ -36,18 +36,22 @@ def _why_unmatched(entry: Known, declaration: Declaration, registry: Registry) -
         return f"unknown finding {entry.finding!r}{did_you_mean(entry.finding, codes)}"
     allowed: list[tuple[str, str | None, Collection[str]]] = [
         ("layout", entry.layout, declaration.layouts),
-        ("dtype", entry.dtype_name, [dtype_name(one) for one in declaration.dtypes or ()]),
+        ("dtype", entry.dtype_name, [dtype_name(dtype) for dtype in declaration.dtypes or ()]),
         ("device", entry.device, declaration.devices or ()),
     ]
     if not callable(declaration.samples):
-        ids = [str(one.id) for one in (*declaration.samples, *declaration.errors)]
+        ids = [str(sample.id) for sample in (*declaration.samples, *declaration.errors)]
         allowed.append(("sample", _text(entry.sample), ids))
-    for kind, given, choices in allowed:
-        if given is not None and choices and not any(_is(given, one) for one in choices):
-            return unknown(kind, given, choices)
-    asked = declaration.requires_grad
-    if entry.requires_grad is not None and asked and entry.requires_grad not in asked:
-        return f"the mark has requires_grad={list(asked)}"
+    for kind, value, choices in allowed:
+        if value is not None and choices and not any(_is(value, choice) for choice in choices):
+            return unknown(kind, value, choices)
+    requires_grad = declaration.requires_grad
+    if (
+        entry.requires_grad is not None
+        and requires_grad
+        and entry.requires_grad not in requires_grad
+    ):
+        return f"the mark has requires_grad={list(requires_grad)}"
     return None
 
 
@@ -55,9 +59,9 @@ def _text(value: str | int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _is(given: str, other: str) -> bool:
+def _is(expected: str, actual: str) -> bool:
     """Whether two names are equal; `cuda` is every CUDA device."""
-    return given == other or other.partition(":")[0] == given
+    return expected == actual or actual.partition(":")[0] == expected
 
 
 def known_of(known: Iterable[Known], check: str, place: Place) -> tuple[Known, ...]:
@@ -78,7 +82,7 @@ def _is_about(entry: Known, check: str, place: Place) -> bool:
         (entry.layout, place.layout),
         (_text(entry.sample), place.sample),
     )
-    if any(wanted is not None and wanted != actual for wanted, actual in pairs):
+    if any(expected is not None and expected != actual for expected, actual in pairs):
         return False
     if entry.device is not None and not _is(entry.device, place.device or ""):
         return False

@@ -61,8 +61,8 @@ def plan(
             )
         seen[named] = declaration
         checks = list(select(declaration))
-        for key, one in _plan_mark(declaration, settings, checks, available, named, on_omitted):
-            planned[key] = _with_known(one, declaration)
+        for key, item in _plan_mark(declaration, settings, checks, available, named, on_omitted):
+            planned[key] = _with_known(item, declaration)
     _validate_ids(planned.values(), declarations[0])
     return [planned[key] for key in sorted(planned)]
 
@@ -76,9 +76,9 @@ def _with_known(item: PlannedItem, declaration: Declaration) -> PlannedItem:
 
 def _validate_ids(planned: Iterable[PlannedItem], declaration: Declaration) -> None:
     """Reject two equal ids: their parts are joined by dashes, and names may have dashes too."""
-    for one, count in Counter(one.id for one in planned).items():
+    for item_id, count in Counter(item.id for item in planned).items():
         if count > 1:
-            raise declaration.mistake(f"two cases have the id {one!r}; rename a sample")
+            raise declaration.mistake(f"two cases have the id {item_id!r}; rename a sample")
 
 
 # The widest dtype, by `_key_without_width`.
@@ -117,8 +117,8 @@ def _plan_mark(
         if absent:
             yield _skipped(prefix, f"{device}-absent", name, absent, device)
             continue
-        every = cells_of(declaration, device, dtypes, settings.seed)
-        cells = limit_samples(declaration, settings, every, on_omitted)
+        all_cells = cells_of(declaration, device, dtypes, settings.seed)
+        cells = limit_samples(declaration, settings, all_cells, on_omitted)
         cases = [
             compared_with(
                 declaration, case_cell(declaration, settings, cell, sample, prefix), reference
@@ -128,11 +128,11 @@ def _plan_mark(
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
-        compiled = {id(one) for one in compiled_cases(declaration, settings, cases, on_omitted)}
+        compiled = {id(case) for case in compiled_cases(declaration, settings, cases, on_omitted)}
         rest = [check for check in checks if check.family != "compile"]
-        for one in cases:
-            chosen = checks if id(one.case) in compiled else rest
-            yield from _items(declaration, settings, one, widths, chosen)
+        for entry in cases:
+            chosen = checks if id(entry.case) in compiled else rest
+            yield from _items(declaration, settings, entry, widths, chosen)
         yield from variant_items(declaration, settings, cases, checks, on_omitted)
         yield from fuzz_items(declaration, settings, cases, checks)
         for cell, error in error_cells(declaration, device, dtypes):
@@ -144,16 +144,16 @@ def _skipped(
 ) -> tuple[Key, PlannedItem]:
     """The one skipped item that stands for all cases of a mark, or of a device."""
     key = (prefix, what)
-    one = PlannedItem(join_key(key), op, skip=reason, missing_device=device)
-    return key, one
+    item = PlannedItem(join_key(key), op, skip=reason, missing_device=device)
+    return key, item
 
 
 def _why_empty(declaration: Declaration) -> str:
     """Why a mark has no case at all."""
-    asked = declaration.requires_grad or ()
-    if asked == (True,) and declaration.as_given:
+    requires_grad = declaration.requires_grad or ()
+    if requires_grad == (True,) and declaration.as_given:
         return "requires_grad=True leaves no case: no given tensor requires gradients"
-    if asked == (True,):
+    if requires_grad == (True,):
         return (
             "requires_grad=True leaves no case: no argument of these dtypes can require gradients"
         )
@@ -163,31 +163,31 @@ def _why_empty(declaration: Declaration) -> str:
 def _items(
     declaration: Declaration,
     settings: Settings,
-    one: CaseCell,
+    entry: CaseCell,
     widths: Widths,
     checks: Sequence[Check],
 ) -> Iterator[tuple[Key, PlannedItem]]:
     """The checks and the body of one case."""
-    if one.unsupported:
-        yield one.skipped(one.unsupported)
+    if entry.unsupported:
+        yield entry.skipped(entry.unsupported)
         return
-    widest = _width(one.case) >= widths[_key_without_width(one)]
-    fully = _gets_all_checks(declaration, one.case)
+    widest = _width(entry.case) >= widths[_key_without_width(entry)]
+    fully = _gets_all_checks(declaration, entry.case)
     for check in checks:
-        if not check.errors and check.can_run(one.case, fully, widest):
-            yield one.item(check)
+        if not check.errors and check.can_run(entry.case, fully, widest):
+            yield entry.item(check)
     if selects_body(settings.checks) and fully:
-        yield one.item(None)
+        yield entry.item(None)
 
 
-def _error_items(one: CaseCell, checks: Sequence[Check]) -> Iterator[tuple[Key, PlannedItem]]:
+def _error_items(entry: CaseCell, checks: Sequence[Check]) -> Iterator[tuple[Key, PlannedItem]]:
     """The checks of one error sample."""
-    wanted = [check for check in checks if check.errors]
-    if one.unsupported and wanted:
-        yield one.skipped(one.unsupported)
+    error_checks = [check for check in checks if check.errors]
+    if entry.unsupported and error_checks:
+        yield entry.skipped(entry.unsupported)
         return
-    for check in wanted:
-        yield one.item(check)
+    for check in error_checks:
+        yield entry.item(check)
 
 
 def _gets_all_checks(declaration: Declaration, case: Case) -> bool:
@@ -200,10 +200,10 @@ def _gets_all_checks(declaration: Declaration, case: Case) -> bool:
     return True in (declaration.requires_grad or ())
 
 
-def _key_without_width(one: CaseCell) -> tuple[object, ...]:
+def _key_without_width(entry: CaseCell) -> tuple[object, ...]:
     """A key that is equal for cases which differ in the width of their dtype only."""
-    dtype = one.case.placement.dtype
-    return (*one.key[:2], *one.key[3:], dtype.is_complex, dtype.is_floating_point)
+    dtype = entry.case.placement.dtype
+    return (*entry.key[:2], *entry.key[3:], dtype.is_complex, dtype.is_floating_point)
 
 
 def _width(case: Case) -> tuple[int, str]:
@@ -212,12 +212,12 @@ def _width(case: Case) -> tuple[int, str]:
 
 def _widths(cases: Iterable[CaseCell]) -> Widths:
     """The widest dtype that runs, of each group of cases that differ in its width only."""
-    found: Widths = {}
-    for one in cases:
-        if not one.unsupported:
-            key = _key_without_width(one)
-            found[key] = max(found.get(key, (0, "")), _width(one.case))
-    return found
+    widths: Widths = {}
+    for entry in cases:
+        if not entry.unsupported:
+            key = _key_without_width(entry)
+            widths[key] = max(widths.get(key, (0, "")), _width(entry.case))
+    return widths
 
 
 def _devices(declaration: Declaration, settings: Settings) -> list[str]:
@@ -229,15 +229,15 @@ def _devices(declaration: Declaration, settings: Settings) -> list[str]:
         raise declaration.mistake(str(error)) from None
     if for_mark is None or for_session is None:
         return sorted(for_mark or for_session or ("cpu",))
-    both = {_common_device(one, other) for one in for_mark for other in for_session}
-    return sorted(device for device in both if device is not None)
+    common = {_common_device(first, second) for first in for_mark for second in for_session}
+    return sorted(device for device in common if device is not None)
 
 
-def _common_device(one: str, other: str) -> str | None:
+def _common_device(first: str, second: str) -> str | None:
     """The device that two names mean, or None: `cuda` and `cuda:1` mean `cuda:1`."""
-    if other in (one, one.partition(":")[0]):
-        return one
-    return other if one == other.partition(":")[0] else None
+    if second in (first, first.partition(":")[0]):
+        return first
+    return second if first == second.partition(":")[0] else None
 
 
 def _dtypes(declaration: Declaration, settings: Settings) -> list[torch.dtype]:

@@ -30,15 +30,17 @@ def limit_samples(
     Args:
         on_omitted: called with the samples that are left out, if there are any.
     """
-    every = list(cells)
+    all_cells = list(cells)
     if settings.max_samples is None:
-        return every
-    stay = _choose(declaration, settings.seed, settings.max_samples, every)
-    kept = [one for one in every if _origin(declaration, one[0]) in stay]
-    if on_omitted is not None and len(kept) < len(every):
+        return all_cells
+    stay = _choose(declaration, settings.seed, settings.max_samples, all_cells)
+    kept = [
+        cell_sample for cell_sample in all_cells if _origin(declaration, cell_sample[0]) in stay
+    ]
+    if on_omitted is not None and len(kept) < len(all_cells):
         here = dict.fromkeys(cell.sample_id for cell, _ in kept)
         gone = dict.fromkeys(
-            cell.sample_id for cell, _ in every if _origin(declaration, cell) not in stay
+            cell.sample_id for cell, _ in all_cells if _origin(declaration, cell) not in stay
         )
         on_omitted(OmittedSamples(declaration.op.name, declaration.where, tuple(here), tuple(gone)))
     return kept
@@ -52,11 +54,11 @@ def _origin(declaration: Declaration, cell: Cell) -> tuple[str, str]:
 
 
 def _choose(
-    declaration: Declaration, seed: int, most: int, every: Sequence[CellSample]
+    declaration: Declaration, seed: int, most: int, cells: Sequence[CellSample]
 ) -> set[tuple[str, str]]:
     """The origins of the samples that run, at most `most` of each list."""
     lists: dict[str, dict[str, int]] = defaultdict(dict)
-    for cell, _ in every:
+    for cell, _ in cells:
         origin, name = _origin(declaration, cell)
         lists[origin][name] = seed_of("max-samples", seed, declaration.op.name, name)
     return {

@@ -150,36 +150,36 @@ class Omissions:
     def to_dict(self) -> dict[str, Any]:
         """As plain lists and dicts, which a worker can send."""
         return {
-            "samples": [asdict(one) for one in self.samples.values()],
-            "variants": [asdict(one) for one in self.variants.values()],
-            "compilations": [asdict(one) for one in self.compilations.values()],
+            "samples": [asdict(omitted) for omitted in self.samples.values()],
+            "variants": [asdict(omitted) for omitted in self.variants.values()],
+            "compilations": [asdict(omitted) for omitted in self.compilations.values()],
             "shard": asdict(self.shard) if self.shard else None,
             "unwritten": dict(self.unwritten),
         }
 
     def merge(self, sent: Mapping[str, Any]) -> None:
         """Add what a worker sent; every worker sends the same of the collection."""
-        for one in sent.get("samples", ()):
-            self.add(OmittedSamples(**one))
-        for one in sent.get("variants", ()):
-            self.add(OmittedVariants(**one))
-        for one in sent.get("compilations", ()):
-            self.add(OmittedCompilations(**one))
+        for omitted in sent.get("samples", ()):
+            self.add(OmittedSamples(**omitted))
+        for omitted in sent.get("variants", ()):
+            self.add(OmittedVariants(**omitted))
+        for omitted in sent.get("compilations", ()):
+            self.add(OmittedCompilations(**omitted))
         if sent.get("shard"):
             self.shard = ShardNote(**sent["shard"])
         self.unwritten.update(sent.get("unwritten", {}))
 
     def lines(self, max_samples: int | None) -> list[str]:
         """The lines of the summary about the shard, samples and compilations that were left out."""
-        found = [self.shard.line()] if self.shard else []
+        lines = [self.shard.line()] if self.shard else []
         if self.samples:
-            lines = sorted(one.line() for one in self.samples.values())
-            found += [f"Left out by --customop-max-samples={max_samples}:", *lines]
+            sample_lines = sorted(omitted.line() for omitted in self.samples.values())
+            lines += [f"Left out by --customop-max-samples={max_samples}:", *sample_lines]
         if self.compilations:
-            left = sum(one.left for one in self.compilations.values())
-            cases = sum(one.cases for one in self.compilations.values())
-            found.append(
+            left = sum(omitted.left for omitted in self.compilations.values())
+            cases = sum(omitted.cases for omitted in self.compilations.values())
+            lines.append(
                 f"Left out by --customop-compile-cells=pairwise: the compile checks of {left} of {cases} "
                 "cases of the marks that have more than it takes"
             )
-        return found
+        return lines

@@ -19,14 +19,14 @@ def reference_device(present: Sequence[str]) -> str | None:
     return "cpu" if "cpu" in present else next(iter(present), None)
 
 
-def compared_with(declaration: Declaration, one: CaseCell, reference: str | None) -> CaseCell:
+def compared_with(declaration: Declaration, entry: CaseCell, reference: str | None) -> CaseCell:
     """The same case with the device that it is compared with.
 
     There is none on that device itself, and where the mark's `skip_if` leaves the case out there.
     """
-    if reference in (None, one.cell.device) or one.unsupported:
-        return one
+    if reference in (None, entry.cell.device) or entry.unsupported:
+        return entry
     assert reference is not None
-    if skip_reason(declaration, replace(one.cell, device=reference)) is not None:
-        return one
-    return replace(one, case=replace(one.case, reference_device=reference))
+    if skip_reason(declaration, replace(entry.cell, device=reference)) is not None:
+        return entry
+    return replace(entry, case=replace(entry.case, reference_device=reference))

@@ -46,10 +46,12 @@ def call_samples_function(
             torch.cuda.init()  # type: ignore[no-untyped-call] # only then its streams can be kept
         with rng.preserved():
             rng.seed(seed_of("samples", seed, declaration.op.name, dtype))
-            made = make(device, dtype, requires_grad, **axes)
-            if isinstance(made, (Sample, TensorSpec)) or not isinstance(made, Iterable):
-                raise MarkError(f"{origin} returned {made!r}: return or yield tuples of arguments")
-            return read_samples(made, declaration.op, origin)
+            samples = make(device, dtype, requires_grad, **axes)
+            if isinstance(samples, (Sample, TensorSpec)) or not isinstance(samples, Iterable):
+                raise MarkError(
+                    f"{origin} returned {samples!r}: return or yield tuples of arguments"
+                )
+            return read_samples(samples, declaration.op, origin)
     except (MarkError, OpError) as error:
         raise declaration.mistake(str(error)) from error.__cause__
     except Exception as error:  # whatever the author's function raises

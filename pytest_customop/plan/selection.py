@@ -22,9 +22,9 @@ def registry_from(hook: Any) -> Registry:
         HookError: for what is not a check, for a name that is given twice, and for what a hook raises.
     """
     caller = hook.pytest_customop_register_checks
-    found = call_hook(caller)
+    results = call_hook(caller)
     try:
-        return Registry(check for checks in reversed(found) for check in _listed(checks))
+        return Registry(check for checks in reversed(results) for check in _listed(checks))
     except ValueError as error:
         raise HookError(f"{caller.name} at {implemented_at(caller)}: {error}") from None
 
@@ -60,9 +60,9 @@ def select_checks(registry: Registry, declaration: Declaration, settings: Settin
         return registry.select(known)
     chosen = registry.select(declaration.checks)
     allowed = {check.name for check in registry.select(known)}
-    asked = declaration.checks or ()
+    names = declaration.checks or ()
     return [
         check
         for check in chosen
-        if check.name in allowed or (check.name in asked and check.family in known)
+        if check.name in allowed or (check.name in names and check.family in known)
     ]

@@ -27,12 +27,12 @@ def parts(weights: Mapping[str, int], count: int) -> dict[str, int]:
         count: how many shards there are.
     """
     loads = [(0, 0, index) for index in range(1, count + 1)]  # weight, cases, shard
-    found = {}
+    shards = {}
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
         load, cases, index = loads[0]
-        found[key] = index
+        shards[key] = index
         heapq.heapreplace(loads, (load + weights[key], cases + 1, index))
-    return found
+    return shards
 
 
 def weights_of(

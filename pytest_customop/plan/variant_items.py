@@ -42,9 +42,9 @@ def variant_items(
     useful = {check: kinds for check in checks if (kinds := _kinds(check, settings))}
     if _amount(settings) == "off" or not declaration.variants or not useful:
         return
-    samples = [one.case.sample for one in cases]
+    samples = [entry.case.sample for entry in cases]
     planner = _Planner(declaration, settings, useful, samples)
-    seen = {call_signature(one.case.sample) for one in cases}
+    seen = {call_signature(entry.case.sample) for entry in cases}
     for bases in base_cases(declaration, cases):
         yield from planner.items_of_sample(bases, seen)
     if on_omitted is not None:
@@ -66,15 +66,15 @@ def _amount(settings: Settings) -> str | int:
 
 def base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
     """For each sample, the cases that its variants are derived from: one, or two by requires_grad."""
-    asked = True in (declaration.requires_grad or ())
+    wants_gradients = True in (declaration.requires_grad or ())
     by_sample: dict[str, dict[Any, list[CaseCell]]] = {}
-    for one in cases:
-        has_no_formula = one.case.requires_grad and not one.case.op.has_autograd
-        if one.unsupported or (has_no_formula and not asked):
+    for entry in cases:
+        has_no_formula = entry.case.requires_grad and not entry.case.op.has_autograd
+        if entry.unsupported or (has_no_formula and not wants_gradients):
             continue
-        sample = repr((one.cell.sample_id, *one.cell.axes.items()))
-        place = (one.cell.dtype, one.cell.layout)
-        by_sample.setdefault(sample, {}).setdefault(place, []).append(one)
+        sample = repr((entry.cell.sample_id, *entry.cell.axes.items()))
+        place = (entry.cell.dtype, entry.cell.layout)
+        by_sample.setdefault(sample, {}).setdefault(place, []).append(entry)
     for places in by_sample.values():
         yield next(iter(places.values()))
 
@@ -135,45 +135,51 @@ class _Planner:
             samples=self._samples,
         )
 
-    def _take(self, every: list[Variant]) -> list[Variant]:
+    def _take(self, variants: list[Variant]) -> list[Variant]:
         """The variants that the session asks for; the others are counted."""
         amount, steps = _amount(self._settings), self._settings.variant_steps
-        self._steps |= {one.step for one in every}
+        self._steps |= {variant.step for variant in variants}
         if steps is not None:
-            return [one for one in every if one.step in steps]
+            return [variant for variant in variants if variant.step in steps]
         if isinstance(amount, int):
-            taken = every[:amount]
+            taken = variants[:amount]
         else:
-            taken = every if amount == "full" else [one for one in every if one.likely][:QUICK]
-        ids = {one.sample.id for one in taken}
-        self._omitted |= {one.sample.id or "" for one in every if one.sample.id not in ids}
+            taken = (
+                variants
+                if amount == "full"
+                else [variant for variant in variants if variant.likely][:QUICK]
+            )
+        ids = {variant.sample.id for variant in taken}
+        self._omitted |= {
+            variant.sample.id or "" for variant in variants if variant.sample.id not in ids
+        }
         return taken
 
     def _items(
-        self, base: CaseCell, variants: Sequence[Variant], both: bool
+        self, base: CaseCell, variants: Sequence[Variant], has_both: bool
     ) -> Iterator[tuple[Key, PlannedItem]]:
         """One item per check, which runs it on the variants, and one for those that do not run.
 
         Args:
-            both: whether the sample has a case with gradients and one without.
+            has_both: whether the sample has a case with gradients and one without.
         """
-        checks = [one for one in self._checks if one.can_run(base.case)]
+        checks = [check for check in self._checks if check.can_run(base.case)]
         by_check: dict[Check, list[PlannedVariant]] = {check: [] for check in checks}
         not_run: list[PlannedVariant] = []
         for variant in variants:
-            of_kind = [one for one in checks if variant.kind in self._checks[one]]
-            wanted = [one for one in of_kind if _wants(one, base, variant, both)]
-            if not wanted or self._is_skipped_by_mark(base, variant):
+            of_kind = [check for check in checks if variant.kind in self._checks[check]]
+            chosen = [check for check in of_kind if _wants(check, base, variant, has_both)]
+            if not chosen or self._is_skipped_by_mark(base, variant):
                 continue
             planned = self._planned(base, variant)
             if planned.skip is not None:
                 not_run.append(planned)
                 continue
-            for check in wanted:
+            for check in chosen:
                 by_check[check].append(planned)
-        for check, found in by_check.items():
-            if found:
-                yield base.variants_item(check, found)
+        for check, to_run in by_check.items():
+            if to_run:
+                yield base.variants_item(check, to_run)
         if not_run:
             yield base.variants_item(None, not_run)
 
@@ -198,19 +204,19 @@ class _Planner:
         return skip_reason(self._declaration, cell) is not None
 
 
-def _wants(check: Check, base: CaseCell, variant: Variant, both: bool) -> bool:
+def _wants(check: Check, base: CaseCell, variant: Variant, has_both: bool) -> bool:
     """Whether a check runs on a variant of this case, if it does on one of its kind.
 
     Args:
-        both: whether the sample has a case with gradients and one without. A check that does not need
+        has_both: whether the sample has a case with gradients and one without. A check that does not need
             gradients runs on the one without then.
     """
     if variant.kind == "gradients":
         return base.case.requires_grad
-    return prefers(check, base, both)
+    return prefers(check, base, has_both)
 
 
-def prefers(check: Check, base: CaseCell, both: bool) -> bool:
-    """Whether a check runs on what is derived from this case; `both` as in `_wants`."""
+def prefers(check: Check, base: CaseCell, has_both: bool) -> bool:
+    """Whether a check runs on what is derived from this case; `has_both` as in `_wants`."""
     with_gradients = check.gradients is True or check.variants_with_gradients
-    return not both or base.case.requires_grad == with_gradients
+    return not has_both or base.case.requires_grad == with_gradients

@@ -105,8 +105,8 @@ class ConformanceError(AssertionError):
             remarks: a line more for each result; empty for none.
         """
         self.results = list(results)
-        count = counted(len({one.check for one in results}), "check")
-        follows = causes(one.record() for one in results)
+        count = counted(len({result.check for result in results}), "check")
+        follows = causes(result.record() for result in results)
         parts = [f"{count} failed ({_summary(results, follows)})"]
         parts += _texts(results, follows, remarks or [""] * len(results))
         super().__init__("\n\n".join(parts))
@@ -119,9 +119,13 @@ def _summary(results: Sequence[CheckResult], follows: Mapping[int, int]) -> str:
     """The checks of each finding, causes first: `compile.dynamic, compile.static: compile-graph-break`."""
     checks: dict[str, dict[str, None]] = defaultdict(dict)
     for at in sorted(range(len(results)), key=follows.__contains__):
-        one = results[at]
-        name = "known-failure-passes" if one.outcome == "xpassed" else one.finding or one.outcome
-        checks[name].setdefault(one.check)
+        result = results[at]
+        name = (
+            "known-failure-passes"
+            if result.outcome == "xpassed"
+            else result.finding or result.outcome
+        )
+        checks[name].setdefault(result.check)
     return "; ".join(f"{', '.join(names)}: {name}" for name, names in checks.items())
 
 
@@ -129,7 +133,7 @@ def _texts(
     results: Sequence[CheckResult], follows: Mapping[int, int], remarks: Sequence[str]
 ) -> Iterator[str]:
     """The texts of the root causes, each with the names of its consequences."""
-    records = [one.record() for one in results]
+    records = [result.record() for result in results]
     broken: dict[str, CheckResult] = {}  # by message
     for at, result in enumerate(results):
         if at in follows:
@@ -139,6 +143,6 @@ def _texts(
             if first is not result:
                 yield f"error: {result.message} (as above) [{result.check}]"
                 continue
-        others = [records[other] for other, root in follows.items() if root == at]
-        also = [also_line(records[at], others)] if others else []
+        consequences = [records[position] for position, root in follows.items() if root == at]
+        also = [also_line(records[at], consequences)] if consequences else []
         yield "\n".join([str(result), *filter(None, [remarks[at]]), *also])

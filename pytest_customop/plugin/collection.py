@@ -73,12 +73,12 @@ def _made_by_pytest(collector: pytest.Collector, name: str, obj: Any) -> list[An
     _in_progress.add(id(obj))
     try:
         with gc_paused():
-            made = collector.ihook.pytest_pycollect_makeitem(
+            items = collector.ihook.pytest_pycollect_makeitem(
                 collector=collector, name=name, obj=obj
             )
     finally:
         _in_progress.discard(id(obj))
-    return list(made) if isinstance(made, list) else [made] if made is not None else []
+    return list(items) if isinstance(items, list) else [items] if items is not None else []
 
 
 def _move_marks_to_function(obj: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> None:
@@ -88,7 +88,7 @@ def _move_marks_to_function(obj: staticmethod[..., Any] | classmethod[Any, ..., 
     missing = [
         mark
         for mark in vars(obj).get("pytestmark", [])
-        if not any(mark is other for other in known)  # == would compare tensors
+        if not any(mark is known_mark for known_mark in known)  # == would compare tensors
     ]
     if missing:
         function.pytestmark = [*known, *missing]
@@ -96,7 +96,7 @@ def _move_marks_to_function(obj: staticmethod[..., Any] | classmethod[Any, ..., 
 
 def _prepare_class(cls: type) -> None:
     """Give a marked class the method that carries its checks."""
-    marked = [cls] if marks_of(cls) else [one for one in vars(cls).values() if marks_of(one)]
+    marked = [cls] if marks_of(cls) else [value for value in vars(cls).values() if marks_of(value)]
     if marked and any(base.__module__ == "unittest.case" for base in cls.__mro__):
         raise wrong_mark(
             "a unittest.TestCase cannot be parametrized by pytest; mark a plain function or class",

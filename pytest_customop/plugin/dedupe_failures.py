@@ -61,7 +61,7 @@ def dedupe_failures(
         records: every record of the session.
         config: says how the terminal prints.
     """
-    printed = [one for one in records if one.text and not one.by_hand]
+    printed = [record for record in records if record.text and not record.by_hand]
     roots = with_other_ops(printed, causes(printed))
     positions: dict[str, list[int]] = defaultdict(list)
     for at, record in enumerate(printed):

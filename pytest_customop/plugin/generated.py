@@ -51,11 +51,13 @@ def run_generated(item: pytest.Item, planned: PlannedItem, session: Session) -> 
         return run_in_time(item, check, case, session)
 
     start = time.perf_counter()
-    found = search(plan, run, _examples(item.config), session.on_input)
-    results = [*found.failures, *found.notes] or [_without_finding(planned, found)]
-    records = [_numbered(record_of(item, one), at) for at, one in enumerate(results)]
+    search_result = search(plan, run, _examples(item.config), session.on_input)
+    results = [*search_result.failures, *search_result.notes] or [
+        _without_finding(planned, search_result)
+    ]
+    records = [_numbered(record_of(item, result), at) for at, result in enumerate(results)]
     seconds = time.perf_counter() - start
-    return [replace(records[0], generated=found.accepted, duration=seconds), *records[1:]]
+    return [replace(records[0], generated=search_result.accepted, duration=seconds), *records[1:]]
 
 
 def _numbered(record: ResultRecord, at: int) -> ResultRecord:
@@ -64,7 +66,7 @@ def _numbered(record: ResultRecord, at: int) -> ResultRecord:
     return replace(record, place=replace(record.place, variant=name))
 
 
-def _without_finding(planned: PlannedItem, found: Found) -> CheckResult:
+def _without_finding(planned: PlannedItem, search_result: Found) -> CheckResult:
     """The result of an item that finds nothing: passed, or why no input was judged."""
     assert planned.case is not None
     passed = CheckResult(
@@ -75,12 +77,12 @@ def _without_finding(planned: PlannedItem, found: Found) -> CheckResult:
         place=planned.place,
         variant_description="generated inputs",
     )
-    if not found.accepted:
-        message = f"the op rejects every input that was generated, {found.rejected} of them"
+    if not search_result.accepted:
+        message = f"the op rejects every input that was generated, {search_result.rejected} of them"
         return replace(passed, outcome="skipped", skip_code="nothing-generated", message=message)
-    if sum(count for count, _ in found.skips.values()) < found.accepted:
+    if sum(count for count, _ in search_result.skips.values()) < search_result.accepted:
         return passed
-    _, often = max(found.skips.values(), key=lambda one: one[0])
+    _, often = max(search_result.skips.values(), key=lambda entry: entry[0])
     return replace(passed, outcome="skipped", skip_code=often.skip_code, message=often.message)
 
 

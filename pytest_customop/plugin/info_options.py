@@ -33,7 +33,9 @@ def print_instead(config: pytest.Config) -> int:
 def _list_of(checks: Registry) -> str:
     from ..core.tables import aligned
 
-    rows = [[one.name, one.summary + ("" if one.default else " (opt-in)")] for one in checks]
+    rows = [
+        [check.name, check.summary + ("" if check.default else " (opt-in)")] for check in checks
+    ]
     return "\n".join(aligned(rows))
 
 
@@ -48,7 +50,9 @@ def _explanation_of(name: str, checks: Registry) -> str:
     by_name = {check.name: check for check in checks}
     if name in by_name:
         check = by_name[name]
-        shared = [code for one in families() if one.name == check.family for code in one.shared]
+        shared = [
+            code for family in families() if family.name == check.family for code in family.shared
+        ]
         return check_as_text(check, sorted({*check.findings, *shared}))
     names = [*explained, *by_name]
     wrong = (

@@ -92,15 +92,15 @@ class InlineCheck:
         op, options, kwargs = self._split(op, kwargs)
         settings, predicate = _with_variants(self._session.settings, options.pop("variants", False))
         sample = Sample(args, kwargs)
-        given = {"op": op, "samples": [sample], "variants": predicate, **options}
+        keywords = {"op": op, "samples": [sample], "variants": predicate, **options}
         device = _device_of(sample)
         if device is not None:
             settings = settings._replace(devices=(device,))
-        declaration = declare_call(given, _NAME, as_given=True)
+        declaration = declare_call(keywords, _NAME, as_given=True)
         with worker_devices(settings.devices or (), self._session.worker):
             results = run_declaration(declaration, settings, self._item.ihook)
         results, remarks = self._record(results, declaration)
-        bad = [at for at, one in enumerate(results) if one.outcome in BAD]
+        bad = [at for at, result in enumerate(results) if result.outcome in BAD]
         if bad:
             raise ConformanceError([results[at] for at in bad], [remarks[at] for at in bad])
 
@@ -122,29 +122,29 @@ class InlineCheck:
         self, results: Sequence[CheckResult], declaration: Declaration
     ) -> tuple[list[CheckResult], list[str]]:
         """Keep the records; the results with the outcomes that known failures give them, and remarks."""
-        kept = self._item.stash.setdefault(RECORDS, [])
+        item_records = self._item.stash.setdefault(RECORDS, [])
         strict = strict_by_default(self._item.config)
         records = []
         number = 0
-        for one in results:
-            record = record_of(self._item, one, number=number, by_hand=True)
-            number += one.outcome in BAD
-            entries = known_of(declaration.known, one.check, one.place)
+        for result in results:
+            record = record_of(self._item, result, number=number, by_hand=True)
+            number += result.outcome in BAD
+            entries = known_of(declaration.known, result.check, result.place)
             record = _expected(record, entries, strict)
             records.append(with_baseline(self._item, record))
         records = _stale_for_any_variant(records, declaration.known, strict)
-        kept += records
+        item_records += records
         judged = [
-            replace(one, outcome=record.outcome, message=record.message)
-            for one, record in zip(results, records, strict=True)
+            replace(result, outcome=record.outcome, message=record.message)
+            for result, record in zip(results, records, strict=True)
         ]
-        return judged, [_remark(one) for one in records]
+        return judged, [_remark(record) for record in records]
 
 
-def _validate_keywords(op: Op, given: Iterable[str]) -> None:
+def _validate_keywords(op: Op, keywords: Iterable[str]) -> None:
     """Reject an option that has the name of an argument of the op, and one that is misspelt."""
     names = {argument.name for argument in op.arguments}
-    for name in given:
+    for name in keywords:
         if name in names and name in OPTIONS:
             raise MarkError(
                 f"{_NAME}: {name!r} is an argument of {op.name} and an option of {_NAME}: write "
@@ -165,21 +165,21 @@ def _device_of(sample: Sample) -> str | None:
     return None
 
 
-def _with_variants(settings: Settings, given: Any) -> tuple[Settings, Any]:
+def _with_variants(settings: Settings, value: Any) -> tuple[Settings, Any]:
     """The settings for the variants of a call, and the `variants` of its declaration."""
     settings = settings._replace(without_child=_IN_PROCESS)
-    if given is None or given is False:
+    if value is None or value is False:
         return settings, False
     of_session = settings.variants
-    if given is True:
+    if value is True:
         return settings, None
     try:
-        wanted, predicate = read_variants_and_predicate(given)
+        variants_of_call, predicate = read_variants_and_predicate(value)
     except ValueError as error:
         raise MarkError(f"{_NAME}: {error}") from None
-    off = "off" in (of_session.amount, wanted.amount)
-    strict = wanted.strict or of_session.strict
-    variants = Variants("off" if off else wanted.amount, wanted.kinds, strict)
+    off = "off" in (of_session.amount, variants_of_call.amount)
+    strict = variants_of_call.strict or of_session.strict
+    variants = Variants("off" if off else variants_of_call.amount, variants_of_call.kinds, strict)
     return settings._replace(variants=variants), predicate
 
 
@@ -195,14 +195,14 @@ def _stale_for_any_variant(
     records: Sequence[ResultRecord], known: Sequence[Known], strict: bool
 ) -> list[ResultRecord]:
     """The records, of which one is `xpassed` for each entry about any variant that none needs."""
-    found = list(records)
-    for check in dict.fromkeys(one.check for one in records if one.is_variant):
-        at = [i for i, one in enumerate(found) if one.is_variant and one.check == check]
-        entries = known_of(known, str(check), found[at[0]].place)
-        judged = stale_for_any_variant([found[i] for i in at], entries, strict)
+    updated = list(records)
+    for check in dict.fromkeys(record.check for record in records if record.is_variant):
+        at = [i for i, record in enumerate(updated) if record.is_variant and record.check == check]
+        entries = known_of(known, str(check), updated[at[0]].place)
+        judged = stale_for_any_variant([updated[i] for i in at], entries, strict)
         for i, record in zip(at, judged, strict=True):
-            found[i] = record
-    return found
+            updated[i] = record
+    return updated
 
 
 def _remark(record: ResultRecord) -> str:

@@ -471,8 +471,8 @@ def ini_value(config: pytest.Config, key: str) -> Any:
     `config.getini` converts it to one type, and native TOML (pytest 9) has several: names are a string or
     a list, a seed is a string or a number.
     """
-    given = overridden(config, key)
-    return written_in_ini(config, key) if given is None else given
+    value = overridden(config, key)
+    return written_in_ini(config, key) if value is None else value
 
 
 def overridden(config: pytest.Config, key: str) -> str | None:

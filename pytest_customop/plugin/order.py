@@ -24,9 +24,11 @@ def quick_first(items: list[pytest.Item]) -> None:
     for at, item in enumerate(items):
         if PLANNED in item.stash:
             places.setdefault(item.parent, []).append(at)
-    for those in places.values():
-        ordered = sorted((items[at] for at in those), key=lambda item: _rank(item.stash[PLANNED]))
-        for at, item in zip(those, ordered, strict=True):
+    for positions in places.values():
+        ordered = sorted(
+            (items[at] for at in positions), key=lambda item: _rank(item.stash[PLANNED])
+        )
+        for at, item in zip(positions, ordered, strict=True):
             items[at] = item
 
 

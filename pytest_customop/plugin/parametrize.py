@@ -26,9 +26,9 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         pytest.fail.Exception: for a mistake in a mark, a hook or an ini file, in one line.
     """
     with gc_paused():
-        for name, one in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
+        for name, function in ((CELL, _cells), (DEVICE, _devices), (DTYPE, _dtypes)):
             if name in metafunc.fixturenames:
-                one(metafunc)
+                function(metafunc)
 
 
 def _cells(metafunc: pytest.Metafunc) -> None:
@@ -50,7 +50,7 @@ def _cells(metafunc: pytest.Metafunc) -> None:
         )
         if session.baseline is not None:
             session.baseline.collect(metafunc.definition.nodeid, planned)
-    params = [pytest.param(one, id=one.id, marks=_skip_marks(one, session)) for one in planned]
+    params = [pytest.param(item, id=item.id, marks=_skip_marks(item, session)) for item in planned]
     # Not an empty list: what pytest does with one depends on its configuration.
     metafunc.parametrize(
         CELL, params or [pytest.param(None, id=NOTHING)], indirect=True, scope="function"
@@ -103,7 +103,7 @@ def _dtypes(metafunc: pytest.Metafunc) -> None:
 
     session = session_of(metafunc.config)
     _validate_ini(session)
-    named = [dtype_named(name) for name in session.settings.dtypes or ()]
-    dtypes = named or [torch.get_default_dtype()]
+    selected = [dtype_named(name) for name in session.settings.dtypes or ()]
+    dtypes = selected or [torch.get_default_dtype()]
     params = [pytest.param(dtype, id=dtype_name(dtype)) for dtype in dtypes]
     metafunc.parametrize(DTYPE, params, indirect=True, scope="function")

@@ -50,13 +50,13 @@ def plan_for(
         declarations = _declarations_of_body(metafunc)
         planned = plan(declarations, settings, select, available, on_omitted)
         # A skip is listed once, with the checks.
-        return [one for one in planned if one.is_body]
+        return [item for item in planned if item.is_body]
     _validate_not_parametrized(metafunc, marked)
     _validate_marked_nodes(metafunc)
     declarations = [declare(mark, place_of(marked)) for mark in marks_of(marked)]
     _validate_selections(marked, declarations)
     planned = plan(declarations, settings, select, available, on_omitted)
-    checks = [one for one in planned if not one.is_body]
+    checks = [item for item in planned if not item.is_body]
     runs_body = planned and (has_body(marked) or selects_only_body(settings.checks))
     if not checks and not runs_body:
         reason = "no check of this selection applies to this op and these samples"

@@ -45,10 +45,10 @@ class Progress:
         records = attached(report) if self._is_running and word else []
         if not records or records[0].by_hand:
             return category, letter, word
-        more = printable(_about(records, report.duration))
+        details = printable(_about(records, report.duration))
         if isinstance(word, tuple):
-            return category, letter, (f"{word[0]} {more}", word[1])
-        return category, letter, f"{word} {more}"
+            return category, letter, (f"{word[0]} {details}", word[1])
+        return category, letter, f"{word} {details}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Announce the first compilation of a process, which loads and sets up the compiler."""
@@ -72,10 +72,10 @@ class Progress:
 def _about(records: Sequence[ResultRecord], seconds: float) -> str:
     """`mylib::crop 14 variants: fake-stride-mismatch`, and how long it took if that is long."""
     text = records[0].op
-    variants = sum(one.is_variant for one in records)
+    variants = sum(record.is_variant for record in records)
     if variants:
         text += f" {counted(variants, 'variant')}"
-    codes = dict.fromkeys(one.finding.code for one in records if one.finding is not None)
+    codes = dict.fromkeys(record.finding.code for record in records if record.finding is not None)
     if codes:
         text += f": {', '.join(codes)}"
     return f"{text} in {seconds:.0f} s" if seconds >= _LONG else text

@@ -22,7 +22,7 @@ _TRUTH = {
 }
 
 
-class _Given(NamedTuple):
+class _RawValue(NamedTuple):
     """An option that was given.
 
     Args:
@@ -65,19 +65,19 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: for a value that is not allowed, as far as that shows without torch.
     """
     worker = hasattr(config, "workerinput")
-    found = dict(getattr(config, "workerinput", {}).get(SENT, {}))
+    values = dict(getattr(config, "workerinput", {}).get(SENT, {}))
     for option in OPTIONS:
-        given = _given(config, option)
-        if given is None or (worker and option.in_worker in ("sent", "unused")):
+        raw = _raw_value(config, option)
+        if raw is None or (worker and option.in_worker in ("sent", "unused")):
             continue
         parse = None if worker and option.in_worker == "unchecked" else option.parse
         try:
-            value = _READERS[option.kind](given, parse or _as_it_is, _folder(config, given))
+            value = _READERS[option.kind](raw, parse or _as_it_is, _folder(config, raw))
         except ValueError as error:
             raise pytest.UsageError(str(error)) from None
         if value is not None:
-            found[option.setting] = value
-    settings = Settings(**found)
+            values[option.setting] = value
+    settings = Settings(**values)
     return settings._replace(without_child=_without_child(config, settings.isolate))
 
 
@@ -101,10 +101,10 @@ def validate_settings(config: pytest.Config, settings: Settings, on_command_line
     for option in OPTIONS:
         if option.validate is None:
             continue
-        given = _given(config, option)
+        raw = _raw_value(config, option)
         value = getattr(settings, option.setting)
-        if value and given is not None and given.on_command_line == on_command_line:
-            with given.named():
+        if value and raw is not None and raw.on_command_line == on_command_line:
+            with raw.named():
                 option.validate(value)
 
 
@@ -113,9 +113,9 @@ def where_given(config: pytest.Config, name: str) -> str:
 
     For a value of an ini file this names the file and the key.
     """
-    option = next(one for one in OPTIONS if one.name == name)
-    given = _given(config, option)
-    return option.flag if given is None else given.where()
+    option = next(option for option in OPTIONS if option.name == name)
+    raw = _raw_value(config, option)
+    return option.flag if raw is None else raw.where()
 
 
 def header(settings: Settings) -> str:
@@ -157,22 +157,22 @@ def sent_to_workers(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _given(config: pytest.Config, option: Option) -> _Given | None:
+def _raw_value(config: pytest.Config, option: Option) -> _RawValue | None:
     """What was given, on the command line or else in the ini file."""
     value = config.getoption(option.key)
     if value is not None:
-        return _Given(value, True, option.flag, option.no_path)
+        return _RawValue(value, True, option.flag, option.no_path)
     value = ini_value(config, option.key)
     if value is None:
         return None
     if overridden(config, option.key) is not None:
-        return _Given(value, False, f"-o {option.key}", option.no_path)
-    return _Given(value, False, f"{_ini_file(config)}: {option.key}", option.no_path)
+        return _RawValue(value, False, f"-o {option.key}", option.no_path)
+    return _RawValue(value, False, f"{_ini_file(config)}: {option.key}", option.no_path)
 
 
-def _folder(config: pytest.Config, given: _Given) -> Path:
+def _folder(config: pytest.Config, raw: _RawValue) -> Path:
     """The folder that a path is relative to: of an ini file, its own."""
-    in_file = not given.on_command_line and not given.place.startswith("-o ")
+    in_file = not raw.on_command_line and not raw.place.startswith("-o ")
     return config.inipath.parent if in_file and config.inipath else config.invocation_params.dir
 
 
@@ -195,51 +195,51 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _read_flag(given: _Given, parse: _Parse, folder: Path) -> bool:
+def _read_flag(raw: _RawValue, parse: _Parse, folder: Path) -> bool:
     del parse, folder
-    with given.named():
-        word = str(given.value).strip().lower()
+    with raw.named():
+        word = str(raw.value).strip().lower()
         if word not in _TRUTH:
             raise ValueError("give true or false")
         return _TRUTH[word]
 
 
-def _read_text(given: _Given, parse: _Parse, folder: Path) -> Any:
+def _read_text(raw: _RawValue, parse: _Parse, folder: Path) -> Any:
     del folder
-    with given.named():
-        text = _one_text(given)
+    with raw.named():
+        text = _one_text(raw)
         return parse(text) if text else None
 
 
-def _read_words(given: _Given, parse: _Parse, folder: Path) -> Any:
+def _read_words(raw: _RawValue, parse: _Parse, folder: Path) -> Any:
     del folder
-    words = (word.strip() for line in _lines(given.value) for word in line.split(","))
-    unique = tuple(dict.fromkeys(word for word in words if word))
-    with given.named():
+    names = (word.strip() for line in _lines(raw.value) for word in line.split(","))
+    unique = tuple(dict.fromkeys(word for word in names if word))
+    with raw.named():
         return parse(unique) if unique else None
 
 
-def _read_path(given: _Given, parse: _Parse, folder: Path) -> Any:
-    with given.named():
-        text = _one_text(given)
+def _read_path(raw: _RawValue, parse: _Parse, folder: Path) -> Any:
+    with raw.named():
+        text = _one_text(raw)
         return parse(folder / text) if text else None
 
 
-def _read_paths(given: _Given, parse: _Parse, folder: Path) -> tuple[Any, ...]:
-    found = []
-    for line in _lines(given.value):
-        if not line and not given.on_command_line:
+def _read_paths(raw: _RawValue, parse: _Parse, folder: Path) -> tuple[Any, ...]:
+    paths = []
+    for line in _lines(raw.value):
+        if not line and not raw.on_command_line:
             continue  # an empty line
         for text in map(str.strip, line.split(",")):
-            if text and text == given.no_path:
-                found.append(text)
+            if text and text == raw.no_path:
+                paths.append(text)
                 continue
-            with given.named(text):
-                found.append(parse(folder / text))
-    return tuple(dict.fromkeys(found)) if given.no_path else tuple(found)
+            with raw.named(text):
+                paths.append(parse(folder / text))
+    return tuple(dict.fromkeys(paths)) if raw.no_path else tuple(paths)
 
 
-_READERS: Mapping[str, Callable[[_Given, _Parse, Path], Any]] = {
+_READERS: Mapping[str, Callable[[_RawValue, _Parse, Path], Any]] = {
     "flag": _read_flag,
     "text": _read_text,
     "words": _read_words,
@@ -248,10 +248,10 @@ _READERS: Mapping[str, Callable[[_Given, _Parse, Path], Any]] = {
 }
 
 
-def _one_text(given: _Given) -> str:
-    if isinstance(given.value, list):
+def _one_text(raw: _RawValue) -> str:
+    if isinstance(raw.value, list):
         raise ValueError("give one value, not a list")
-    return str(given.value).strip()
+    return str(raw.value).strip()
 
 
 def _lines(value: Any) -> list[str]:

@@ -38,7 +38,7 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
         end_item(generated)
         return
     records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
-    done = {one.place.variant for one in records}
+    done = {record.place.variant for record in records}
     for case in planned.checked_cases:
         if planned.variants and case.variant in done:
             continue
@@ -62,7 +62,7 @@ def end_item(records: Sequence[ResultRecord]) -> None:
     text = failure_text(records)
     if text is not None:
         pytest.fail(text, pytrace=False)
-    expected = dict.fromkeys(one.known for one in records if one.outcome == "xfailed")
+    expected = dict.fromkeys(record.known for record in records if record.outcome == "xfailed")
     if expected:
         pytest.xfail("; ".join(expected))
     reason = skip_reason(records)

@@ -141,9 +141,9 @@ class Runtime:
                 from ..run.prepare import prepare_checks
                 from .session.xdist import worker_count
 
-                here = [item for item in items if not is_isolated(item)]
+                items_here = [item for item in items if not is_isolated(item)]
                 prepare_checks(
-                    [(item.stash[PLANNED], _surroundings(item)) for item in here],
+                    [(item.stash[PLANNED], _surroundings(item)) for item in items_here],
                     worker_count(session.config),
                 )
 
@@ -220,9 +220,9 @@ class Runtime:
         if planned is None or planned.case is None:
             return
         following = nextitem.stash.get(PLANNED, None) if nextitem is not None else None
-        kept = following.cases if following is not None else ()
+        following_cases = following.cases if following is not None else ()
         for case in planned.cases:
-            if case not in kept:
+            if case not in following_cases:
                 case.release()
 
     # Reporting

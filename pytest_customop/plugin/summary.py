@@ -69,7 +69,7 @@ def _print_required(terminal: Any, session: Session, *, brief: bool) -> None:
     """The section on the namespaces that `--customop-require-coverage` names."""
     from ..report.coverage import required_lines
 
-    failed = any(one.fails for one in session.coverage)
+    failed = any(namespace.fails for namespace in session.coverage)
     if brief and not failed:
         return
     title = "customop: required coverage" + " is missing" * failed

@@ -46,20 +46,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if not given or {"-h", "--help"} & set(given):
+        if not argv or {"-h", "--help"} & set(argv):
             print(_COMPARE, end="")
-            return 0 if given else _WRONG_USE
-        return _merge(given[1:]) if given[0] == "merge" else _compare(given)
+            return 0 if argv else _WRONG_USE
+        return _merge(argv[1:]) if argv[0] == "merge" else _compare(argv)
     except ReportError as error:
         _fail(str(error))
 
 
-def _compare(given: Sequence[str]) -> int:
+def _compare(argv: Sequence[str]) -> int:
     parser = _Parser(prog=PROGRAM, usage=argparse.SUPPRESS)
     parser.add_argument("reports", nargs="*", metavar="REPORT.json")
-    paths: list[str] = parser.parse_args(given).reports
+    paths: list[str] = parser.parse_args(argv).reports
     if len(paths) != 2:
         _fail(f"give the old report and the new one, not {counted(len(paths), 'file')}")
     old, new = (read_report(Path(path)) for path in paths)
@@ -68,11 +68,11 @@ def _compare(given: Sequence[str]) -> int:
     return _BROKEN if is_broken(changes) else 0
 
 
-def _merge(given: Sequence[str]) -> int:
+def _merge(argv: Sequence[str]) -> int:
     parser = _Parser(prog=f"{PROGRAM} merge", usage=argparse.SUPPRESS)
     parser.add_argument("reports", nargs="+", metavar="REPORT.json")
     parser.add_argument("-o", "--output", action="append", required=True, metavar="OUT", type=Path)
-    chosen = parser.parse_args(given)
+    chosen = parser.parse_args(argv)
     outputs: list[Path] = chosen.output
     for path in outputs:
         if path.suffix not in REPORT_FORMATS:
@@ -82,7 +82,7 @@ def _merge(given: Sequence[str]) -> int:
         except ValueError as error:
             _fail(f"-o {path}: {error}")
     reports = [(name, read_report(Path(name))) for name in chosen.reports]
-    merged = merge(reports, [*PROGRAM.split(), "merge", *given])
+    merged = merge(reports, [*PROGRAM.split(), "merge", *argv])
     _print(merged.messages)
     for path in outputs:
         try:

@@ -26,11 +26,11 @@ def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]
         unmatched: entries that are about no case of the session.
     """
     rows = [
-        [*one.old.key, f"{_what(one)}{_where(one)}", one.old.comment]
-        for one in changes
-        if one.is_fixed
+        [*change.old.key, f"{_what(change)}{_where(change)}", change.old.comment]
+        for change in changes
+        if change.is_fixed
     ]
-    rows += [[*one.key, "no test has such a case", one.comment] for one in unmatched]
+    rows += [[*entry.key, "no test has such a case", entry.comment] for entry in unmatched]
     return (
         ["", f"Out of date in {name} (--customop-update-baseline):", *_rows(rows)] if rows else []
     )
@@ -57,8 +57,12 @@ def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[
         merged: the update.
         unmatched: as in `stale_lines`.
     """
-    removed = [one for one in merged.changes if one.new is None]
-    changed = [one for one in merged.changes if one.new is not None and one.new is not one.old]
+    removed = [change for change in merged.changes if change.new is None]
+    changed = [
+        change
+        for change in merged.changes
+        if change.new is not None and change.new is not change.old
+    ]
     kept = len(merged.changes) - len(removed) - len(changed)
     counts = [
         f"{len(some)} {word}"
@@ -66,9 +70,9 @@ def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[
         if some
     ]
     lines = ["", f"Recorded in {name}: {', '.join([*counts, f'{kept} kept'])}"]
-    rows = [["added", *one.key, one.comment] for one in merged.added]
-    rows += [["changed", *one.old.key, one.old.comment] for one in changed]
-    rows += [["removed", *one.old.key, one.old.comment] for one in removed]
+    rows = [["added", *entry.key, entry.comment] for entry in merged.added]
+    rows += [["changed", *change.old.key, change.old.comment] for change in changed]
+    rows += [["removed", *change.old.key, change.old.comment] for change in removed]
     return [*lines, *_rows(rows), *stale_lines(name, (), unmatched)]
 
 
@@ -88,20 +92,20 @@ def _where(change: Change) -> str:
     """For what of the entry it no longer fails; empty if for all of it."""
     if change.new is None:
         return ""
-    words = _dimensions(change.without)
+    parts = _dimensions(change.without)
     if change.steps:
-        words.append(f"variants {', '.join(sorted(change.steps))}")
-    return f": {'; '.join(words)}"
+        parts.append(f"variants {', '.join(sorted(change.steps))}")
+    return f": {'; '.join(parts)}"
 
 
 def _dimensions(without: Mapping[str, frozenset[Value]]) -> list[str]:
-    found = []
+    parts = []
     for name, values in without.items():
         if name == "requires_grad":
-            found.append("with gradients" if True in values else "without gradients")
+            parts.append("with gradients" if True in values else "without gradients")
         elif name == "kind":
-            found.append(" and ".join(sorted(map(str, values))))
+            parts.append(" and ".join(sorted(map(str, values))))
         else:
             noun = f"{_NOUNS[name]}{'s' * (len(values) > 1)}"
-            found.append(f"{noun} {', '.join(sorted(map(str, values)))}")
-    return found
+            parts.append(f"{noun} {', '.join(sorted(map(str, values)))}")
+    return parts

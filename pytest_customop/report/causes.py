@@ -52,16 +52,20 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
 
     A record that is not in the result is a root cause, or has no finding.
     """
-    found = list(records)
-    failed = [(at, one.finding) for at, one in enumerate(found) if one.outcome == "failed"]
+    all_records = list(records)
+    failed = [
+        (at, record.finding) for at, record in enumerate(all_records) if record.outcome == "failed"
+    ]
     findings = {at: finding for at, finding in failed if finding is not None}
     by_case: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     first: dict[tuple[Any, ...], int] = {}
     result: dict[int, int] = {}
-    for at in sorted(findings, key=lambda at: _order(found[at], findings[at])):
-        record, finding = found[at], findings[at]
-        known = (one for case in _cases(record) for one in by_case[case])
-        root = next((one for one in known if _explains(findings[one], record, finding)), None)
+    for at in sorted(findings, key=lambda at: _order(all_records[at], findings[at])):
+        record, finding = all_records[at], findings[at]
+        known = (position for case in _cases(record) for position in by_case[case])
+        root = next(
+            (position for position in known if _explains(findings[position], record, finding)), None
+        )
         if root is None and record.is_variant:
             outside = (first[key] for key in _outside_keys(record, finding) if key in first)
             root = next(outside, None)
@@ -84,13 +88,15 @@ def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) ->
         roots: as from `causes`.
     """
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at, one in enumerate(records):
-        if one.outcome == "failed" and one.finding is not None and at not in roots:
-            if one.finding.code in _ALWAYS_IN_FULL:
+    for at, record in enumerate(records):
+        if record.outcome == "failed" and record.finding is not None and at not in roots:
+            if record.finding.code in _ALWAYS_IN_FULL:
                 continue
-            name = re.compile("|".join((re.escape(one.op), re.escape(one.op.replace("::", "_")))))
-            message = _general(name.sub("op", one.message))
-            groups[one.finding.code, one.place.aspect, message].append(at)
+            name = re.compile(
+                "|".join((re.escape(record.op), re.escape(record.op.replace("::", "_"))))
+            )
+            message = _general(name.sub("op", record.message))
+            groups[record.finding.code, record.place.aspect, message].append(at)
     moved: dict[int, int] = {}
     for first, *others in groups.values():
         if len({records[at].op for at in (first, *others)}) >= _MANY_OPS:
@@ -139,8 +145,8 @@ def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
     defect = (record.op, finding.code)
     if record.is_variant:
         aspects = _aspects(record)
-        each = [] if len(aspects) < 2 else [(*defect, "aspect", one) for one in aspects]
-        return [defect, (*defect, "aspect", _aspect(record)), *each]
+        keys = [] if len(aspects) < 2 else [(*defect, "aspect", aspect) for aspect in aspects]
+        return [defect, (*defect, "aspect", _aspect(record)), *keys]
     return [(*defect, "message", _general(record.message))]
 
 
@@ -171,8 +177,8 @@ def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tupl
 
 def _own_keys(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, ...]]:
     """The keys under which later findings of the same defect look for this one."""
-    found = _repeated(record, finding)
-    return found[1:2] if record.is_variant else [*found, (record.op, finding.code)]
+    keys = _repeated(record, finding)
+    return keys[1:2] if record.is_variant else [*keys, (record.op, finding.code)]
 
 
 def _general(message: str) -> str:
@@ -203,12 +209,12 @@ def also_line(root: ResultRecord, others: Sequence[ResultRecord]) -> str:
     Args:
         others: the records that follow from the root or repeat it.
     """
-    ops = dict.fromkeys(one.op for one in others if one.op != root.op)
-    others = [one for one in others if one.op == root.op]
-    checks = sorted(_name(one, root) for one in others if _case(one) == _case(root))
-    others = [one for one in others if _case(one) != _case(root)]
-    cases = len({_case(one) for one in others if not one.is_variant})
-    steps = dict.fromkeys(_step(one, root) for one in others if one.is_variant)
+    ops = dict.fromkeys(record.op for record in others if record.op != root.op)
+    others = [record for record in others if record.op == root.op]
+    checks = sorted(_name(record, root) for record in others if _case(record) == _case(root))
+    others = [record for record in others if _case(record) != _case(root)]
+    cases = len({_case(record) for record in others if not record.is_variant})
+    steps = dict.fromkeys(_step(record, root) for record in others if record.is_variant)
     more = [counted(cases, "more case")] * bool(cases)
     if steps:
         more.append(f"the variant{'s' * (len(steps) > 1)} {', '.join(steps)}")

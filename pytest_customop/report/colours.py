@@ -57,16 +57,16 @@ def coloured(lines: Iterable[str], width: int) -> Iterator[list[Part]]:
 
 def _with_counts(line: str) -> Iterator[Part]:
     end = 0
-    for found in _COUNT.finditer(line):
-        yield Part(line[end : found.start()])
-        yield Part(found[0], _COLOURS[found[1]])
-        end = found.end()
+    for match in _COUNT.finditer(line):
+        yield Part(line[end : match.start()])
+        yield Part(match[0], _COLOURS[match[1]])
+        end = match.end()
     yield Part(line[end:])
 
 
 def _with_code(line: str, colour: Mapping[str, bool] | None) -> Iterator[Part]:
-    found = _CODE.match(line) if colour else None
-    if found and colour:
-        yield Part(found[0], colour)
-        line = line[found.end() :]
+    match = _CODE.match(line) if colour else None
+    if match and colour:
+        yield Part(match[0], colour)
+        line = line[match.end() :]
     yield Part(line)

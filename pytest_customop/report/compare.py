@@ -72,11 +72,15 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     A case is matched by its test, op, check and place; where the test has another name now, without it.
     """
     before, after = deque(old["results"]), deque(new["results"])
-    found: list[Change] = []
+    changes: list[Change] = []
     for key in (result_key, place_key):
         matched, before, after = _match(before, after, key)
-        found += matched
-    return [*found, *(Change(one, None) for one in before), *(Change(None, one) for one in after)]
+        changes += matched
+    return [
+        *changes,
+        *(Change(result, None) for result in before),
+        *(Change(None, result) for result in after),
+    ]
 
 
 def _match(
@@ -84,21 +88,21 @@ def _match(
 ) -> tuple[list[Change], deque[Result], deque[Result]]:
     """The pairs with one key, and what is left on either side."""
     waiting: dict[Hashable, deque[Result]] = defaultdict(deque)
-    for one in before:
-        waiting[key(one)].append(one)
+    for result in before:
+        waiting[key(result)].append(result)
     pairs, rest = [], deque[Result]()
-    for one in after:
-        same = waiting.get(key(one))
+    for result in after:
+        same = waiting.get(key(result))
         if same:
-            pairs.append(Change(same.popleft(), one))
+            pairs.append(Change(same.popleft(), result))
         else:
-            rest.append(one)
-    return pairs, deque(one for left in waiting.values() for one in left), rest
+            rest.append(result)
+    return pairs, deque(result for left in waiting.values() for result in left), rest
 
 
 def is_broken(changes: Iterable[Change]) -> bool:
     """Whether a case fails that did not fail before."""
-    return any(one.kind == "broken" for one in changes)
+    return any(change.kind == "broken" for change in changes)
 
 
 def comparison_lines(
@@ -114,8 +118,8 @@ def comparison_lines(
         changes: from `compare`.
     """
     by_kind: dict[str, list[Change]] = defaultdict(list)
-    for one in changes:
-        by_kind[one.kind].append(one)
+    for change in changes:
+        by_kind[change.kind].append(change)
     lines = [
         f"{name}: {counted(len(report['results']), 'result')}, {_failures(report)}"
         for name, report in zip(names, (old, new), strict=True)
@@ -129,13 +133,13 @@ def comparison_lines(
     same = by_kind["same"]
     if len(same) == len(changes):
         return [*lines, "", "No result changed."]
-    still = sum(one.result["outcome"] in _FAILED for one in same)
+    still = sum(change.result["outcome"] in _FAILED for change in same)
     fails = f", of which {still} still fail{'s' * (still == 1)}" if still else ""
     return [*lines, "", f"Unchanged: {counted(len(same), 'result')}{fails}."]
 
 
 def _failures(report: Mapping[str, Any]) -> str:
-    failed = sum(one["outcome"] in _FAILED for one in report["results"])
+    failed = sum(result["outcome"] in _FAILED for result in report["results"])
     return f"{failed} failed" if failed else "none failed"
 
 
@@ -147,8 +151,8 @@ def _code(result: Result) -> str:
 def _rows(changes: Sequence[Change], kind: str) -> list[str]:
     """A row for each op, check and finding; of results without a finding, for each op and outcome."""
     groups: dict[tuple[str, str, str], list[Change]] = defaultdict(list)
-    for one in changes:
-        groups[_group(one, kind)].append(one)
+    for change in changes:
+        groups[_group(change, kind)].append(change)
     listed = sorted(groups.items(), key=lambda item: (_is_quiet(item[1][0]), item[0]))
     cells = [
         [f"  {op}", check, code, _where(group, kind)] for (op, check, code), group in listed[:_ROWS]
@@ -181,9 +185,9 @@ def _group(change: Change, kind: str) -> tuple[str, str, str]:
 def _where(group: Sequence[Change], kind: str) -> str:
     """How many cases, and the names of the first ones."""
     if kind in ("new", "gone") and _is_quiet(group[0]):
-        checks = {one.result["check"] for one in group} - {None}
+        checks = {change.result["check"] for change in group} - {None}
         return f"{counted(len(group), 'result')} of {counted(len(checks), 'check')}"
-    names = list(dict.fromkeys(case_name(one.result) for one in group))
+    names = list(dict.fromkeys(case_name(change.result) for change in group))
     text = f"{counted(len(names), 'case')}: {listed_briefly(names)}"
     return "; ".join([text, *_was(group, kind)])
 
@@ -192,17 +196,19 @@ def _was(group: Sequence[Change], kind: str) -> list[str]:
     """What the other report says of the cases, where it is not what one expects."""
     if kind == "broken":
         others = Counter(
-            one.before["outcome"]
-            for one in group
-            if one.before and one.before["outcome"] != "passed"
+            change.before["outcome"]
+            for change in group
+            if change.before and change.before["outcome"] != "passed"
         )
         return [f"{counted(count, 'case')} {outcome} before" for outcome, count in others.items()]
     if kind == "other":
-        codes = dict.fromkeys(_code(one.before) for one in group if one.before)
+        codes = dict.fromkeys(_code(change.before) for change in group if change.before)
         return [f"before: {', '.join(codes)}"]
     if kind == "mended":
         others = Counter(
-            one.after["outcome"] for one in group if one.after and one.after["outcome"] != "passed"
+            change.after["outcome"]
+            for change in group
+            if change.after and change.after["outcome"] != "passed"
         )
         return [f"{counted(count, 'case')} {outcome} now" for outcome, count in others.items()]
     return []

@@ -123,13 +123,13 @@ class NamespaceCoverage:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> NamespaceCoverage:
         """From what the JSON report has; names that it does not have are none."""
-        names = {one.name for one in fields(cls)}
-        found: dict[str, Any] = {
+        names = {item.name for item in fields(cls)}
+        values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
             for key, value in plain.items()
             if key in names
         }
-        return cls(**found)
+        return cls(**values)
 
 
 def _plain(value: Any) -> Any:
@@ -151,9 +151,9 @@ def coverage_of(
     for op in registered:
         by_namespace.setdefault(op.namespace, []).append(op)
     runs: dict[str, list[ResultRecord]] = defaultdict(list)
-    for one in records:
-        if one.outcome not in ("skipped", "pending") and one.check != AUDIT:
-            runs[one.op].append(one)
+    for record in records:
+        if record.outcome not in ("skipped", "pending") and record.check != AUDIT:
+            runs[record.op].append(record)
     return [_coverage(name, by_namespace[name], runs, scope) for name in sorted(by_namespace)]
 
 
@@ -165,32 +165,32 @@ def _coverage(
 ) -> NamespaceCoverage:
     required = namespace in scope.required
     not_judged = scope.not_judged or (None if required else scope.not_judged_unless_required)
-    every = {one.all_overloads for one in registered}
-    registered = [one for one in registered if not scope.leaves_out(one)]
-    ops = {one.all_overloads for one in registered}
+    all_ops = {op.all_overloads for op in registered}
+    registered = [op for op in registered if not scope.leaves_out(op)]
+    ops = {op.all_overloads for op in registered}
     if not_judged is not None:
         return NamespaceCoverage(namespace, len(ops), required, not_judged)
-    reached = {one.all_overloads for one in registered if one.name in runs}
-    judged = [one for one in registered if one.all_overloads not in scope.deselected]
+    reached = {op.all_overloads for op in registered if op.name in runs}
+    judged = [op for op in registered if op.all_overloads not in scope.deselected]
     devices = _without_device(judged, runs)
     absent = () if scope.devices_required else sorted(scope.absent & set(devices))
     return NamespaceCoverage(
         namespace,
         len(ops),
         required,
-        without_case=_sorted({one.all_overloads for one in judged} - reached),
+        without_case=_sorted({op.all_overloads for op in judged} - reached),
         without_overload=_sorted(
-            one.name for one in judged if one.all_overloads in reached and one.name not in runs
+            op.name for op in judged if op.all_overloads in reached and op.name not in runs
         ),
-        without_gradients=_sorted(one.name for one in judged if _lacks_gradients(one, runs)),
+        without_gradients=_sorted(op.name for op in judged if _lacks_gradients(op, runs)),
         without_device=devices,
         absent_devices=tuple(absent),
         deselected=_sorted(ops & scope.deselected),
-        hint="" if every else did_you_mean(namespace, scope.namespaces),
+        hint="" if all_ops else did_you_mean(namespace, scope.namespaces),
         left_out_nothing=tuple(
             pattern
             for pattern in scope.left_out
-            if pattern.startswith(f"{namespace}::") and not fnmatch.filter(every, pattern)
+            if pattern.startswith(f"{namespace}::") and not fnmatch.filter(all_ops, pattern)
         ),
     )
 
@@ -202,19 +202,19 @@ def _sorted(names: Iterable[str]) -> tuple[str, ...]:
 
 def _lacks_gradients(op: RegisteredOp, runs: Mapping[str, Sequence[ResultRecord]]) -> bool:
     ran = runs.get(op.name, ())
-    return op.has_formula and bool(ran) and not any(one.place.requires_grad for one in ran)
+    return op.has_formula and bool(ran) and not any(record.place.requires_grad for record in ran)
 
 
 def _without_device(
     registered: Iterable[RegisteredOp], runs: Mapping[str, Sequence[ResultRecord]]
 ) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    by_device: dict[str, list[str]] = defaultdict(list)
     for op in registered:
-        ran = {str(one.place.device).partition(":")[0] for one in runs.get(op.name, ())}
+        ran = {str(record.place.device).partition(":")[0] for record in runs.get(op.name, ())}
         for device in op.kernels:
             if ran and device not in ran:
-                found[device].append(op.name)
-    return {device: _sorted(found[device]) for device in sorted(found)}
+                by_device[device].append(op.name)
+    return {device: _sorted(by_device[device]) for device in sorted(by_device)}
 
 
 # Text
@@ -222,13 +222,15 @@ def _without_device(
 _Fold = Callable[[Sequence[str]], str]
 
 
-def coverage_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+def coverage_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
     """The lines of the summary on the namespaces that are not required.
 
     There are none where nothing is missing, or where a part of the tests ran.
     """
-    others = [one for one in found if not one.required and one.not_judged is None]
-    parts = [lines for lines in (_lines(one, listed_briefly) for one in others) if lines]
+    others = [
+        coverage for coverage in coverages if not coverage.required and coverage.not_judged is None
+    ]
+    parts = [lines for lines in (_lines(coverage, listed_briefly) for coverage in others) if lines]
     if not parts:
         return []
     lines = ["", "Coverage (--customop-report has every name):"]
@@ -237,21 +239,28 @@ def coverage_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
     return [*lines, f"  and {counted(more, 'more namespace')}"] if more > 0 else lines
 
 
-def all_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+def all_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
     """A line each for all that is missing or not judged, with every name."""
-    asked = [one for one in found if one.required or one.not_judged is None]
-    return [line for one in asked for line in _lines(one, _all_names)]
+    shown = [coverage for coverage in coverages if coverage.required or coverage.not_judged is None]
+    return [line for coverage in shown for line in _lines(coverage, _all_names)]
 
 
-def required_lines(found: Iterable[NamespaceCoverage]) -> list[str]:
+def required_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
     """The lines on the namespaces that are required, with every name."""
     lines: list[str] = []
-    for one in found:
-        if one.required:
-            lines += _lines(one, _all_names)
-            if one.ops and one.not_judged is None and not one.is_missing and not one.deselected:
-                where = " on the devices that are here" * bool(one.absent_devices)
-                lines.append(f"{one.namespace}: complete{where}, {counted(one.ops, 'op')}")
+    for coverage in coverages:
+        if coverage.required:
+            lines += _lines(coverage, _all_names)
+            if (
+                coverage.ops
+                and coverage.not_judged is None
+                and not coverage.is_missing
+                and not coverage.deselected
+            ):
+                where = " on the devices that are here" * bool(coverage.absent_devices)
+                lines.append(
+                    f"{coverage.namespace}: complete{where}, {counted(coverage.ops, 'op')}"
+                )
     return lines
 
 
@@ -259,33 +268,35 @@ def _all_names(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _lines(one: NamespaceCoverage, fold: _Fold) -> list[str]:
+def _lines(coverage: NamespaceCoverage, fold: _Fold) -> list[str]:
     """What is missing of a namespace, a line each."""
-    start = f"{one.namespace}: "
-    if one.not_judged is not None:
-        return [f"{start}not judged, because {one.not_judged}"]
-    if not one.ops:
-        hint = one.hint or "; is the module that registers it imported?"
+    start = f"{coverage.namespace}: "
+    if coverage.not_judged is not None:
+        return [f"{start}not judged, because {coverage.not_judged}"]
+    if not coverage.ops:
+        hint = coverage.hint or "; is the module that registers it imported?"
         return [f"{start}no op of this namespace is registered{hint}"]
 
     def of(names: Iterable[str]) -> str:
-        return fold([name.removeprefix(f"{one.namespace}::") for name in names])
+        return fold([name.removeprefix(f"{coverage.namespace}::") for name in names])
 
     lines = []
-    if one.without_case:
-        count, all_ops = len(one.without_case), counted(one.ops, "op")
+    if coverage.without_case:
+        count, all_ops = len(coverage.without_case), counted(coverage.ops, "op")
         lines.append(
-            f"{count} of {all_ops} {'has' if count == 1 else 'have'} no case: {of(one.without_case)}"
+            f"{count} of {all_ops} {'has' if count == 1 else 'have'} no case: {of(coverage.without_case)}"
         )
-    if one.without_overload:
-        lines.append(f"overloads without a case: {of(one.without_overload)}")
-    if one.without_gradients:
-        lines.append(f"a formula, and no case with gradients: {of(one.without_gradients)}")
-    for device, names in one.without_device.items():
-        absent = f" ({device} is not here)" * (device in one.absent_devices)
+    if coverage.without_overload:
+        lines.append(f"overloads without a case: {of(coverage.without_overload)}")
+    if coverage.without_gradients:
+        lines.append(f"a formula, and no case with gradients: {of(coverage.without_gradients)}")
+    for device, names in coverage.without_device.items():
+        absent = f" ({device} is not here)" * (device in coverage.absent_devices)
         lines.append(f"a kernel for {device}, and no case there{absent}: {of(names)}")
-    if one.deselected:
-        lines.append(f"not judged, because tests of them were deselected: {of(one.deselected)}")
-    if one.left_out_nothing:
-        lines.append(f"no op is left out by: {', '.join(one.left_out_nothing)}")
+    if coverage.deselected:
+        lines.append(
+            f"not judged, because tests of them were deselected: {of(coverage.deselected)}"
+        )
+    if coverage.left_out_nothing:
+        lines.append(f"no op is left out by: {', '.join(coverage.left_out_nothing)}")
     return [start + line for line in lines]

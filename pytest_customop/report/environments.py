@@ -17,8 +17,10 @@ def differences(reports: Sequence[Named]) -> list[str]:
     for name in _names(reports):
         values = {_text(environment.get(name)): "" for _, environment in reports}
         if len(values) > 1 and name not in _ALWAYS_DIFFER:
-            each = [f"{_text(environment.get(name))} ({report})" for report, environment in reports]
-            lines.append(f"{name} differs: {', '.join(dict.fromkeys(each))}")
+            texts = [
+                f"{_text(environment.get(name))} ({report})" for report, environment in reports
+            ]
+            lines.append(f"{name} differs: {', '.join(dict.fromkeys(texts))}")
     return lines
 
 
@@ -30,19 +32,21 @@ def combined(reports: Sequence[Named], command: Sequence[str]) -> dict[str, Any]
     Args:
         command: that combines them.
     """
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for name in _names(reports):
         values = [environment.get(name) for _, environment in reports]
-        given = list(dict.fromkeys(_text(one) for one in values if one is not None))
+        texts = list(dict.fromkeys(_text(value) for value in values if value is not None))
         if name == "devices":
-            found[name] = list(dict.fromkeys(one for each in values for one in each or ()))
+            merged[name] = list(
+                dict.fromkeys(device for devices in values for device in devices or ())
+            )
         elif name == "date":
-            found[name] = max((one for one in values if one), default=None)
-        elif all(one == values[0] for one in values):
-            found[name] = values[0]
+            merged[name] = max((value for value in values if value), default=None)
+        elif all(value == values[0] for value in values):
+            merged[name] = values[0]
         else:
-            found[name] = ", ".join(given)
-    return {**found, "command": list(command)}
+            merged[name] = ", ".join(texts)
+    return {**merged, "command": list(command)}
 
 
 def _names(reports: Sequence[Named]) -> list[str]:

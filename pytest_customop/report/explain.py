@@ -66,7 +66,7 @@ def as_markdown(code: str) -> str:
         if lines:
             parts.append(f"{title}:\n\n```python\n{textwrap.dedent(lines).strip()}\n```")
     if entry.follows:
-        others = ", ".join(f"[{other}]({other}.md)" for other in entry.follows)
+        others = ", ".join(f"[{cause}]({cause}.md)" for cause in entry.follows)
         parts += ["## What it may follow from", others]
     if entry.docs:
         parts += ["## To read", "\n".join(f"- <{address}>" for address in entry.docs)]

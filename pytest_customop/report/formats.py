@@ -26,7 +26,7 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {_encodable(name): _encodable(one) for name, one in value.items()}
+        return {_encodable(name): _encodable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encodable(one) for one in value]
+        return [_encodable(item) for item in value]
     return value

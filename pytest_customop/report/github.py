@@ -23,7 +23,7 @@ def annotation_lines(report: Mapping[str, Any], root: Path, workspace: Path) -> 
         workspace: the folder of the checkout, which GitHub's files are relative to.
     """
     defects = View(report).defects
-    lines = [_annotation(one, root, workspace) for one in defects[:MAX_ANNOTATIONS]]
+    lines = [_annotation(group, root, workspace) for group in defects[:MAX_ANNOTATIONS]]
     more = len(defects) - MAX_ANNOTATIONS
     if more > 0:
         lines[-1] = f"::error title=pytest-customop::and {counted(more + 1, 'more failure')}"
@@ -31,19 +31,19 @@ def annotation_lines(report: Mapping[str, Any], root: Path, workspace: Path) -> 
 
 
 def _annotation(group: Group, root: Path, workspace: Path) -> str:
-    one = group.first
+    first = group.first
     properties = {}
-    if one.get("file"):
-        path = root / str(one["file"])
-        inside = path.relative_to(workspace) if path.is_relative_to(workspace) else one["file"]
+    if first.get("file"):
+        path = root / str(first["file"])
+        inside = path.relative_to(workspace) if path.is_relative_to(workspace) else first["file"]
         properties["file"] = Path(inside).as_posix()
-        if one.get("line"):
-            properties["line"] = str(one["line"])
-    properties["title"] = f"{group.code}: {one.get('op')}"
-    unexpected = state_of(one) == "xpassed"
-    told = "passed, although it is expected to fail" if unexpected else message_of(one)
-    message = [f"{told or group.code} [{check_of(one)}, {group.cases}]"]
-    message += [str(one[key]) for key in ("fix", "repro") if one.get(key)]
+        if first.get("line"):
+            properties["line"] = str(first["line"])
+    properties["title"] = f"{group.code}: {first.get('op')}"
+    unexpected = state_of(first) == "xpassed"
+    text = "passed, although it is expected to fail" if unexpected else message_of(first)
+    message = [f"{text or group.code} [{check_of(first)}, {group.cases}]"]
+    message += [str(first[key]) for key in ("fix", "repro") if first.get(key)]
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{'warning' if unexpected else 'error'} {listed}::{_data(chr(10).join(message)[:_LONGEST])}"
 

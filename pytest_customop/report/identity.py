@@ -34,9 +34,9 @@ def result_key(result: Result) -> tuple[Hashable, ...]:
 def numbered(results: Iterable[Result]) -> Iterator[tuple[tuple[Hashable, ...], Result]]:
     """Each result with a key of its own: a test may run a check by hand several times."""
     counts: Counter[tuple[Hashable, ...]] = Counter()
-    for one in results:
-        key = result_key(one)
-        yield (*key, counts[key]), one
+    for result in results:
+        key = result_key(result)
+        yield (*key, counts[key]), result
         counts[key] += 1
 
 

@@ -48,7 +48,7 @@ def composed_text(
     for at in bad:
         record = records[at]
         if at not in roots:
-            others = [records[other] for other in consequences[at]]
+            others = [records[position] for position in consequences[at]]
             text = record.text or f"{record.outcome}: {record.message}"
             full.append("\n".join([text, *([also_line(record, others)] if others else [])]))
             continue
@@ -69,16 +69,16 @@ def skip_reason(records: Sequence[ResultRecord]) -> str | None:
 
     None for an item that passed.
     """
-    noted = [one for one in records if one.outcome == "noted"]
+    noted = [record for record in records if record.outcome == "noted"]
     if noted:
-        codes = dict.fromkeys(f"{one.skip_code}: {_code(one)}" for one in noted)
+        codes = dict.fromkeys(f"{record.skip_code}: {_code(record)}" for record in noted)
         text = ", ".join(codes)
         return noted[0].reason if len(records) == 1 else f"{text} ({_many(noted)})"
-    if any(one.outcome == "passed" for one in records):
+    if any(record.outcome == "passed" for record in records):
         return None
     if len(records) == 1:
         return records[0].reason
-    counts = Counter(one.skip_code or one.message for one in records)
+    counts = Counter(record.skip_code or record.message for record in records)
     listed = ", ".join(f"{count} {code}" for code, count in counts.most_common())
     return f"{counted(len(records), 'variant')}: {listed}"
 
@@ -92,4 +92,4 @@ def _code(record: ResultRecord) -> str:
 
 
 def _many(records: Sequence[ResultRecord]) -> str:
-    return ", ".join(dict.fromkeys(one.place.variant or "" for one in records))
+    return ", ".join(dict.fromkeys(record.place.variant or "" for record in records))

@@ -98,17 +98,17 @@ def _identity(record: ResultRecord) -> dict[str, Any]:
 
 def findings_of(records: Iterable[ResultRecord]) -> dict[str, dict[str, Any]]:
     """The explanations of the findings of these records, by code."""
-    found = {one.finding.code: one.finding for one in records if one.finding}
+    findings = {record.finding.code: record.finding for record in records if record.finding}
     return {
         code: {
-            "meaning": found[code].meaning,
-            "why": found[code].why,
-            "fix": found[code].fix,
-            "before": found[code].before,
-            "after": found[code].after,
-            "docs": list(found[code].docs),
+            "meaning": findings[code].meaning,
+            "why": findings[code].why,
+            "fix": findings[code].fix,
+            "before": findings[code].before,
+            "after": findings[code].after,
+            "docs": list(findings[code].docs),
         }
-        for code in sorted(found)
+        for code in sorted(findings)
     }
 
 
@@ -126,18 +126,19 @@ def as_report(
         coverage: of the session.
         omitted: lines that say what the session left out.
     """
-    found = list(records)
-    roots = causes(found)
+    all_records = list(records)
+    roots = causes(all_records)
     results = [
-        as_schema_2(one, found[roots[at]] if at in roots else None) for at, one in enumerate(found)
+        as_schema_2(record, all_records[roots[at]] if at in roots else None)
+        for at, record in enumerate(all_records)
     ]
-    results.sort(key=lambda one: (one["nodeid"], one["op"] or "", one["check"] or ""))
+    results.sort(key=lambda result: (result["nodeid"], result["op"] or "", result["check"] or ""))
     return {
         "schema": SCHEMA,
         "environment": dict(environment),
         "results": results,
-        "findings": findings_of(found),
-        "coverage": [one.to_dict() for one in coverage],
+        "findings": findings_of(all_records),
+        "coverage": [namespace.to_dict() for namespace in coverage],
         "omitted": list(omitted),
     }
 

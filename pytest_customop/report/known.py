@@ -13,14 +13,14 @@ from ..run.record import ResultRecord
 def known_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row for each finding of an op that is known for one reason."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
-    for one in records:
-        if one.outcome == "xfailed" and one.known:
-            code = one.finding.code if one.finding else one.message
-            groups[code, one.op, one.known].append(one)
+    for record in records:
+        if record.outcome == "xfailed" and record.known:
+            code = record.finding.code if record.finding else record.message
+            groups[code, record.op, record.known].append(record)
     if not groups:
         return []
     rows = [
-        [f"  {code}", op, counted(len({one.case for one in group}), "case"), reason]
+        [f"  {code}", op, counted(len({record.case for record in group}), "case"), reason]
         for (code, op, reason), group in sorted(groups.items())
     ]
     return ["", "Known failures:", *fitted(rows, width)]

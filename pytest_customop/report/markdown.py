@@ -46,12 +46,12 @@ def render(report: Mapping[str, Any], limit: int = COMMENT) -> str:
     parts = [_title(view)]
     left = limit - _size(parts) - _LEAST
     # What comes later may take what is left, and at most this share of it.
-    for share, found in (
+    for share, section in (
         (0.4, ["\n\n".join(_grid(view))]),
         (0.7, _defects(view)),
         (1.0, [*_known(view), *_notes(view), *_unchecked(view), _environment(view)]),
     ):
-        fitting = _fitting([one for one in found if one], int(share * left))
+        fitting = _fitting([part for part in section if part], int(share * left))
         parts += fitting
         left -= _size(fitting)
     return "\n\n".join(parts) + "\n"
@@ -70,18 +70,18 @@ def _fitting(parts: Sequence[str], room: int) -> list[str]:
 
 
 def _defects(view: View) -> list[str]:
-    parts = [_defect(one, view) for one in view.defects]
+    parts = [_defect(group, view) for group in view.defects]
     return ["### Failures", *parts] if parts else []
 
 
 def _size(parts: Iterable[str]) -> int:
-    return sum(len(one.encode()) + 2 for one in parts)
+    return sum(len(part.encode()) + 2 for part in parts)
 
 
 def text(value: object) -> str:
     """Text on one line without any meaning in Markdown or HTML."""
     line = without_controls(" ".join(str(value).split()))
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 def code(value: object) -> str:
@@ -91,10 +91,10 @@ def code(value: object) -> str:
 
 def block(lines: str, language: str = "") -> str:
     """Lines as a block of code, which nothing in them ends."""
-    every = lines.rstrip().splitlines()
-    cut = every[:_LINES]
-    if len(every) > _LINES:
-        cut.append(f"... {counted(len(every) - _LINES, 'more line')}")
+    code_lines = lines.rstrip().splitlines()
+    cut = code_lines[:_LINES]
+    if len(code_lines) > _LINES:
+        cut.append(f"... {counted(len(code_lines) - _LINES, 'more line')}")
     content = "\n".join(without_controls(line) for line in cut)
     longest = max(map(len, re.findall("`+", content)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -147,27 +147,27 @@ def _details(summary: str, parts: Iterable[str]) -> str:
 
 
 def _defect(group: Group, view: View) -> str:
-    one = group.first
+    first = group.first
     explained = view.findings.get(group.code) or {}
-    changed = f" ({text(one['changed'])})" if one.get("changed") else ""
-    arguments = "".join(f"<br>\n{code(argument)}" for argument in one.get("arguments") or ())
+    changed = f" ({text(first['changed'])})" if first.get("changed") else ""
+    arguments = "".join(f"<br>\n{code(argument)}" for argument in first.get("arguments") or ())
     parts = [
         text(explained.get("meaning") or ""),
-        f"{code(message_of(one))}" if message_of(one) else "",
-        f"{code(one.get('op'))} {code(check_of(one))}, {text(case_of(one))}{changed}{arguments}",
-        block(str(one["evidence"])) if one.get("evidence") else "",
-        f"**What to change.** {text(one['fix'])}" if one.get("fix") else "",
+        f"{code(message_of(first))}" if message_of(first) else "",
+        f"{code(first.get('op'))} {code(check_of(first))}, {text(case_of(first))}{changed}{arguments}",
+        block(str(first["evidence"])) if first.get("evidence") else "",
+        f"**What to change.** {text(first['fix'])}" if first.get("fix") else "",
         _also(group),
-        f"Run it again:\n\n{block(str(one['repro']), 'sh')}" if one.get("repro") else "",
+        f"Run it again:\n\n{block(str(first['repro']), 'sh')}" if first.get("repro") else "",
     ]
-    if one.get("script"):
-        script = block(str(one["script"]), "python")
+    if first.get("script"):
+        script = block(str(first["script"]), "python")
         parts.append(_details("A script that shows it without pytest", [script]))
     links = [text(link) for link in explained.get("docs") or ()]
     if links:
         parts.append(f"To read: {', '.join(_link(link) for link in explained['docs'])}")
-    message = text(first_line(message_of(one)))
-    summary = f"<b>{text(group.code)}</b> {code(one.get('op'))} {message} ({group.cases})"
+    message = text(first_line(message_of(first)))
+    summary = f"<b>{text(group.code)}</b> {code(first.get('op'))} {message} ({group.cases})"
     return _details(summary, parts)
 
 
@@ -178,9 +178,9 @@ def _link(address: str) -> str:
 
 def _also(group: Group) -> str:
     others: Counter[tuple[str, str]] = Counter(
-        (check_of(one), str(one.get("finding") or one["outcome"])) for one in group.also
+        (check_of(result), str(result.get("finding") or result["outcome"])) for result in group.also
     )
-    others.update((check_of(one), group.code) for one in group.results[1:])
+    others.update((check_of(result), group.code) for result in group.results[1:])
     if not others:
         return ""
     named = [
@@ -194,12 +194,12 @@ def _also(group: Group) -> str:
 def _known(view: View) -> list[str]:
     rows = [
         [
-            code(one.first.get("op")),
-            text(one.first.get("finding") or message_of(one.first)),
-            one.cases,
-            text(one.first.get("known") or "an xfail mark"),
+            code(group.first.get("op")),
+            text(group.first.get("finding") or message_of(group.first)),
+            group.cases,
+            text(group.first.get("known") or "an xfail mark"),
         ]
-        for one in view.known
+        for group in view.known
     ]
     return _table("Known failures", ["op", "finding", "cases", "reason"], rows)
 
@@ -207,12 +207,12 @@ def _known(view: View) -> list[str]:
 def _notes(view: View) -> list[str]:
     rows = [
         [
-            code(one.first.get("op")),
-            text(one.code),
-            text(one.first.get("changed") or one.cases),
-            text(one.first.get("why_noted") or ""),
+            code(group.first.get("op")),
+            text(group.code),
+            text(group.first.get("changed") or group.cases),
+            text(group.first.get("why_noted") or ""),
         ]
-        for one in view.notes
+        for group in view.notes
     ]
     return _table("Notes, which are no failures", ["op", "finding", "inputs", "why a note"], rows)
 
@@ -220,12 +220,12 @@ def _notes(view: View) -> list[str]:
 def _unchecked(view: View) -> list[str]:
     rows = [
         [
-            code(one.first.get("op")),
-            text(check_of(one.first)),
-            one.cases,
-            text(message_of(one.first)),
+            code(group.first.get("op")),
+            text(check_of(group.first)),
+            group.cases,
+            text(message_of(group.first)),
         ]
-        for one in view.unchecked
+        for group in view.unchecked
     ]
     parts = _table("What could not be checked", ["op", "check", "cases", "why"], rows)
     lines = [*view.omitted, *all_lines(map(NamespaceCoverage.from_dict, view.coverage))]
@@ -244,9 +244,11 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _environment(view: View) -> str:
-    one = view.environment
+    environment = view.environment
     names = ("torch", "cuda", "gpu", "python", "pytest", "pytest_customop", "backend", "seed")
     facts = [
-        f"{name.replace('_', '-')} {text(one[name])}" for name in names if one.get(name) is not None
+        f"{name.replace('_', '-')} {text(environment[name])}"
+        for name in names
+        if environment.get(name) is not None
     ]
     return f"<sub>{', '.join(facts)}</sub>" if facts else ""

@@ -41,7 +41,7 @@ def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merg
         reports: each with the name of its file.
         command: that merges them.
     """
-    messages = differences([(name, one["environment"]) for name, one in reports])
+    messages = differences([(name, report["environment"]) for name, report in reports])
     results, of_several = _merged_results(reports)
     results, elsewhere = _without_absent_devices(results)
     messages += of_several
@@ -50,19 +50,23 @@ def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merg
         messages.append(
             f"{elsewhere} {word} left out: the device was available for another report."
         )
-    findings = {code: one for _, report in reports for code, one in report["findings"].items()}
+    findings = {
+        code: finding for _, report in reports for code, finding in report["findings"].items()
+    }
     merged = {
         "schema": SCHEMA,
-        "environment": combined([(name, one["environment"]) for name, one in reports], command),
+        "environment": combined(
+            [(name, report["environment"]) for name, report in reports], command
+        ),
         "results": results,
         "findings": {code: findings[code] for code in sorted(findings)},
-        "coverage": merged_coverage([one["coverage"] for _, one in reports]),
-        "omitted": [f"{name}: {line}" for name, one in reports for line in one["omitted"]],
+        "coverage": merged_coverage([report["coverage"] for _, report in reports]),
+        "omitted": [f"{name}: {line}" for name, report in reports for line in report["omitted"]],
         "merged": [
             earlier
-            for name, one in reports
-            for earlier in one.get("merged")
-            or [{"report": name, "environment": one["environment"]}]
+            for name, report in reports
+            for earlier in report.get("merged")
+            or [{"report": name, "environment": report["environment"]}]
         ],
     }
     return Merged(copy.deepcopy(merged), messages)
@@ -70,19 +74,19 @@ def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merg
 
 def _merged_results(reports: Sequence[tuple[str, Report]]) -> tuple[list[Result], list[str]]:
     """The results of all reports, each once, and what is said of those that several have."""
-    found: dict[tuple[Hashable, ...], list[tuple[str, Result]]] = defaultdict(list)
+    by_key: dict[tuple[Hashable, ...], list[tuple[str, Result]]] = defaultdict(list)
     for name, report in reports:
-        for key, one in numbered(report["results"]):
-            found[key].append((name, one))
+        for key, result in numbered(report["results"]):
+            by_key[key].append((name, result))
     kept, lines, several = [], [], 0
-    for given in found.values():
-        worst_of, worst = max(given, key=lambda each: _WORSE.index(each[1]["outcome"]))
+    for copies in by_key.values():
+        worst_of, worst = max(copies, key=lambda item: _WORSE.index(item[1]["outcome"]))
         kept.append(worst)
-        several += len(given) > 1
-        if len({_verdict(one) for _, one in given}) > 1:
-            each = ", ".join(f"{_verdict(one)} in {name}" for name, one in given)
-            lines.append(f"  {_named(worst)}: {each}; kept that of {worst_of}")
-    kept.sort(key=lambda one: (one["nodeid"], one["op"], one["check"] or ""))
+        several += len(copies) > 1
+        if len({_verdict(result) for _, result in copies}) > 1:
+            verdicts = ", ".join(f"{_verdict(result)} in {name}" for name, result in copies)
+            lines.append(f"  {_named(worst)}: {verdicts}; kept that of {worst_of}")
+    kept.sort(key=lambda result: (result["nodeid"], result["op"], result["check"] or ""))
     if not several:
         return kept, []
     verb = "is" if several == 1 else "are"
@@ -105,9 +109,11 @@ def _named(result: Result) -> str:
 
 def _without_absent_devices(results: Sequence[Result]) -> tuple[list[Result], int]:
     """The results without the skips for devices on which another report has results of the same test."""
-    checked = {_test_on_device(one) for one in results if one["sample"] is not None}
+    checked = {_test_on_device(result) for result in results if result["sample"] is not None}
     kept = [
-        one for one in results if not _is_absent_device(one) or _test_on_device(one) not in checked
+        result
+        for result in results
+        if not _is_absent_device(result) or _test_on_device(result) not in checked
     ]
     return kept, len(results) - len(kept)
 

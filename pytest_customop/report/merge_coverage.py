@@ -17,44 +17,51 @@ def merged_coverage(reports: Sequence[Sequence[Coverage]]) -> list[dict[str, Any
     """
     by_namespace: dict[str, list[Coverage]] = defaultdict(list)
     for report in reports:
-        for one in report:
-            by_namespace[one["namespace"]].append(one)
+        for coverage in report:
+            by_namespace[coverage["namespace"]].append(coverage)
     return [_merged(by_namespace[name]) for name in sorted(by_namespace)]
 
 
-def _merged(found: Sequence[Coverage]) -> dict[str, Any]:
-    unjudged = next((one["not_judged"] for one in found if one["not_judged"] is not None), None)
+def _merged(coverages: Sequence[Coverage]) -> dict[str, Any]:
+    unjudged = next(
+        (coverage["not_judged"] for coverage in coverages if coverage["not_judged"] is not None),
+        None,
+    )
     merged = {
-        "namespace": found[0]["namespace"],
-        "ops": max(one["ops"] for one in found),
-        "required": any(one["required"] for one in found),
+        "namespace": coverages[0]["namespace"],
+        "ops": max(coverage["ops"] for coverage in coverages),
+        "required": any(coverage["required"] for coverage in coverages),
         "not_judged": unjudged,
         "without_case": [],
         "without_overload": [],
         "without_gradients": [],
         "without_device": {},
-        "absent_devices": _in_all(found, "absent_devices"),
-        "deselected": _in_all(found, "deselected"),
-        "left_out_nothing": _in_all(found, "left_out_nothing"),
+        "absent_devices": _in_all(coverages, "absent_devices"),
+        "deselected": _in_all(coverages, "deselected"),
+        "left_out_nothing": _in_all(coverages, "left_out_nothing"),
         "missing": False,
     }
     if unjudged is not None:
         return merged
-    merged["without_case"] = _in_all(found, "without_case")
+    merged["without_case"] = _in_all(coverages, "without_case")
     for name in ("without_overload", "without_gradients"):
-        missing = {op for one in found for op in one[name]}
+        missing = {op for coverage in coverages for op in coverage[name]}
         merged[name] = sorted(
-            op for op in missing if all(op in one[name] or _has_no_case(op, one) for one in found)
+            op
+            for op in missing
+            if all(op in coverage[name] or _has_no_case(op, coverage) for coverage in coverages)
         )
-    devices = {device for one in found for device in one["without_device"]}
+    devices = {device for coverage in coverages for device in coverage["without_device"]}
     for device in sorted(devices):
-        missing = {op for one in found for op in one["without_device"].get(device, ())}
+        missing = {
+            op for coverage in coverages for op in coverage["without_device"].get(device, ())
+        }
         left = sorted(
             op
             for op in missing
             if all(
-                op in one["without_device"].get(device, ()) or _has_no_case(op, one)
-                for one in found
+                op in coverage["without_device"].get(device, ()) or _has_no_case(op, coverage)
+                for coverage in coverages
             )
         )
         if left:
@@ -65,12 +72,16 @@ def _merged(found: Sequence[Coverage]) -> dict[str, Any]:
     return merged
 
 
-def _has_no_case(overload: str, one: Coverage) -> bool:
+def _has_no_case(overload: str, coverage: Coverage) -> bool:
     op = overload.partition(".")[0]
-    missing = (*one["without_overload"], *one["without_case"], *one["deselected"])
+    missing = (*coverage["without_overload"], *coverage["without_case"], *coverage["deselected"])
     return overload in missing or op in missing
 
 
-def _in_all(found: Sequence[Coverage], name: str) -> list[str]:
+def _in_all(coverages: Sequence[Coverage], name: str) -> list[str]:
     """The names that every report has."""
-    return [one for one in found[0][name] if all(one in other[name] for other in found)]
+    return [
+        value
+        for value in coverages[0][name]
+        if all(value in coverage[name] for coverage in coverages)
+    ]

@@ -15,10 +15,10 @@ _HEADING = 'Notes (variants="strict" in the mark makes them failures):'
 def note_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row a defect: the finding, the op, the inputs that show it, and why it is a note."""
     groups: dict[tuple[str, str, str, str], list[ResultRecord]] = defaultdict(list)
-    for one in records:
-        if one.outcome == "noted":
-            code = one.finding.code if one.finding else "-"
-            groups[code, one.op, one.why_noted, one.place.aspect or ""].append(one)
+    for record in records:
+        if record.outcome == "noted":
+            code = record.finding.code if record.finding else "-"
+            groups[code, record.op, record.why_noted, record.place.aspect or ""].append(record)
     if not groups:
         return []
     rows = [
@@ -31,7 +31,7 @@ def note_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
 def _inputs(group: Sequence[ResultRecord]) -> str:
     """The shortest description of a variant, and how many more there are; of samples, their number."""
     if not group[0].is_variant:
-        return counted(len({one.case for one in group}), "case")
-    shortest = min((one.variant_description for one in group), key=len)
-    more = len({one.place.name for one in group}) - 1
+        return counted(len({record.case for record in group}), "case")
+    shortest = min((record.variant_description for record in group), key=len)
+    more = len({record.place.name for record in group}) - 1
     return f"{shortest} (+{counted(more, 'variant')})" if more else shortest

@@ -24,13 +24,15 @@ def outcome_table(records: Iterable[ResultRecord], width: int) -> list[str]:
         width: in which columns have to fit; where they do not, the families of an op follow each other.
     """
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for one in records:
-        column = VARIANTS if one.is_variant else _family(one)
-        cell = counts[one.op][column]
+    for record in records:
+        column = VARIANTS if record.is_variant else _family(record)
+        cell = counts[record.op][column]
         # What did not run on variants is in the lines below.
-        cell[one.outcome] += not one.is_variant or one.outcome != "skipped"
-    found = {name for of_op in counts.values() for name, one in of_op.items() if one.total()}
-    columns = [*sorted(found - {VARIANTS}), *sorted(found & {VARIANTS})]
+        cell[record.outcome] += not record.is_variant or record.outcome != "skipped"
+    names = {
+        name for of_op in counts.values() for name, counter in of_op.items() if counter.total()
+    }
+    columns = [*sorted(names - {VARIANTS}), *sorted(names & {VARIANTS})]
     rows = [["op", *columns]]
     rows += [
         [op, *(_cell(counts[op][column]) or "-" for column in columns)] for op in sorted(counts)

@@ -52,7 +52,11 @@ def read_report(path: Path) -> dict[str, Any]:
 def _split_variants(report: dict[str, Any]) -> None:
     """Move the step of a variant out of the id of its sample, where schema 1 has it."""
     results = report.get("results")
-    for one in results if isinstance(results, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("sample"), str) and "variant" not in one:
-            one["sample"], _, step = one["sample"].partition(SEPARATOR)
-            one["variant"] = step or None
+    for result in results if isinstance(results, list) else ():
+        if (
+            isinstance(result, dict)
+            and isinstance(result.get("sample"), str)
+            and "variant" not in result
+        ):
+            result["sample"], _, step = result["sample"].partition(SEPARATOR)
+            result["variant"] = step or None

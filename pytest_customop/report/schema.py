@@ -48,15 +48,15 @@ def fill_defaults(report: dict[str, Any]) -> None:
 
 def _fill(value: object, rule: Mapping[str, Any]) -> None:
     if isinstance(value, list):
-        for one in value:
-            _fill(one, rule.get("items", {}))
+        for item in value:
+            _fill(item, rule.get("items", {}))
     elif isinstance(value, dict):
         properties = rule.get("properties", {})
         for name, of_property in properties.items():
             if "default" in of_property and name not in value:
                 value[name] = copy.copy(of_property["default"])
-        for name, one in value.items():
-            _fill(one, properties.get(name, rule.get("additionalProperties", {})))
+        for name, item in value.items():
+            _fill(item, properties.get(name, rule.get("additionalProperties", {})))
 
 
 def _problems(value: object, rule: Mapping[str, Any], where: str) -> Iterator[str]:
@@ -66,21 +66,23 @@ def _problems(value: object, rule: Mapping[str, Any], where: str) -> Iterator[st
         yield f"{where or 'it'} is {_shown(value)}, not {_with_article(names[0])}"
         return
     choices = rule.get("enum", [rule["const"]] if "const" in rule else None)
-    if choices is not None and not any(value == one and _same_kind(value, one) for one in choices):
+    if choices is not None and not any(
+        value == choice and _same_kind(value, choice) for choice in choices
+    ):
         yield f"{where} is {_shown(value)}, not {' or '.join(map(json.dumps, choices))}"
     if isinstance(value, (int, float)) and value < rule.get("minimum", value):
         yield f"{where} is {_shown(value)}, less than {rule['minimum']}"
     if isinstance(value, list):
-        for at, one in enumerate(value):
-            yield from _problems(one, rule.get("items", {}), f"{where}[{at}]")
+        for at, item in enumerate(value):
+            yield from _problems(item, rule.get("items", {}), f"{where}[{at}]")
     if isinstance(value, dict):
         for name in rule.get("required", ()):
             if name not in value:
                 yield f"{where or 'it'} has no {json.dumps(name)}"
         properties = rule.get("properties", {})
-        for name, one in value.items():
+        for name, item in value.items():
             inner = properties.get(name, rule.get("additionalProperties", {}))
-            yield from _problems(one, inner, f"{where}.{name}" if where else str(name))
+            yield from _problems(item, inner, f"{where}.{name}" if where else str(name))
 
 
 def _is(value: object, name: str) -> bool:
@@ -91,8 +93,8 @@ def _is(value: object, name: str) -> bool:
     return isinstance(value, _TYPES[name])
 
 
-def _same_kind(value: object, other: object) -> bool:
-    return isinstance(value, bool) == isinstance(other, bool)
+def _same_kind(first: object, second: object) -> bool:
+    return isinstance(first, bool) == isinstance(second, bool)
 
 
 def _shown(value: object) -> str:

@@ -33,7 +33,7 @@ def summary_lines(
     """
     if not records:
         return []
-    of_samples = [one for one in records if not one.is_variant]
+    of_samples = [record for record in records if not record.is_variant]
     lines = outcome_table(records, width)
     lines += [] if brief else [*variant_lines(records, omitted), *generated_lines(records)]
     lines += _findings(records, width)
@@ -43,7 +43,7 @@ def summary_lines(
             *note_lines(records, width),
             *_unchecked(of_samples),
         ]
-    if all(one.outcome == "skipped" for one in records):
+    if all(record.outcome == "skipped" for record in records):
         lines += ["", "Every customop item was skipped: nothing was checked."]
     return lines
 
@@ -51,25 +51,25 @@ def summary_lines(
 def _findings(records: Iterable[ResultRecord], width: int) -> list[str]:
     """A row a defect: on samples by code, on variants by what they change too. Several ops are listed."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
-    for one in sorted(records, key=lambda one: JOINT in (one.place.aspect or "")):
-        if one.outcome in BAD:
-            code, op = (one.finding.code, "") if one.finding else (one.outcome, one.op)
-            aspect = one.place.aspect or ""
+    for record in sorted(records, key=lambda record: JOINT in (record.place.aspect or "")):
+        if record.outcome in BAD:
+            code, op = (record.finding.code, "") if record.finding else (record.outcome, record.op)
+            aspect = record.place.aspect or ""
             # What several changes show belongs to what one of them alone does.
             alone = (part for part in aspect.split(JOINT) if (code, op, part) in groups)
-            groups[code, op, next(alone, aspect)].append(one)
+            groups[code, op, next(alone, aspect)].append(record)
     if not groups:
         return []
     listed = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     rows, below = [], []
     for (code, *_), group in listed:
-        ops = sorted({one.op for one in group})
-        checks = sorted({one.check or "-" for one in group})
+        ops = sorted({record.op for record in group})
+        checks = sorted({record.check or "-" for record in group})
         where = _where(group) if len(ops) == 1 else _how_many(group)
         rows.append([f"  {code}", _ops(ops), where, ", ".join(checks)])
         below.append([f"    {', '.join(ops)}"] if len(ops) > 1 else [])
     lines = ([row, *names] for row, names in zip(fitted(rows, width), below, strict=True))
-    return ["", "Findings:", *(line for each in lines for line in each)]
+    return ["", "Findings:", *(line for block in lines for line in block)]
 
 
 def _ops(ops: Sequence[str]) -> str:
@@ -78,22 +78,22 @@ def _ops(ops: Sequence[str]) -> str:
 
 def _how_many(group: Sequence[ResultRecord]) -> str:
     noun = "variant" if group[0].is_variant else "case"
-    return counted(len({one.case for one in group}), noun)
+    return counted(len({record.case for record in group}), noun)
 
 
 def _where(group: Sequence[ResultRecord]) -> str:
     """`3 cases`, or the names of variants."""
     if group[0].is_variant:
-        return listed_briefly(one.place.name for one in group)
+        return listed_briefly(record.place.name for record in group)
     return _how_many(group)
 
 
 def _unchecked(records: Iterable[ResultRecord]) -> list[str]:
     """Skips that leave unchecked what the author may believe was checked, and absent devices."""
     groups: Counter[tuple[str, str, str]] = Counter()
-    for one in records:
-        if one.outcome == "skipped" and one.unjudged:
-            groups[one.op, one.check or "not run", one.reason] += 1
+    for record in records:
+        if record.outcome == "skipped" and record.unjudged:
+            groups[record.op, record.check or "not run", record.reason] += 1
     if not groups:
         return []
     lines = ["", "Could not be checked:"]

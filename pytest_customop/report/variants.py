@@ -20,8 +20,8 @@ def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVari
         if record.is_variant and not record.is_generated:
             by_op[record.op].append(record)
     left: Counter[str] = Counter()
-    for one in omitted:
-        left[one.op] += one.left
+    for omission in omitted:
+        left[omission.op] += omission.left
     lines = []
     for op, of_op in sorted(by_op.items()):
         lines.append(f"  {op}: {_counts(of_op, left[op])}")
@@ -36,19 +36,19 @@ def generated_lines(records: Iterable[ResultRecord]) -> list[str]:
             by_op[record.op].append(record)
     lines = []
     for op, of_op in sorted(by_op.items()):
-        checks = len({one.check for one in of_op})
-        count = sum(one.generated for one in of_op)
+        checks = len({record.check for record in of_op})
+        count = sum(record.generated for record in of_op)
         lines.append(f"  {op}: {count} that it accepts, by {counted(checks, 'check')}")
     return ["", "Generated inputs:", *lines] if lines else []
 
 
 def _counts(records: Sequence[ResultRecord], left: int) -> str:
     """`14 tried, 3 of them rejected by the op (...); 12 left out`. The table has their outcomes."""
-    every = {_variant(one) for one in records}
-    rejected = {_variant(one) for one in records if one.skip_code == REJECTED}
-    lenient = {_variant(one) for one in records if one.accepted_by_fake}
-    not_run = {_variant(one): one.without_child for one in records if one.without_child}
-    parts = [f"{len(every - not_run.keys())} tried"]
+    variants = {_variant(record) for record in records}
+    rejected = {_variant(record) for record in records if record.skip_code == REJECTED}
+    lenient = {_variant(record) for record in records if record.accepted_by_fake}
+    not_run = {_variant(record): record.without_child for record in records if record.without_child}
+    parts = [f"{len(variants - not_run.keys())} tried"]
     if rejected:
         parts[0] += f", {len(rejected)} of them rejected by the op"
     if lenient:

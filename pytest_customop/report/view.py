@@ -88,18 +88,18 @@ def case_of(result: Result) -> str:
         result.get("requires_grad")  # type: ignore[arg-type]
     )
     layout = result.get("layout")
-    words = [
+    parts = [
         result.get("device"),
         result.get("dtype"),
         gradients,
         layout if layout != "contiguous" else None,
     ]
-    place = " ".join(str(one) for one in words if one)
+    place = " ".join(str(part) for part in parts if part)
     variant = result.get("variant")
     sample = "~".join(
-        str(one)
-        for one in (result.get("sample"), variant if variant != ALL_VARIANTS else None)
-        if one
+        str(part)
+        for part in (result.get("sample"), variant if variant != ALL_VARIANTS else None)
+        if part
     )
     return ", ".join(filter(None, (place, f"sample {sample}" if sample else "")))
 
@@ -152,8 +152,8 @@ class Group:
     def cases(self) -> str:
         """How many cases show it, those that follow from it included: `3 cases`."""
         places = {
-            (one["nodeid"].partition("[")[0], one.get("op"), case_of(one))
-            for one in (*self.results, *self.also)
+            (result["nodeid"].partition("[")[0], result.get("op"), case_of(result))
+            for result in (*self.results, *self.also)
         }
         return counted(len(places), "case")
 
@@ -181,25 +181,25 @@ class View:
     @property
     def verdict(self) -> str:
         """All states with their numbers, the worst first: `2 failed, 40 passed`."""
-        found = [(key, self.counts[key]) for key in STATES if self.counts[key]]
-        parts = [f"{count} {word_for(key, count)}" for key, count in found]
+        counts = [(key, self.counts[key]) for key in STATES if self.counts[key]]
+        parts = [f"{count} {word_for(key, count)}" for key, count in counts]
         return ", ".join(parts) or "nothing ran"
 
     @cached_property
     def ops(self) -> list[str]:
         """The ops, by name."""
-        return sorted({str(one.get("op")) for one in self.results})
+        return sorted({str(result.get("op")) for result in self.results})
 
     @cached_property
     def checks(self) -> list[str]:
         """The checks, by name; cases of which none ran come last."""
-        found = {check_of(one) for one in self.results}
-        return sorted(found, key=lambda name: (name == NOT_RUN, name))
+        names = {check_of(result) for result in self.results}
+        return sorted(names, key=lambda name: (name == NOT_RUN, name))
 
     @cached_property
     def by_family(self) -> dict[tuple[str, str], Counter[str]]:
         """The states of each op in each family of checks."""
-        return self._cells(lambda one: family_of(check_of(one)))
+        return self._cells(lambda result: family_of(check_of(result)))
 
     @cached_property
     def by_check(self) -> dict[tuple[str, str], Counter[str]]:
@@ -208,8 +208,8 @@ class View:
 
     def _cells(self, column: Callable[[Result], str]) -> dict[tuple[str, str], Counter[str]]:
         cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for one in self.results:
-            cells[str(one.get("op")), column(one)][state_of(one)] += 1
+        for result in self.results:
+            cells[str(result.get("op")), column(result)][state_of(result)] += 1
         return cells
 
     @cached_property
@@ -218,71 +218,85 @@ class View:
 
         Failures come before errors and unexpected passes, and those of most cases first.
         """
-        bad = [one for one in self.results if state_of(one) in BAD]
-        known = {_identity(one) for one in bad}
+        bad = [result for result in self.results if state_of(result) in BAD]
+        known = {_identity(result) for result in bad}
         follow: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
         roots = []
-        for one in bad:
-            cause = one.get("cause")
-            if cause and _identity(cause) in known and _identity(cause) != _identity(one):
-                follow[_identity(cause)].append(one)
+        for result in bad:
+            cause = result.get("cause")
+            if cause and _identity(cause) in known and _identity(cause) != _identity(result):
+                follow[_identity(cause)].append(result)
             else:
-                roots.append(one)
+                roots.append(result)
         groups = _grouped(
-            roots, lambda one: (one["outcome"], one.get("finding"), one.get("op"), message_of(one))
+            roots,
+            lambda result: (
+                result["outcome"],
+                result.get("finding"),
+                result.get("op"),
+                message_of(result),
+            ),
         )
-        found = [
+        defects = [
             Group(
                 group[0],
                 group,
-                [also for one in group for also in follow[_identity(one)]],
+                [also for result in group for also in follow[_identity(result)]],
             )
             for group in groups
         ]
         return sorted(
-            found,
-            key=lambda one: (BAD.index(state_of(one.first)), -len(one.results) - len(one.also)),
+            defects,
+            key=lambda group: (
+                BAD.index(state_of(group.first)),
+                -len(group.results) - len(group.also),
+            ),
         )
 
     @cached_property
     def bad_ops(self) -> list[str]:
         """The ops of which something failed."""
-        return sorted({str(one.get("op")) for one in self.results if state_of(one) in BAD})
+        return sorted({str(result.get("op")) for result in self.results if state_of(result) in BAD})
 
     @cached_property
     def known(self) -> list[Group]:
         """The known failures: one for each finding of an op that is known for one reason."""
-        return self._of("known", lambda one: (one.get("op"), one.get("finding"), one.get("known")))
+        return self._of(
+            "known", lambda result: (result.get("op"), result.get("finding"), result.get("known"))
+        )
 
     @cached_property
     def notes(self) -> list[Group]:
         """The notes: one for each finding of an op that is not a failure for one reason."""
         return self._of(
-            "noted", lambda one: (one.get("op"), one.get("finding"), one.get("why_noted"))
+            "noted",
+            lambda result: (result.get("op"), result.get("finding"), result.get("why_noted")),
         )
 
     @cached_property
     def unchecked(self) -> list[Group]:
         """What could not be checked: one for each reason of an op and a check."""
-        return self._of("unchecked", lambda one: (one.get("op"), check_of(one), one.get("message")))
+        return self._of(
+            "unchecked", lambda result: (result.get("op"), check_of(result), result.get("message"))
+        )
 
     @cached_property
     def skipped(self) -> list[Group]:
         """The reasons why a check had nothing to do: one for each."""
-        groups = self._of("skipped", lambda one: one.get("reason") or one.get("message"))
-        return sorted(groups, key=lambda one: -len(one.results))
+        groups = self._of("skipped", lambda result: result.get("reason") or result.get("message"))
+        return sorted(groups, key=lambda group: -len(group.results))
 
     def _of(self, state: str, key: Any) -> list[Group]:
-        found = _grouped((one for one in self.results if state_of(one) == state), key)
-        return [Group(group[0], group) for group in found]
+        groups = _grouped((result for result in self.results if state_of(result) == state), key)
+        return [Group(group[0], group) for group in groups]
 
     def seconds_by(self, key: str) -> list[tuple[str, float]]:
         """The seconds of each `op` or `check`, the longest first."""
-        found: dict[str, float] = defaultdict(float)
-        for one in self.results:
-            name = check_of(one) if key == "check" else str(one.get(key))
-            found[name] += float(one.get("duration") or 0)
-        return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        seconds: dict[str, float] = defaultdict(float)
+        for result in self.results:
+            name = check_of(result) if key == "check" else str(result.get(key))
+            seconds[name] += float(result.get("duration") or 0)
+        return sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -291,6 +305,6 @@ def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _grouped(results: Iterable[Result], key: Any) -> list[list[Result]]:
     groups: dict[Any, list[Result]] = {}
-    for one in results:
-        groups.setdefault(key(one), []).append(one)
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
     return list(groups.values())

@@ -95,7 +95,7 @@ def worker_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]
 def _several(device: torch.device) -> Any:
     """torch's module of a device type without an index, if several such devices are here, or None."""
     module: Any = getattr(torch, device.type, None)
-    wanted = ("is_available", "device_count", "current_device", "set_device")
-    if device.index is not None or not all(hasattr(module, name) for name in wanted):
+    names = ("is_available", "device_count", "current_device", "set_device")
+    if device.index is not None or not all(hasattr(module, name) for name in names):
         return None
     return module if module.is_available() and module.device_count() > 1 else None

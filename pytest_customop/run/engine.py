@@ -144,32 +144,32 @@ def _run(
             on_phase("draw")
             case.draw()
             on_phase("eager")
-            kept = case.has_run
+            was_kept = case.has_run
             if case.base_case is not None:
                 skip_if_rejected(case)
             elif case.eager.error is not None:
                 return _eager_failure(check, case, case.eager.error, passed)
             _skip_without_formula(check, case)
-            if not kept:
+            if not was_kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
         _run_check(check, case)
     except CheckFailed as failure:
-        found = failure.finding
+        finding = failure.finding
         if case.base_case is not None:
-            if _is_reported_on(case.base_case, found, check):
-                where = f"sample {case.base_case.sample_id} itself"
-                raise _reported("as-sample", found, where) from None
-            step = _step_with(case.base_case, case.variant or "", found, check)
+            if _is_reported_on(case.base_case, finding, check):
+                place = f"sample {case.base_case.sample_id} itself"
+                raise _reported("as-sample", finding, place) from None
+            step = _step_with(case.base_case, case.variant or "", finding, check)
             if step is not None:
-                raise _reported("as-variant", found, f"variant {step}") from None
-        lines = check.repro if found.repro is None else found.repro
-        return _found(passed, found, check, case, reproduced_by(found, lines, case))
+                raise _reported("as-variant", finding, f"variant {step}") from None
+        lines = check.repro if finding.repro is None else finding.repro
+        return _found(passed, finding, check, case, reproduced_by(finding, lines, case))
     return passed
 
 
-def _reported(code: str, found: Finding, where: str) -> CheckSkipped:
-    message = f"{found.code}, as on {where}, where it is reported"
+def _reported(code: str, finding: Finding, place: str) -> CheckSkipped:
+    message = f"{finding.code}, as on {place}, where it is reported"
     return skip(code, message, unjudged=False)
 
 
@@ -225,24 +225,24 @@ _on_variants: WeakKeyDictionary[Case, set[tuple[Callable[[Case], None], str, str
 )
 
 
-def _step_with(base: Case, variant: str, found: Finding, check: Check) -> str | None:
+def _step_with(base: Case, variant: str, finding: Finding, check: Check) -> str | None:
     """The step, of the several that make a variant, with which alone a check has found the same."""
     known = _on_variants.setdefault(base, set())
     steps = variant.split(JOINT)
     if len(steps) == 1:
-        known.add((check.run, variant, found.code))
+        known.add((check.run, variant, finding.code))
         return None
-    return next((step for step in steps if (check.run, step, found.code) in known), None)
+    return next((step for step in steps if (check.run, step, finding.code) in known), None)
 
 
-def _is_reported_on(base: Case, found: Finding, check: Check) -> bool:
+def _is_reported_on(base: Case, finding: Finding, check: Check) -> bool:
     """Whether a check reports the finding of a variant on the sample's own case too.
 
     A difference within rounding there does not stand for a larger one on the variant.
     """
     answer = _answer_on(base, check)
-    smaller = answer.note == WITHIN_ROUNDING and found.note != WITHIN_ROUNDING
-    return answer.code == found.code and not smaller
+    smaller = answer.note == WITHIN_ROUNDING and finding.note != WITHIN_ROUNDING
+    return answer.code == finding.code and not smaller
 
 
 def _answer_on(base: Case, check: Check) -> _Answer:
@@ -261,19 +261,19 @@ def _answer_on(base: Case, check: Check) -> _Answer:
     return _answers[base][check.run]
 
 
-def _note_of_estimate(check: Check, case: Case, found: Finding) -> Note | None:
+def _note_of_estimate(check: Check, case: Case, finding: Finding) -> Note | None:
     """The note of a wrong gradient on a variant, if that on the sample may be an estimate on purpose.
 
     There the op is seen to be a step function. On a variant its steps may be too large to be seen, or one
     argument alone requires gradients.
     """
     base = case.base_case
-    if base is None or found.code != "gradient-mismatch":
+    if base is None or finding.code != "gradient-mismatch":
         return None
     step = "gradient-of-a-step-function"
     if _answer_on(base, check).code != step:
         return None
-    return note_for(base, replace(found, code=step, case=None))
+    return note_for(base, replace(finding, code=step, case=None))
 
 
 def _found(
@@ -308,11 +308,11 @@ def _eager_failure(
     if case.requires_grad and guessed and _works_without_gradients(case):
         reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
-    found = alias_rejection(case, error)
-    if found is None:
+    finding = alias_rejection(case, error)
+    if finding is None:
         message = f"{case.op.name} raises {error_line(error)}"
-        found = Finding("eager-raises", message, traceback_text(error))
-    return _found(passed, found, check, case, reproduced_by(found, CALL, case))
+        finding = Finding("eager-raises", message, traceback_text(error))
+    return _found(passed, finding, check, case, reproduced_by(finding, CALL, case))
 
 
 def _refuses_gradients(case: Case, error: BaseException) -> bool:

@@ -24,18 +24,18 @@ def finding_record(finding: Finding, check: Check | None) -> FindingRecord:
     Raises:
         ValueError: for a code that is not explained and brings no fix of its own.
     """
-    own = check.findings if check else {}
-    explanation = own.get(finding.code) or catalogue().get(finding.code)
+    explanations = check.findings if check else {}
+    explanation = explanations.get(finding.code) or catalogue().get(finding.code)
     follows = _codes(explanation.follows) if explanation else ()
     order = _causes_first()
-    position = order.get(finding.code, len(order) + _depth(finding.code, own, frozenset()))
+    position = order.get(finding.code, len(order) + _depth(finding.code, explanations, frozenset()))
     name = check.name if check else ""
     rank = (position, *report_order(name, finding.code))
-    found = FindingRecord(finding.code, fix_for(finding, check), follows, rank)
+    record = FindingRecord(finding.code, fix_for(finding, check), follows, rank)
     if explanation is None:
-        return found
+        return record
     return replace(
-        found,
+        record,
         meaning=explanation.meaning,
         why=explanation.why,
         before=explanation.before,
@@ -50,12 +50,12 @@ def _codes(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(code for name in names for code in by_family.get(name, (name,)))
 
 
-def _depth(code: str, own: Mapping[str, Explanation], seen: frozenset[str]) -> int:
+def _depth(code: str, explanations: Mapping[str, Explanation], seen: frozenset[str]) -> int:
     """How many codes that are not in the catalogue precede a code that a check explains."""
-    if code not in own or code in seen:
+    if code not in explanations or code in seen:
         return 0
-    causes = [name for name in own[code].follows if name not in catalogue()]
-    return max((1 + _depth(cause, own, seen | {code}) for cause in causes), default=0)
+    causes = [name for name in explanations[code].follows if name not in catalogue()]
+    return max((1 + _depth(cause, explanations, seen | {code}) for cause in causes), default=0)
 
 
 @functools.cache

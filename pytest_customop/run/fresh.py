@@ -14,8 +14,8 @@ from ..plan.items import PlannedItem
 def needs_fresh_process(planned: Iterable[PlannedItem]) -> bool:
     """Whether a check among those that run calls the op in new processes."""
     return any(
-        each.skip is None and each.check is not None and each.check.fresh_process
-        for each in planned
+        item.skip is None and item.check is not None and item.check.fresh_process
+        for item in planned
     )
 
 
@@ -29,11 +29,11 @@ def start() -> None:
 @contextmanager
 def fresh_process_for(planned: Iterable[PlannedItem]) -> Iterator[None]:
     """Have the copy in a block, if an item needs it and there is none yet."""
-    wanted = fresh_process.current() is None and needs_fresh_process(planned)
-    if wanted:
+    is_needed = fresh_process.current() is None and needs_fresh_process(planned)
+    if is_needed:
         start()
     try:
         yield
     finally:
-        if wanted:
+        if is_needed:
             fresh_process.stop()

@@ -83,8 +83,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if _is_guessed_gradient(case, finding):
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
-        every = "the op's source says that every one of several equal elements gets it"
-        return Note(NOT_ASKED, every)
+        ties_reason = "the op's source says that every one of several equal elements gets it"
+        return Note(NOT_ASKED, ties_reason)
     if finding.code in _OF_STEPS and is_estimate_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
@@ -115,14 +115,16 @@ def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
     """Whether a gradient is missing that nothing asks for, no docstring either."""
     if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
         return False
-    named = re.search(r"the gradient for `(\w+)", finding.message)
-    return named is None or not is_differentiable_by(case.op, named[1])
+    match = re.search(r"the gradient for `(\w+)", finding.message)
+    return match is None or not is_differentiable_by(case.op, match[1])
 
 
 def _asks_for_gradients(case: Case) -> bool:
     """Whether the mark, or a tensor of the sample, says that gradients are wanted."""
-    wanted = any(getattr(leaf, "requires_grad", None) is True for leaf in case.sample.leaves())
-    return case.placement.gradients_asked or wanted
+    asked_by_sample = any(
+        getattr(leaf, "requires_grad", None) is True for leaf in case.sample.leaves()
+    )
+    return case.placement.gradients_asked or asked_by_sample
 
 
 def _may_be_an_estimate(case: Case) -> bool:

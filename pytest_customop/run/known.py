@@ -20,12 +20,14 @@ def with_known(record: ResultRecord, known: Sequence[Known], strict: bool) -> Re
         known: the entries that may be about the record's check and case.
         strict: what holds for entries that do not say so.
     """
-    entries = [one for one in known if matches_variant(one, record.place.variant)]
+    entries = [entry for entry in known if matches_variant(entry, record.place.variant)]
     if not entries:
         return record
     if record.outcome == "failed":
         return _failed(record, entries)
-    stale = [one for one in entries if one.variant != ANY_VARIANT and _is_strict(one, strict)]
+    stale = [
+        entry for entry in entries if entry.variant != ANY_VARIANT and _is_strict(entry, strict)
+    ]
     return _stale(record, stale[0]) if record.outcome == "passed" and stale else record
 
 
@@ -34,8 +36,8 @@ def _failed(record: ResultRecord, entries: Sequence[Known]) -> ResultRecord:
     for entry in entries:
         if entry.finding in (None, code):
             return replace(record, outcome="xfailed", known=entry.reason)
-    wanted = ", ".join(sorted({str(entry.finding) for entry in entries}))
-    text = f"{record.text}\nknown  another finding is known here: {wanted}"
+    codes = ", ".join(sorted({str(entry.finding) for entry in entries}))
+    text = f"{record.text}\nknown  another finding is known here: {codes}"
     return replace(record, text=text)
 
 
@@ -54,18 +56,20 @@ def stale_for_any_variant(
         records: of all variants of a case.
         known, strict: as in `with_known`.
     """
-    found = list(records)
+    updated = list(records)
     for entry in known:
         if entry.variant != ANY_VARIANT or not _is_strict(entry, strict):
             continue
-        if not any(one.outcome == "xfailed" and one.known == entry.reason for one in found):
-            found[-1] = _stale(found[-1], entry)
-    return found
+        if not any(
+            record.outcome == "xfailed" and record.known == entry.reason for record in updated
+        ):
+            updated[-1] = _stale(updated[-1], entry)
+    return updated
 
 
 def not_run(known: Sequence[Known], step: str | None) -> Known | None:
     """The entry that keeps a case, or a variant of it, from running; None if none does."""
-    return next((one for one in known if not one.run and matches_variant(one, step)), None)
+    return next((entry for entry in known if not entry.run and matches_variant(entry, step)), None)
 
 
 def _is_strict(entry: Known, default: bool) -> bool:

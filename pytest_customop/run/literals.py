@@ -59,10 +59,10 @@ def inputs_source(case: Case, name: str = "inputs") -> tuple[str, dict[str, byte
     return source, {ending: buffer.getvalue()}
 
 
-def _function(name: str, arguments: Arguments, made: _Made) -> str:
-    lines = [*made.first]
+def _function(name: str, arguments: Arguments, source: _Made) -> str:
+    lines = [*source.first]
     names = []
-    for (path, tensor), expression in zip(arguments.tensors(), made.each, strict=True):
+    for (path, tensor), expression in zip(arguments.tensors(), source.each, strict=True):
         names.append(_variable(path))
         grad = ".requires_grad_()" if tensor.requires_grad else ""
         lines.append(f"{names[-1]} = {expression}{grad}")
@@ -120,11 +120,11 @@ def _written_out(tensors: Sequence[torch.Tensor]) -> _Made:
     """A line for each storage that tensors share or that has gaps, and views of it."""
     homes = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     names: dict[int, str] = {}
-    first, each = [], []
+    first, expressions = [], []
     for tensor, home in zip(tensors, homes, strict=True):
-        whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
-        if tensor.numel() == 0 or (whole and homes.count(home) == 1):
-            each.append(_literal(tensor.detach()))
+        is_whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+        if tensor.numel() == 0 or (is_whole and homes.count(home) == 1):
+            expressions.append(_literal(tensor.detach()))
             continue
         if home not in names:
             names[home] = f"storage{len(names)}"
@@ -132,14 +132,14 @@ def _written_out(tensors: Sequence[torch.Tensor]) -> _Made:
             flat.set_(tensor.untyped_storage())
             first.append(f"{names[home]} = {_literal(flat)}")
         place = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
-        each.append(f"{names[home]}.as_strided{place}")
-    return _Made(first, each)
+        expressions.append(f"{names[home]}.as_strided{place}")
+    return _Made(first, expressions)
 
 
 def _literal(tensor: torch.Tensor) -> str:
-    where = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
-    made = f"torch.tensor({_number(tensor.tolist())}, dtype={tensor.dtype}{where})"
-    return f"{made}.reshape({tuple(tensor.shape)})" if tensor.numel() == 0 else made
+    device = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
+    source = f"torch.tensor({_number(tensor.tolist())}, dtype={tensor.dtype}{device})"
+    return f"{source}.reshape({tuple(tensor.shape)})" if tensor.numel() == 0 else source
 
 
 # Tensors that are drawn again
@@ -156,17 +156,17 @@ def _drawn(case: Case, tensors: Sequence[torch.Tensor]) -> _Made | None:
     ]
     if len(specs) != len(tensors):
         return None
-    each = []
+    expressions = []
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(case.seed)  # CUDA's streams stay where they are
         for spec, tensor in zip(specs, tensors, strict=True):
             if not isinstance(spec, TensorSpec) or not _redrawable(spec, tensor):
                 return None
-            again, source = _draw_call(spec, tensor)
-            if not torch.equal(again, tensor.detach()):
+            redrawn, source = _draw_call(spec, tensor)
+            if not torch.equal(redrawn, tensor.detach()):
                 return None
-            each.append(source)
-    return _Made([f"torch.manual_seed({case.seed})"], each)
+            expressions.append(source)
+    return _Made([f"torch.manual_seed({case.seed})"], expressions)
 
 
 def _redrawable(spec: TensorSpec, tensor: torch.Tensor) -> bool:
@@ -179,11 +179,11 @@ def _draw_call(spec: TensorSpec, tensor: torch.Tensor) -> tuple[torch.Tensor, st
     shape, dtype = tuple(tensor.shape), tensor.dtype
     moved = "" if tensor.device.type == "cpu" else f".to({str(tensor.device)!r})"
     if spec.fill is not None:
-        again = torch.full(shape, spec.fill, dtype=dtype)
+        redrawn = torch.full(shape, spec.fill, dtype=dtype)
         source = f"torch.full({shape}, {_number(spec.fill)}, dtype={dtype})"
     else:
-        again = make_tensor(shape, dtype=dtype, device="cpu", low=spec.low, high=spec.high)
+        redrawn = make_tensor(shape, dtype=dtype, device="cpu", low=spec.low, high=spec.high)
         limits = (("low", spec.low), ("high", spec.high))
-        given = "".join(f", {name}={value!r}" for name, value in limits if value is not None)
-        source = f'torch.testing.make_tensor({shape}, dtype={dtype}, device="cpu"{given})'
-    return again.to(tensor.device), source + moved
+        keywords = "".join(f", {name}={value!r}" for name, value in limits if value is not None)
+        source = f'torch.testing.make_tensor({shape}, dtype={dtype}, device="cpu"{keywords})'
+    return redrawn.to(tensor.device), source + moved

@@ -20,26 +20,26 @@ def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int
         workers: among how many processes they are divided. Each one runs items that stand together, so
             no two marks share work then, and the cases of one are handed over in that many parts.
     """
-    found: dict[tuple[Hashable, Check], dict[int, dict[Case, None]]] = {}
-    for one, common in planned:
-        check, case = one.check, one.case
+    marks_by_check: dict[tuple[Hashable, Check], dict[int, dict[Case, None]]] = {}
+    for item, common in planned:
+        check, case = item.check, item.case
         if check is None or case is None or check.prepare is None:
             continue
-        if one.skip is None and not one.variants and not one.known and one.fuzz is None:
-            marks = found.setdefault((common, check), {})
+        if item.skip is None and not item.variants and not item.known and item.fuzz is None:
+            marks = marks_by_check.setdefault((common, check), {})
             marks.setdefault(id(case.op), {})[case] = None
-    for (_, check), marks in found.items():
+    for (_, check), marks in marks_by_check.items():
         assert check.prepare is not None
         # The same cases go together in whatever order items run: what they compile is found on disk then.
-        each = [sorted(cases, key=_place) for cases in marks.values()]
-        each.sort(key=lambda cases: [_place(case) for case in cases])
+        groups = [sorted(cases, key=_place) for cases in marks.values()]
+        groups.sort(key=lambda cases: [_place(case) for case in cases])
         if workers == 1:
-            check.prepare(each)
+            check.prepare(groups)
             continue
-        for every in each:
-            size = -(-len(every) // workers)
-            for start in range(0, len(every), size):
-                check.prepare([every[start : start + size]])
+        for group in groups:
+            size = -(-len(group) // workers)
+            for start in range(0, len(group), size):
+                check.prepare([group[start : start + size]])
 
 
 def _place(case: Case) -> tuple[str, str]:

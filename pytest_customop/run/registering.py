@@ -24,9 +24,9 @@ def registers(op: str, module: ModuleType | None) -> str:
         op: `ns::name` or `ns::name.overload`.
         module: the module of the mark; None if that is not known.
     """
-    own = sys.modules.get(defining_module(op.partition(".")[0]) or "")
-    modules = [own] if own is not None else list(_registering_modules(op))
-    lines = [_import_of(one) for one in modules if _is_importable(one)]
+    op_module = sys.modules.get(defining_module(op.partition(".")[0]) or "")
+    modules = [op_module] if op_module is not None else list(_registering_modules(op))
+    lines = [_import_of(candidate) for candidate in modules if _is_importable(candidate)]
     library = None if lines else _library_of(op)
     if library is not None:
         return f"import torch\n\ntorch.ops.load_library({library!r})  # registers the op"
@@ -41,9 +41,9 @@ def _registering_modules(op: str) -> Iterator[ModuleType]:
         files = registering_files(resolve(op).overload)
     except OpError:  # it is gone, or its overload is not known
         return
-    for one in [*sys.modules.values()]:
-        if getattr(one, "__file__", None) in files:
-            yield one
+    for module in [*sys.modules.values()]:
+        if getattr(module, "__file__", None) in files:
+            yield module
 
 
 def _library_of(op: str) -> str | None:
@@ -51,17 +51,17 @@ def _library_of(op: str) -> str | None:
     namespace, _, rest = op.partition("::")
     name = rest.partition(".")[0].encode()
     # The strings of TORCH_LIBRARY(namespace, m) and of m.def("name(...)"), or of m.def("name", ...).
-    wanted = (namespace.encode() + b"\0",), (name + b"(", name + b".", name + b"\0")
+    required = (namespace.encode() + b"\0",), (name + b"(", name + b".", name + b"\0")
     for path in _libraries():
         content = path.read_bytes() if path.is_file() else b""
-        if all(any(text in content for text in texts) for texts in wanted):
+        if all(any(text in content for text in texts) for texts in required):
             return str(path)
     return None
 
 
 def _libraries() -> Iterator[Path]:
     """Those that `torch.ops.load_library` has loaded, and the extension modules that are not installed."""
-    yield from (Path(one) for one in sorted(loaded_libraries()))
+    yield from (Path(path) for path in sorted(loaded_libraries()))
     endings = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     files = [getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]]
     for file in files:

@@ -53,20 +53,20 @@ class Script:
         return path
 
 
-def reproduced_by(found: Finding, lines: str, case: Case) -> Callable[[str], Script] | None:
+def reproduced_by(finding: Finding, lines: str, case: Case) -> Callable[[str], Script] | None:
     """A function from the lines that register the op to the script of a finding; None without lines.
 
     Args:
-        found: the finding, for the script's title.
+        finding: the finding, for the script's title.
         lines: `Finding.repro` or `Check.repro`.
         case: the case on which they show the finding.
     """
     if not lines.strip():
         return None
-    title = f"{found.code}: {found.message}"
+    title = f"{finding.code}: {finding.message}"
     if "other_inputs" in lines:
-        return partial(script, case, lines, title, other=found.case)
-    return partial(script, found.case or case, lines, title)
+        return partial(script, case, lines, title, other=finding.case)
+    return partial(script, finding.case or case, lines, title)
 
 
 def script(case: Case, lines: str, title: str, registers: str, other: Case | None = None) -> Script:

@@ -42,8 +42,8 @@ class _PluginManager(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         marked = super().parse_hookimpl_opts(plugin, name)
-        named = name.startswith("pytest_customop_") and callable(getattr(plugin, name, None))
-        return {} if marked is None and named else marked
+        is_hook = name.startswith("pytest_customop_") and callable(getattr(plugin, name, None))
+        return {} if marked is None and is_hook else marked
 
 
 def standalone_hook(plugins: Iterable[object] = ()) -> Any:
@@ -101,8 +101,8 @@ def check_op(
         HookError: for what a hook of the plugins does wrong.
     """
     try:
-        wanted, unsupported = read_variants_and_predicate(variants)
-        settings = _read_settings(backend, seed, max_samples)._replace(variants=wanted)
+        selection, unsupported = read_variants_and_predicate(variants)
+        settings = _read_settings(backend, seed, max_samples)._replace(variants=selection)
     except ValueError as error:
         raise MarkError(f"check_op: {error}") from None
     declaration = declare_call(
@@ -140,28 +140,28 @@ def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
     return Settings(backend=backend, seed=seed, max_samples=max_samples)
 
 
-def read_variants_and_predicate(given: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
+def read_variants_and_predicate(value: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
     """Amount and kinds of the variants of a call, and its function of the unsupported ones.
 
     Raises:
         ValueError: for what is neither.
     """
-    if given is None or isinstance(given, bool):
-        return Variants("off" if given is False else "quick"), None
-    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    functions = [one for one in listed if callable(one)]
-    words = [
-        word.strip() if isinstance(word, str) else word
-        for one in listed
-        if not callable(one)
-        for word in (one.split(",") if isinstance(one, str) else [one])
+    if value is None or isinstance(value, bool):
+        return Variants("off" if value is False else "quick"), None
+    listed = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    functions = [item for item in listed if callable(item)]
+    choices = [
+        choice.strip() if isinstance(choice, str) else choice
+        for item in listed
+        if not callable(item)
+        for choice in (item.split(",") if isinstance(item, str) else [item])
     ]
     if not listed or len(functions) > 1:
         raise ValueError(
-            f"variants is {given!r}: give amounts and kinds, and at most one function of a variant"
+            f"variants is {value!r}: give amounts and kinds, and at most one function of a variant"
         )
     try:
-        return read_variants(words), next(iter(functions), None)
+        return read_variants(choices), next(iter(functions), None)
     except ValueError as error:
         raise ValueError(f"variants: {error}") from None
 
@@ -170,13 +170,13 @@ def run_declaration(declaration: Declaration, settings: Settings, hook: Any) -> 
     """Plan and run the checks of one declaration, releasing each case when it is done."""
     registry = registry_from(hook)
 
-    def select(one: Declaration) -> list[Check]:
-        return select_checks(registry, one, settings)
+    def select(declared: Declaration) -> list[Check]:
+        return select_checks(registry, declared, settings)
 
-    every = plan([declaration], settings, select, lambda device: why_absent(device, hook))
-    planned = [one for one in every if not one.is_body]
+    items = plan([declaration], settings, select, lambda device: why_absent(device, hook))
+    planned = [item for item in items if not item.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
-    prepare_checks([(one, None) for one in planned])
+    prepare_checks([(item, None) for item in planned])
     with fresh_process_for(planned):
         return _run_all(planned)
 
@@ -185,15 +185,15 @@ def _run_all(planned: Iterable[PlannedItem]) -> list[CheckResult]:
     """The results of the items, in order."""
     results: list[CheckResult] = []
     last: tuple[Case, ...] = ()
-    for one in planned:
+    for item in planned:
         for case in last:
-            if case not in one.cases:
+            if case not in item.cases:
                 case.release()
-        last = one.cases
-        if one.skip is not None:
-            results += _not_run(one)
-        elif one.check is not None:
-            results += _run(one, one.check)
+        last = item.cases
+        if item.skip is not None:
+            results += _not_run(item)
+        elif item.check is not None:
+            results += _run(item, item.check)
     return results
 
 
@@ -215,21 +215,23 @@ def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult
     """A failing eager call in full for the first check of a case, in one line for the others."""
     first: dict[tuple[str, str], str] = {}
     shortened = []
-    for one in results:
+    for result in results:
         if (
-            one.finding == "eager-raises"
-            and first.setdefault((one.op, one.case), one.check) != one.check
+            result.finding == "eager-raises"
+            and first.setdefault((result.op, result.case), result.check) != result.check
         ):
-            one = replace(one, reported_above=True, evidence="", arguments=(), reproduce=None)
-        shortened.append(one)
+            result = replace(result, reported_above=True, evidence="", arguments=(), reproduce=None)
+        shortened.append(result)
     return shortened
 
 
-def _not_run(one: PlannedItem) -> Iterator[CheckResult]:
+def _not_run(item: PlannedItem) -> Iterator[CheckResult]:
     """The skipped results of an item that does not run, one a variant where it has some."""
-    skipped = CheckResult(one.op, "", one.id, "skipped", message=one.skip or "", place=one.place)
-    if not one.variants:
+    skipped = CheckResult(
+        item.op, "", item.id, "skipped", message=item.skip or "", place=item.place
+    )
+    if not item.variants:
         yield skipped
-    for each in one.variants:
-        case = each.case
-        yield replace(skipped, case=case.id, message=each.skip or "", place=place_of(case))
+    for variant in item.variants:
+        case = variant.case
+        yield replace(skipped, case=case.id, message=variant.skip or "", place=place_of(case))

@@ -130,9 +130,9 @@ def _classify(case: Case) -> _Answer:
         may_be_slow = overrun.code == "hang" and case.kind == "arguments" and computed
         note = NOT_ASKED if may_be_slow else None
         return _Failure(overrun.code, text, traceback_text(overrun), note=note)
-    found = alias_rejection(case, error)
-    if found is not None:
-        return _Failure(found.code, found.message, found.evidence)
+    finding = alias_rejection(case, error)
+    if finding is not None:
+        return _Failure(finding.code, finding.message, finding.evidence)
     accepted_by_fake = _fake_accepts(case)
     emptied = _documented_as_empty(case)
     if emptied and accepted_by_fake and not _is_on_purpose(case, error):
@@ -166,13 +166,13 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     """
     sample = case.base_case
     assert sample is not None  # it is a variant
-    again, of_sample = (lambda: _call_again(case)), (lambda: _call_again(sample))
+    repeat, of_sample = (lambda: _call_again(case)), (lambda: _call_again(sample))
     try:
         with within_limits():
             if is_large(case):
-                skip_if_slow(seconds, again)
+                skip_if_slow(seconds, repeat)
             else:
-                skip_if_slower_than_sample(seconds, again, of_sample)
+                skip_if_slower_than_sample(seconds, repeat, of_sample)
     except LimitExceeded as overrun:
         reason = f"the first calls took {seconds:.1f} s, and of further ones {overrun}"
         raise skip("costly", reason, unjudged=False) from overrun
@@ -208,8 +208,12 @@ def _has_sizes_of_author(case: Case) -> bool:
     """Whether the sample has every tensor of its variant: the size of another one is only a guess."""
     assert case.base_case is not None
     tensors, of_sample = (
-        {argument.name for argument, value in one.op.bind(one.sample) if _is_tensor(value)}
-        for one in (case, case.base_case)
+        {
+            argument.name
+            for argument, value in bound_case.op.bind(bound_case.sample)
+            if _is_tensor(value)
+        }
+        for bound_case in (case, case.base_case)
     )
     return tensors <= of_sample
 

@@ -60,7 +60,7 @@ class AuditedOp:
     @property
     def row(self) -> list[str]:
         """Its row of the table."""
-        every = [*self.failures, *self.notes]
+        findings = [*self.failures, *self.notes]
         return [
             self.op.name,
             ", ".join(self.kernels) or "-",
@@ -69,7 +69,7 @@ class AuditedOp:
             "yes" if self.vmap else "-",
             ", ".join(self.tags) or "-",
             self.registered,
-            ", ".join(dict.fromkeys(one.code for one in every)) or "-",
+            ", ".join(dict.fromkeys(finding.code for finding in findings)) or "-",
         ]
 
 
@@ -112,7 +112,7 @@ def _notes(op: Op) -> Iterator[Finding]:
     if base.endswith("_") and not base.endswith("__") and not op.mutated:
         text = f"{op.name} is named as an op in place, and its schema writes to no argument"
         yield Finding("inplace-undeclared", text, schema)
-    returned = any("Tensor" in str(one.type) for one in op.schema.returns)
+    returned = any("Tensor" in str(output.type) for output in op.schema.returns)
     if autograd_kind(op.overload) == "python" and not returned and not op.mutated:
         yield Finding("formula-unused", f"{op.name} has a formula, and returns no tensor", schema)
     if op.is_composite and has_own_fake(op.overload):
@@ -125,11 +125,11 @@ def _differing_overloads(ops: Sequence[Op]) -> dict[str, Finding]:
     by_base: Mapping[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for op in ops:
         by_base[op.name.partition(".")[0]][op.name] = kernel_devices(op.overload)
-    found = {}
+    notes = {}
     for base, overloads in by_base.items():
         kinds = {frozenset(devices) for devices in overloads.values() if devices}
         if len(kinds) > 1:
-            lines = [f"{name}: {', '.join(one) or '-'}" for name, one in overloads.items()]
+            lines = [f"{name}: {', '.join(devices) or '-'}" for name, devices in overloads.items()]
             text = f"the overloads of {base} have kernels for different devices"
-            found[next(iter(overloads))] = Finding("overloads-differ", text, "\n".join(lines))
-    return found
+            notes[next(iter(overloads))] = Finding("overloads-differ", text, "\n".join(lines))
+    return notes

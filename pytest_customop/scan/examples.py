@@ -38,9 +38,9 @@ def read_examples(path: Path, known: Collection[str]) -> dict[str, tuple[Sample,
         module = runpy.run_path(str(path))
     except Exception as error:  # whatever the file raises
         raise ScanError(f"{path.name} raises {error_line(error)}") from None
-    found = module.get(NAME)
-    if isinstance(found, dict):
-        examples = dict(_read(name, given, path) for name, given in found.items())
+    value = module.get(NAME)
+    if isinstance(value, dict):
+        examples = dict(_read(name, samples, path) for name, samples in value.items())
         for name in examples:
             if name not in known:
                 hint = did_you_mean(name, known)
@@ -59,7 +59,7 @@ def read_examples(path: Path, known: Collection[str]) -> dict[str, tuple[Sample,
 
 def _of_marks(module: Mapping[str, Any], path: Path) -> dict[str, tuple[Sample, ...]]:
     """The samples that the marks of a file list, as of one that `--customop-harvest-save` wrote."""
-    found: dict[str, tuple[Sample, ...]] = {}
+    examples: dict[str, tuple[Sample, ...]] = {}
     for name, value in module.items():
         for mark in marks_of(value):
             where = f"{path.name}: {name}"
@@ -67,29 +67,30 @@ def _of_marks(module: Mapping[str, Any], path: Path) -> dict[str, tuple[Sample, 
                 declaration = declare(mark, where)
                 if not callable(declaration.samples):
                     op = declaration.op
-                    samples = (_described(op, one) for one in declaration.samples)
-                    found[op.name] = (*found.get(op.name, ()), *samples)
+                    samples = (_described(op, sample) for sample in declaration.samples)
+                    examples[op.name] = (*examples.get(op.name, ()), *samples)
             except (OpError, MarkError, NotReplayed) as error:
                 raise ScanError(f"{where}: {error}") from None
-    return found
+    return examples
 
 
-def _read(name: Any, given: Any, path: Path) -> tuple[str, tuple[Sample, ...]]:
+def _read(name: Any, value: Any, path: Path) -> tuple[str, tuple[Sample, ...]]:
     where = f"{path.name}: {NAME}[{name!r}]"
     try:
         op = resolve(name)
-        samples = read_samples(given, op, where)
-        return op.name, tuple(_described(op, one) for one in samples)
+        samples = read_samples(value, op, where)
+        return op.name, tuple(_described(op, sample) for sample in samples)
     except (OpError, MarkError, NotReplayed) as error:
         raise ScanError(f"{where}: {error}") from None
 
 
 def _described(op: Op, sample: Sample) -> Sample:
-    if not any(isinstance(one, torch.Tensor) for one in sample.leaves()):
+    if not any(isinstance(leaf, torch.Tensor) for leaf in sample.leaves()):
         return sample
-    args = tuple(seen_value(one, True, MOST_BYTES_OF_SESSION) for one in sample.args)
+    args = tuple(seen_value(value, True, MOST_BYTES_OF_SESSION) for value in sample.args)
     kwargs = {
-        name: seen_value(one, True, MOST_BYTES_OF_SESSION) for name, one in sample.kwargs.items()
+        name: seen_value(value, True, MOST_BYTES_OF_SESSION)
+        for name, value in sample.kwargs.items()
     }
-    made = sample_of(op, SeenCall(op.name, args, kwargs))
-    return Sample(made.args, made.kwargs, sample.id)
+    described = sample_of(op, SeenCall(op.name, args, kwargs))
+    return Sample(described.args, described.kwargs, sample.id)

@@ -34,7 +34,7 @@ class Inputs:
     origin: str
 
 
-def marked_tests(found: Iterable[Inputs], packages: Sequence[str], option: str) -> str:
+def marked_tests(inputs: Iterable[Inputs], packages: Sequence[str], option: str) -> str:
     """The source of the file: a marked test an op.
 
     Args:
@@ -42,16 +42,16 @@ def marked_tests(found: Iterable[Inputs], packages: Sequence[str], option: str) 
         option: of the command line that makes the file again.
     """
     pieces = []
-    for one in found:
-        named = _named(one.samples)
+    for op_inputs in inputs:
+        named = _named(op_inputs.samples)
         group = Group(
-            op=one.op,
+            op=op_inputs.op,
             device="cpu",
             requires_grad=None,
             samples={str(sample.id): sample for sample in named},
-            seen_in={str(sample.id): one.origin for sample in named},
+            seen_in={str(sample.id): op_inputs.origin for sample in named},
         )
-        modules = {name: sys.modules.get(_home(one.op, packages)) for name in group.samples}
+        modules = {name: sys.modules.get(_home(op_inputs.op, packages)) for name in group.samples}
         pieces.append(piece_of(group, modules))
     title = f'"""Marked tests of the inputs that a scan found: `pytest {option}`."""'
     return file_of(pieces, title)
@@ -60,26 +60,26 @@ def marked_tests(found: Iterable[Inputs], packages: Sequence[str], option: str) 
 def _home(op: Op, packages: Sequence[str]) -> str:
     """The package that registers an op: the one that is named as its namespace, or the first."""
     namespace = op.name.partition("::")[0]
-    named = [one for one in packages if one.replace(".", "_") == namespace]
+    named = [package for package in packages if package.replace(".", "_") == namespace]
     return [*named, *packages][0]
 
 
 def _named(samples: Sequence[Sample]) -> list[Sample]:
     """The samples with ids that say what they are; where two would have one, a number tells them apart."""
-    found: dict[str, Sample] = {}
+    by_id: dict[str, Sample] = {}
     for sample in samples:
         name = base = _id_of(sample) if (sample.id or "0").isdigit() else str(sample.id)
         number = 2
-        while name in found:
+        while name in by_id:
             name, number = f"{base}.{number}", number + 1
-        found[name] = replace(sample, id=name)
-    return [*found.values()]
+        by_id[name] = replace(sample, id=name)
+    return [*by_id.values()]
 
 
 def _id_of(sample: Sample) -> str:
-    words = [_word(value) for value in sample.args]
-    words += [f"{name}={_word(value)}" for name, value in sample.kwargs.items()]
-    plain = re.sub(r"[^\w.,+=-]+", "_", ",".join(words))
+    parts = [_word(value) for value in sample.args]
+    parts += [f"{name}={_word(value)}" for name, value in sample.kwargs.items()]
+    plain = re.sub(r"[^\w.,+=-]+", "_", ",".join(parts))
     return plain[:_LONGEST_ID].strip(".,-_") or "empty"
 
 

@@ -62,22 +62,22 @@ class ScanNotes:
         if self.off_cpu:
             lines.append(f"  {counted(len(self.off_cpu), 'op')} without a kernel for the CPU")
         if self.found:
-            having = [one for one in self.found if one.samples]
-            seconds = sum(one.seconds for one in self.found)
+            having = [inputs for inputs in self.found if inputs.samples]
+            seconds = sum(inputs.seconds for inputs in self.found)
             lines.append(
                 f"  inputs found for {len(having)} of {counted(len(self.found), 'op')}, "
                 f"in {seconds:.0f} seconds"
             )
-        for one in self.found:
-            if not one.samples:
-                lines += _without_inputs(one)
+        for inputs in self.found:
+            if not inputs.samples:
+                lines += _without_inputs(inputs)
         if self.written:
             lines.append(self.written)
         return lines
 
 
-def _without_inputs(one: FoundInputs) -> list[str]:
-    tried = ", ".join([f"{one.tried} tried", *one.ended])
-    lines = [f"  {one.op}: no inputs found ({tried})"]
-    lines += [f"    rejection: {text}" for text in one.rejections]
-    return [*lines, *([f"    give an example: {one.example}"] if one.example else [])]
+def _without_inputs(inputs: FoundInputs) -> list[str]:
+    tried = ", ".join([f"{inputs.tried} tried", *inputs.ended])
+    lines = [f"  {inputs.op}: no inputs found ({tried})"]
+    lines += [f"    rejection: {text}" for text in inputs.rejections]
+    return [*lines, *([f"    give an example: {inputs.example}"] if inputs.example else [])]

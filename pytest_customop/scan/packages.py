@@ -53,13 +53,13 @@ def import_packages(packages: Sequence[str], namespaces: Sequence[str] | None) -
         importlib.import_module(package)
     new = [name for name in registered_names() if name not in before]
     names = new or [name for name in before if _is_of(name, packages)]
-    found = {name.partition("::")[0] for name in names} - OF_TORCH
+    scanned = {name.partition("::")[0] for name in names} - OF_TORCH
     if namespaces is not None:
-        found = set(namespaces)
+        scanned = set(namespaces)
         names = list(registered_names())
-    wanted = {name for name in names if name.partition("::")[0] in found}
-    overloads = overloads_in(found) if found else ()
-    ops = {op.name: op for op in map(resolve, overloads) if op.name.partition(".")[0] in wanted}
+    selected = {name for name in names if name.partition("::")[0] in scanned}
+    overloads = overloads_in(scanned) if scanned else ()
+    ops = {op.name: op for op in map(resolve, overloads) if op.name.partition(".")[0] in selected}
     if not ops:
         raise ScanError(_no_ops(packages, namespaces))
     kept = sorted({name.partition("::")[0] for name in ops})
@@ -69,10 +69,10 @@ def import_packages(packages: Sequence[str], namespaces: Sequence[str] | None) -
 def _validate_import(package: str) -> None:
     """Import a package in a copy of this process, which may crash or hang."""
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise ScanError(f"there is no package {package!r} here{_hint(package)}")
     if not AVAILABLE:
         return
@@ -91,8 +91,8 @@ def _validate_import(package: str) -> None:
 
 def _hint(package: str) -> str:
     installed = set(importlib.metadata.packages_distributions())
-    installed |= {one.name for one in pkgutil.iter_modules()}
-    return did_you_mean(package, [one for one in installed if not one.startswith("_")])
+    installed |= {module.name for module in pkgutil.iter_modules()}
+    return did_you_mean(package, [name for name in installed if not name.startswith("_")])
 
 
 def _is_of(name: str, packages: Sequence[str]) -> bool:
@@ -109,7 +109,7 @@ def _no_ops(packages: Sequence[str], namespaces: Sequence[str] | None) -> str:
     known = {name.partition("::")[0] for name in registered_names()} - OF_TORCH
     listed = f" (namespaces with ops: {listed_briefly(sorted(known))})" if known else ""
     if namespaces is not None:
-        wrong = [one for one in namespaces if one not in known]
+        wrong = [namespace for namespace in namespaces if namespace not in known]
         hint = did_you_mean(wrong[0], known) if wrong else ""
         return (
             f"no op of the namespace {', '.join(wrong or namespaces)} is registered{hint}{listed}"

@@ -47,7 +47,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
     def called(*_: Tensor) -> Any:
         result = arguments.call()
         copier = Copier()
-        calls.append([(name, copier(one)) for name, one in Run(arguments, result).outputs])
+        calls.append([(name, copier(output)) for name, output in Run(arguments, result).outputs])
         return result
 
     rng.seed(case.seed)
@@ -55,8 +55,8 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
         with warnings.catch_warnings(), set_checkpoint_early_stop(False):
             warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
             # By these tensors it finds the devices whose random streams it restores.
-            given = [one for _, one in arguments.tensors()]
-            run = Run(arguments, checkpoint(called, *given, use_reentrant=False))
+            tensors = [tensor for _, tensor in arguments.tensors()]
+            run = Run(arguments, checkpoint(called, *tensors, use_reentrant=False))
             actual = _gradients(case, run, reference)
     except Exception as error:  # whatever the op raises, or torch for it
         reraise_bug(error)
@@ -67,43 +67,43 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
             repro=_script(reference is not None),
         ) from error
     if len(calls) > 1 and not case.op.tagged("nondeterministic_bitwise"):
-        given = [one.detach() for _, one in arguments.tensors()]
-        _compare_calls(calls[0], calls[-1], given, reference is not None)
+        tensors = [tensor.detach() for _, tensor in arguments.tensors()]
+        _compare_calls(calls[0], calls[-1], tensors, reference is not None)
     if reference is not None:
         _compare(reference, actual)
 
 
 def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
-    outputs = [(name, one) for name, one in run.differentiable_outputs if one.numel() > 0]
-    weights = reference.weights if reference else [torch.ones_like(one) for _, one in outputs]
-    given = [
-        torch.empty_like(one.detach()).copy_(weight)
-        for (_, one), weight in zip(outputs, weights, strict=True)
+    outputs = [(name, output) for name, output in run.differentiable_outputs if output.numel() > 0]
+    weights = reference.weights if reference else [torch.ones_like(output) for _, output in outputs]
+    grads = [
+        torch.empty_like(output.detach()).copy_(weight)
+        for (_, output), weight in zip(outputs, weights, strict=True)
     ]
     rng.seed(case.seed)
-    found = gradients(run.arguments, outputs, given)
-    return {name: in_double(one) for name, one in found.items() if one is not None}
+    found_grads = gradients(run.arguments, outputs, grads)
+    return {name: in_double(grad) for name, grad in found_grads.items() if grad is not None}
 
 
-def _compare_calls(first: Named, again: Named, given: Sequence[Tensor], repeats: bool) -> None:
+def _compare_calls(first: Named, again: Named, inputs: Sequence[Tensor], repeats: bool) -> None:
     """Fail if the outputs that are recomputed for the backward differ from the forward's.
 
     What another order of additions explains is left to `values.repeat`.
     """
     rows = []
-    for (name, one), (_, two) in zip(first, again, strict=True):
-        expected, actual = in_double(one), in_double(two)
+    for (name, old), (_, new) in zip(first, again, strict=True):
+        expected, actual = in_double(old), in_double(new)
         if expected.shape != actual.shape:
             raise _differently(
                 name, f"shape {tuple(actual.shape)}, not {tuple(expected.shape)}", repeats
             )
-        floating = {one.dtype} if one.dtype.is_floating_point or one.dtype.is_complex else set()
+        floating = {old.dtype} if old.dtype.is_floating_point or old.dtype.is_complex else set()
         allowed = 0.0
         if floating:
             share = Limits.of(floating, []).share * largest_magnitude(expected)
-            allowed = max(share, allowed_by_order(two, one, given))
+            allowed = max(share, allowed_by_order(new, old, inputs))
         rows.append(row("", name, expected, actual, allowed))
-    wrong = next((each for each in rows if each.wrong), None)
+    wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         raise _differently(wrong.input, f"{wrong.actual} in place of {wrong.expected}", repeats)
 
@@ -119,7 +119,7 @@ def _differently(name: str, what: str, repeats: bool) -> Exception:
 
 def _compare(reference: Reference, actual: Gradients) -> None:
     rows = reference.rows("checkpoint", actual, reference.gradients)
-    wrong = next((each for each in rows if each.wrong), None)
+    wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         raise fail(
             "checkpoint-mismatch",

@@ -24,7 +24,9 @@ def check_connected(case: Case) -> None:
     Gradients are asked for by the mark's `requires_grad`, or by a formula or another kernel that is
     registered at an Autograd key from Python.
     """
-    outputs = [(name, one) for name, one in case.eager.outputs if is_differentiable(one.dtype)]
+    outputs = [
+        (name, output) for name, output in case.eager.outputs if is_differentiable(output.dtype)
+    ]
     if not outputs:
         raise skip("nothing-to-check", "no output can require gradients", unjudged=False)
     if not case.eager.arguments.differentiable():
@@ -63,8 +65,10 @@ def _promises_gradients(case: Case) -> bool:
     if not case.op.has_formula_in_python:
         return False
     flags = [argument for argument in case.op.arguments if _is_flag(str(argument.type))]
-    tensors = [one for _, one in case.eager.arguments.tensors() if is_differentiable(one.dtype)]
-    return not flags and all(one.requires_grad for one in tensors)
+    tensors = [
+        tensor for _, tensor in case.eager.arguments.tensors() if is_differentiable(tensor.dtype)
+    ]
+    return not flags and all(tensor.requires_grad for tensor in tensors)
 
 
 def _is_flag(kind: str) -> bool:
@@ -84,9 +88,9 @@ def _is_on_purpose(case: Case) -> bool:
     arguments = case.inputs()
     with marked_non_differentiable() as marked, observe_calls(observe):
         run = case.run(arguments)
-    given = {storage_id(one) for _, one in arguments.tensors()}
-    returned = {storage_id(one) for _, one in run.outputs if is_differentiable(one.dtype)}
-    return bool(marked) or (bool(returned) and returned <= detached - given - {None})
+    inputs = {storage_id(tensor) for _, tensor in arguments.tensors()}
+    returned = {storage_id(output) for _, output in run.outputs if is_differentiable(output.dtype)}
+    return bool(marked) or (bool(returned) and returned <= detached - inputs - {None})
 
 
 def _report(case: Case, outputs: Named, why: str) -> None:

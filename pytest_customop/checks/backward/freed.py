@@ -35,7 +35,7 @@ def _kept(case: Case, which: str) -> bool:
     gc.disable()
     try:
         calls = [_references(case, which) for _ in range(_CALLS)]
-        return all(any(one() is not None for one in references) for references in calls)
+        return all(any(reference() is not None for reference in references) for references in calls)
     finally:
         if collecting:
             gc.enable()
@@ -44,7 +44,7 @@ def _kept(case: Case, which: str) -> bool:
 def _references(case: Case, which: str) -> list[weakref.ref[Tensor]]:
     graph = Graph(case)
     named = graph.outputs if which == "outputs" else graph.arguments.tensors()
-    return [weakref.ref(one) for _, one in named]
+    return [weakref.ref(tensor) for _, tensor in named]
 
 
 _SCRIPT = (

@@ -24,9 +24,9 @@ def check_intact(case: Case) -> None:
     """Run the backward three times over one graph, and compare everything that it was given."""
     reference = Reference.of(case)
     graph = Graph(case)
-    given = graph.given(reference.weights)
-    recorded = _record(graph, given)
-    first = _raw(graph, given)
+    grads = graph.given(reference.weights)
+    recorded = _record(graph, grads)
+    first = _raw(graph, grads)
     for what in _writes(recorded):
         raise fail("backward-mutates", f"the backward writes to {what}")
     _run_again(reference, graph, first)
@@ -40,13 +40,13 @@ class _Recorded:
     version: int
 
 
-def _record(graph: Graph, given: list[Tensor]) -> list[_Recorded]:
+def _record(graph: Graph, grads: list[Tensor]) -> list[_Recorded]:
     declared = dict(graph.arguments.mutated())  # a buffer that is updated in the backward too
     tensors = graph.arguments.tensors()
-    named = [(f"the argument `{name}`", one) for name, one in tensors if name not in declared]
+    named = [(f"the argument `{name}`", tensor) for name, tensor in tensors if name not in declared]
     named += graph.run.outputs
-    for (name, _), one in zip(graph.outputs, given, strict=True):
-        named.append(("grad_output" if len(given) == 1 else f"grad_output of {name}", one))
+    for (name, _), grad in zip(graph.outputs, grads, strict=True):
+        named.append(("grad_output" if len(grads) == 1 else f"grad_output of {name}", grad))
     return [
         _Recorded(name, tensor, Copier()(tensor), _version(tensor))
         for name, tensor in named
@@ -60,34 +60,34 @@ def _version(tensor: Tensor) -> int:
 
 def _writes(recorded: list[_Recorded]) -> Iterator[str]:
     """For each tensor that was written to, text that names it and the change."""
-    for one in recorded:
-        difference_text = difference(one.tensor.detach(), one.before, 0.0, 0.0)
+    for record in recorded:
+        difference_text = difference(record.tensor.detach(), record.before, 0.0, 0.0)
         if difference_text is not None:
-            yield f"{one.name}: {difference_text}"
-        elif _version(one.tensor) != one.version:
-            yield f"{one.name}, though only what it held already"
+            yield f"{record.name}: {difference_text}"
+        elif _version(record.tensor) != record.version:
+            yield f"{record.name}, though only what it held already"
 
 
-def _raw(graph: Graph, given: list[Tensor]) -> dict[str, Tensor]:
+def _raw(graph: Graph, grads: list[Tensor]) -> dict[str, Tensor]:
     """The gradients themselves, not copies of them."""
     inputs = graph.inputs
-    found = torch.autograd.grad(
-        [one for _, one in graph.outputs],
-        [one for _, one in inputs],
-        given,
+    input_grads = torch.autograd.grad(
+        [output for _, output in graph.outputs],
+        [tensor for _, tensor in inputs],
+        grads,
         allow_unused=True,
         retain_graph=True,
     )
-    named = zip([name for name, _ in inputs], found, strict=True)
-    return {name: one for name, one in named if one is not None}
+    named = zip([name for name, _ in inputs], input_grads, strict=True)
+    return {name: grad for name, grad in named if grad is not None}
 
 
 def _run_again(reference: Reference, graph: Graph, first: dict[str, Tensor]) -> None:
-    kept = {name: in_double(one) for name, one in first.items()}
-    others = [3 * weight for weight in reference.weights]
-    _again(graph, others)
-    for name, one in first.items():
-        difference_text = difference(in_double(one), kept[name], 0.0, 0.0)
+    kept = {name: in_double(grad) for name, grad in first.items()}
+    multiples = [3 * weight for weight in reference.weights]
+    _again(graph, multiples)
+    for name, grad in first.items():
+        difference_text = difference(in_double(grad), kept[name], 0.0, 0.0)
         if difference_text is not None:
             raise fail(
                 "gradient-overwritten",

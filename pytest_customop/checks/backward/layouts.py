@@ -94,13 +94,13 @@ def check_layouts(case: Case) -> None:
     comparison = _LayoutComparison(reference)
     rows: list[Row] = []
     for layout in _LAYOUTS:
-        every = comparison.positions(layout)
-        if not every:
+        positions = comparison.positions(layout)
+        if not positions:
             continue
-        found = comparison.rows(layout, every)
-        rows += found
-        if any(row.wrong for row in found):
-            raise comparison.mismatch(layout, every, rows)
+        layout_rows = comparison.rows(layout, positions)
+        rows += layout_rows
+        if any(row.wrong for row in layout_rows):
+            raise comparison.mismatch(layout, positions, rows)
 
 
 class _LayoutComparison:
@@ -110,10 +110,10 @@ class _LayoutComparison:
         self.reference = reference
         self.graph = Graph(reference.case)
         self.dense = [
-            torch.empty(one.shape, dtype=one.dtype, device=one.device).copy_(weight)
-            for (_, one), weight in zip(self.graph.outputs, reference.weights, strict=True)
+            torch.empty(output.shape, dtype=output.dtype, device=output.device).copy_(weight)
+            for (_, output), weight in zip(self.graph.outputs, reference.weights, strict=True)
         ]
-        self._plain = [is_plain(one) for _, one in self.graph.outputs]
+        self._plain = [is_plain(output) for _, output in self.graph.outputs]
 
     def positions(self, layout: _Layout) -> list[int]:
         """The positions of the outputs that the layout changes."""
@@ -133,14 +133,14 @@ class _LayoutComparison:
         Raises:
             CheckFailed: if the backward raises for them.
         """
-        laid_out = [one.clone() for one in self.dense]
+        laid_out = [grad.clone() for grad in self.dense]
         for at in chosen:
             placed = layout.lay_out(laid_out[at])
             assert placed is not None
             laid_out[at] = placed
         expected = self.reference.gradients
         if layout.repeats:
-            dense = [one.clone(memory_format=torch.contiguous_format) for one in laid_out]
+            dense = [grad.clone(memory_format=torch.contiguous_format) for grad in laid_out]
             try:
                 expected = self._gradients(dense)
             except Exception as error:  # whatever a backward raises for these values
@@ -168,10 +168,10 @@ class _LayoutComparison:
             shown=f"with {self._description(layout, chosen)}",
         )
 
-    def mismatch(self, layout: _Layout, every: list[int], rows: list[Row]) -> Exception:
+    def mismatch(self, layout: _Layout, all_positions: list[int], rows: list[Row]) -> Exception:
         """The finding, reduced to one output if one is enough."""
-        positions = every
-        for at in every if len(every) > 1 else []:
+        positions = all_positions
+        for at in all_positions if len(all_positions) > 1 else []:
             if any(row.wrong for row in self.rows(layout, [at])):
                 positions = [at]
                 break
@@ -187,7 +187,9 @@ class _LayoutComparison:
 
     def _script(self, layout: _Layout, chosen: list[int]) -> str:
         named = {at: f"grads[{at}]" for at in chosen}
-        return _script({one: layout.expression(self.dense[at], one) for at, one in named.items()})
+        return _script(
+            {name: layout.expression(self.dense[at], name) for at, name in named.items()}
+        )
 
     def _description(self, layout: _Layout, chosen: list[int]) -> str:
         outputs = self.graph.outputs
@@ -211,7 +213,7 @@ def _script(placed: dict[str, str]) -> str:
     Args:
         placed: for a grad_output, `grads[0]`, the expression that lays it out.
     """
-    lines = [f"{one.replace('grads', 'laid_out')} = {how}" for one, how in placed.items()]
+    lines = [f"{name.replace('grads', 'laid_out')} = {how}" for name, how in placed.items()]
     lay_out = LAY_OUT if "lay_out(" in "".join(placed.values()) else ""
     return lay_out + filled(_SCRIPT, PLACED="\n".join(["laid_out = list(grads)", *lines]))
 

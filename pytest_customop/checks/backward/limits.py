@@ -39,7 +39,7 @@ class Limits:
         infos = [torch.finfo(dtype) for dtype in dtypes]
         largest = max(map(largest_magnitude, numbers), default=0.0)
         rounding = max(info.eps for info in infos)
-        count = max((one.numel() for one in numbers), default=0)
+        count = max((tensor.numel() for tensor in numbers), default=0)
         of_sums = _SUMMED * count * min(rounding, torch.finfo(torch.float32).eps)
         return Limits(
             share=min(0.5, max(1e-4, 4 * rounding, of_sums)),

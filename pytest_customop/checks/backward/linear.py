@@ -30,7 +30,7 @@ def _compare(case: Case) -> None:
     limits = Limits.of(vjp.graph.dtypes, [*g, *base.values()])
     factors = _factors(vjp.graph.dtypes, limits.room)
     rows = [*_multiples(vjp, g, base, limits, factors), *_sums(vjp, g, h, base, limits)]
-    wrong = [one for one in rows if one.wrong]
+    wrong = [row for row in rows if row.wrong]
     if wrong:
         first = wrong[0]
         raise fail(
@@ -46,9 +46,9 @@ def check_linear(case: Case) -> None:
     try:
         _compare(case)
     except CheckFailed as failure:
-        found = failure.finding
-        if found.code == "backward-raises":
-            raise CheckFailed(replace(found, repro=_RAISES)) from None
+        finding = failure.finding
+        if finding.code == "backward-raises":
+            raise CheckFailed(replace(finding, repro=_RAISES)) from None
         raise
 
 
@@ -70,14 +70,14 @@ def _multiples(
 ) -> Iterator[Row]:
     for factor in factors:
         description = f"{_in_words(factor)} * grad_output"
-        actual = vjp([factor * one for one in g], description)
+        actual = vjp([factor * weight for weight in g], description)
         for name, gradient in base.items():
             size = max(abs(factor), factors[-1]) * largest_magnitude(gradient)
             allowed = limits.share * size + 4 * limits.smallest * max(1.0, abs(factor))
-            found = actual.get(name, torch.zeros_like(gradient))
+            scaled = actual.get(name, torch.zeros_like(gradient))
             # A backward that computes in a dtype of smaller range may overflow and still be linear.
-            counted = found.isfinite() if factor > 1 else None
-            yield row(description, name, factor * gradient, found, allowed, counted)
+            counted = scaled.isfinite() if factor > 1 else None
+            yield row(description, name, factor * gradient, scaled, allowed, counted)
 
 
 def _in_words(factor: float) -> str:
@@ -88,15 +88,15 @@ def _sums(
     vjp: Backward, g: list[Tensor], h: list[Tensor], base: Gradients, limits: Limits
 ) -> Iterator[Row]:
     description = "grad_output + another one"
-    other = vjp(h, "another random grad_output")
-    actual = vjp([one + two for one, two in zip(g, h, strict=True)], description)
-    strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, other, (3.0, 5.0))]
+    second = vjp(h, "another random grad_output")
+    actual = vjp([left + right for left, right in zip(g, h, strict=True)], description)
+    strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, second, (3.0, 5.0))]
     # Where large terms cancel to a small gradient, its error is that of the terms. They are unknown,
     # so the largest of the gradients and grad_outputs is taken for them.
-    terms = max(largest_magnitude(one) for one in (*g, *h, *base.values(), *other.values()))
+    terms = max(largest_magnitude(tensor) for tensor in (*g, *h, *base.values(), *second.values()))
     for name, gradient in base.items():
         zeros = torch.zeros_like(gradient)
-        added = gradient + other.get(name, zeros)
+        added = gradient + second.get(name, zeros)
         rounding = 16 * max(largest_magnitude(stray[name]) for stray in strays if name in stray)
         size = max(largest_magnitude(gradient), largest_magnitude(added))
         allowed = limits.share * size + rounding + 16 * limits.rounding * terms
@@ -108,10 +108,10 @@ def _strays(
 ) -> Iterator[Gradients]:
     """The rounding errors of gradients for multiples that are not powers of two."""
     for factor in factors:
-        found = vjp([factor * one for one in weights], f"{factor:g} * grad_output")
+        grads = vjp([factor * weight for weight in weights], f"{factor:g} * grad_output")
         yield {
-            name: found.get(name, torch.zeros_like(one)) / factor - one
-            for name, one in base.items()
+            name: grads.get(name, torch.zeros_like(gradient)) / factor - gradient
+            for name, gradient in base.items()
         }
 
 

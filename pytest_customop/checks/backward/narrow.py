@@ -58,7 +58,7 @@ def _judged_in_float64(case: Case) -> bool:
     except Exception as error:  # whatever the op raises for float64
         reraise_bug(error)
         return False
-    return not all(_holds_float32(one) for _, one in graph.outputs)
+    return not all(_holds_float32(output) for _, output in graph.outputs)
 
 
 def _moved_slightly(tensor: Tensor) -> Tensor:
@@ -156,8 +156,8 @@ class _Probe:
             terms = zip(self.reference.weights, above, here, below, strict=True)
             bends.append(
                 sum(
-                    float((weight.conj() * (one - 2 * middle + two)).real.sum())
-                    for weight, one, middle, two in terms
+                    float((weight.conj() * (high - 2 * middle + low)).real.sum())
+                    for weight, high, middle, low in terms
                 )
             )
         return _rms(torch.tensor(bends, dtype=torch.float64)) > _KINK * wrong
@@ -175,23 +175,23 @@ class _Probe:
                 return None
             weights = self.reference.weights
             terms = [
-                (weight.conj() * (one - two)).real
-                for weight, one, two in zip(weights, above, below, strict=True)
+                (weight.conj() * (high - low)).real
+                for weight, high, low in zip(weights, above, below, strict=True)
             ]
-            differences.append(sum(float(one.sum()) for one in terms))
+            differences.append(sum(float(term.sum()) for term in terms))
             moved = up - down
             predicted.append(
                 0.0 if gradient is None else float((gradient.conj() * moved).real.sum())
             )
             noise = sum(
-                float((weight.abs() * one.abs()).square().sum())
-                for weight, one in zip(weights, above, strict=True)
+                float((weight.abs() * value.abs()).square().sum())
+                for weight, value in zip(weights, above, strict=True)
             )
             rounding = max(rounding, 2 * self._eps * noise**0.5, _TINY)
-        found = torch.tensor([differences, predicted], dtype=torch.float64)
-        if not found.isfinite().all():
+        slopes = torch.tensor([differences, predicted], dtype=torch.float64)
+        if not slopes.isfinite().all():
             return None
-        return _Measured(found[0], found[1], max(_rms(found[0]), _rms(found[1])), rounding)
+        return _Measured(slopes[0], slopes[1], max(_rms(slopes[0]), _rms(slopes[1])), rounding)
 
     def _signs(self, name: str, draw: int) -> Tensor:
         tensor = dict(self.graph.inputs)[name]
@@ -209,17 +209,17 @@ class _Probe:
             moved.copy_(in_double(moved) + shift)
         point = in_double(moved)
         run = call(self.case, arguments)
-        found = dict(run.outputs)
-        outputs = [found.get(one) for one in self._outputs]
-        values = [in_double(one) for one in outputs if one is not None]
-        shapes = [one.shape for _, one in self.graph.outputs]
-        return point, values if [one.shape for one in values] == shapes else None
+        outputs_by_name = dict(run.outputs)
+        outputs = [outputs_by_name.get(output_name) for output_name in self._outputs]
+        values = [in_double(output) for output in outputs if output is not None]
+        shapes = [output.shape for _, output in self.graph.outputs]
+        return point, values if [value.shape for value in values] == shapes else None
 
     def _finding(self, name: str, seen: _Measured, step: float) -> CheckFailed:
-        position = [one for one, _ in self.graph.inputs].index(name)
+        position = [input_name for input_name, _ in self.graph.inputs].index(name)
         missing = not bool(seen.predicted.any())
-        drawn = ", ".join(f"{one:.3g}" for one in seen.differences[:4])
-        due = ", ".join(f"{one:.3g}" for one in seen.predicted[:4])
+        drawn = ", ".join(f"{change:.3g}" for change in seen.differences[:4])
+        due = ", ".join(f"{change:.3g}" for change in seen.predicted[:4])
         what = (
             "is missing: the formula gives none, or zeros, and the outputs depend on it"
             if missing

@@ -41,10 +41,10 @@ def _changeable(tensor: Tensor, graph: Graph) -> bool:
     if not is_plain(tensor) or not is_differentiable(tensor.dtype) or not tensor.numel():
         return False
     home = tensor.untyped_storage().data_ptr()
-    every = [one for _, one in (*graph.arguments.tensors(), *graph.run.outputs)]
+    tensors = [member for _, member in (*graph.arguments.tensors(), *graph.run.outputs)]
     return all(
-        one is tensor or not is_plain(one) or one.untyped_storage().data_ptr() != home
-        for one in every
+        member is tensor or not is_plain(member) or member.untyped_storage().data_ptr() != home
+        for member in tensors
     )
 
 
@@ -65,11 +65,11 @@ def _changed(
         tensor = graph.arguments.tensors()[argument][1]
     else:
         tensor = graph.outputs[output or 0][1]
-    given = graph.given(reference.weights)
+    grads = graph.given(reference.weights)
     try:
         with torch.no_grad():
             tensor.copy_(_other_values(tensor))
-        actual = graph.vjp(given)
+        actual = graph.vjp(grads)
     except Exception as error:  # whatever autograd or the backward raises: the write is noticed
         reraise_bug(error)
         return

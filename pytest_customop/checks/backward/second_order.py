@@ -22,12 +22,12 @@ def check_second_order(case: Case) -> None:
     """
     reference = Reference.of(case)
     graph = Graph(case)
-    weights = [one.requires_grad_() for one in graph.given(reference.weights)]
+    weights = [weight.requires_grad_() for weight in graph.given(reference.weights)]
     rng.seed(case.seed)
     try:
-        found = torch.autograd.grad(
-            [one for _, one in graph.outputs],
-            [one for _, one in graph.inputs],
+        grads = torch.autograd.grad(
+            [output for _, output in graph.outputs],
+            [tensor for _, tensor in graph.inputs],
             weights,
             create_graph=True,
             allow_unused=True,
@@ -35,13 +35,13 @@ def check_second_order(case: Case) -> None:
     except Exception as error:  # whatever a backward raises: it rejects second order
         reraise_bug(error)
         return
-    named = zip([name for name, _ in graph.inputs], found, strict=True)
-    cut = [name for name, one in named if one is not None and _is_cut(one)]
+    named = zip([name for name, _ in graph.inputs], grads, strict=True)
+    cut = [name for name, grad in named if grad is not None and _is_cut(grad)]
     if not cut:
         return
-    other = Graph(case)
+    second = Graph(case)
     try:
-        doubled = other.vjp(other.given([2 * one for one in reference.weights]))
+        doubled = second.vjp(second.given([2 * weight for weight in reference.weights]))
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         return

@@ -19,28 +19,28 @@ def check_subsets(case: Case) -> None:
 
     Each input alone, and each left out.
     """
-    names = [name for name, one in case.inputs().differentiable()]
+    names = [name for name, _ in case.inputs().differentiable()]
     if len(names) < 2:
         raise skip(
             "nothing-to-check", "no more than one argument requires gradients", unjudged=False
         )
     reference = Reference.of(case)
-    for wanted in _choices(names):
-        _compare(reference, names, wanted)
+    for subset in _choices(names):
+        _compare(reference, names, subset)
 
 
 def _choices(names: list[str]) -> list[list[str]]:
     alone = [[name] for name in names[:_MOST]]
-    without = [[other for other in names if other != name] for name in names[:_MOST]]
+    without = [[kept for kept in names if kept != name] for name in names[:_MOST]]
     return alone if len(names) == 2 else [*alone, *without]
 
 
-def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
+def _compare(reference: Reference, names: list[str], subset: list[str]) -> None:
     case = reference.case
     graph = Graph(case)
     arguments = case.inputs()
     for name, tensor in arguments.differentiable():
-        tensor.requires_grad_(name in wanted)
+        tensor.requires_grad_(name in subset)
     try:
         run = call(case, arguments)
     except CheckSkipped:
@@ -48,34 +48,34 @@ def _compare(reference: Reference, names: list[str], wanted: list[str]) -> None:
     weights = dict(
         zip([name for name, _ in graph.outputs], graph.given(reference.weights), strict=True)
     )
-    outputs = [one for one in run.differentiable_outputs if one[0] in weights]
+    outputs = [output for output in run.differentiable_outputs if output[0] in weights]
     reached = [at for at, name in enumerate(weights) if name in dict(outputs)]
-    script = _script([names.index(name) for name in wanted], reached)
+    script = _script([names.index(name) for name in subset], reached)
     actual: Gradients = {}
     if outputs:
         rng.seed(case.seed)
         try:
-            found = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
+            grads = gradients(arguments, outputs, [weights[name] for name, _ in outputs])
         except NotImplementedError:
             return  # the combination is rejected
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
             what = f"the backward raises {error_line(error)}"
-            raise _finding(wanted, what, traceback_text(error), script) from error
-        actual = {name: in_double(one) for name, one in found.items() if one is not None}
-    rows = reference.rows(f"only {', '.join(wanted)}", actual, reference.gradients, wanted)
+            raise _finding(subset, what, traceback_text(error), script) from error
+        actual = {name: in_double(grad) for name, grad in grads.items() if grad is not None}
+    rows = reference.rows(f"only {', '.join(subset)}", actual, reference.gradients, subset)
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         what = (
             f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} where all of "
             f"{', '.join(names)} do"
         )
-        raise _finding(wanted, what, table(rows, "requires_grad"), script)
+        raise _finding(subset, what, table(rows, "requires_grad"), script)
 
 
-def _finding(wanted: list[str], what: str, evidence: str, script: str) -> CheckFailed:
-    listed = ", ".join(f"`{name}`" for name in wanted)
-    verb = "require" if len(wanted) > 1 else "requires"
+def _finding(subset: list[str], what: str, evidence: str, script: str) -> CheckFailed:
+    listed = ", ".join(f"`{name}`" for name in subset)
+    verb = "require" if len(subset) > 1 else "requires"
     return fail(
         "needs-input-grad-mishandled",
         f"where only {listed} {verb} gradients, {what}",
@@ -110,14 +110,14 @@ assert_same(tuple(some), tuple(expected[at] for at in wanted))
 )
 
 
-def _script(wanted: list[int], reached: list[int]) -> str:
+def _script(subset: list[int], reached: list[int]) -> str:
     """Script lines that compute only some gradients.
 
     Args:
-        wanted: the positions of the arguments, of those that require gradients.
+        subset: the positions of the arguments, of those that require gradients.
         reached: the positions of the outputs that then require gradients.
     """
-    return filled(_SCRIPT, WANTED=wanted, REACHED=reached)
+    return filled(_SCRIPT, WANTED=subset, REACHED=reached)
 
 
 FINDINGS = {

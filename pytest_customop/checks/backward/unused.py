@@ -29,14 +29,16 @@ def check_unused(case: Case) -> None:
 
 def _choices(count: int) -> list[list[int]]:
     alone = [[at] for at in range(min(count, _MOST))]
-    without = [[other for other in range(count) if other != at] for at in range(min(count, _MOST))]
+    without = [[kept for kept in range(count) if kept != at] for at in range(min(count, _MOST))]
     return alone if count == 2 else [*alone, *without]
 
 
 def _compare(reference: Reference, used: list[int]) -> None:
     graph = Graph(reference.case)
     weights = graph.given(reference.weights)
-    zeros = [one if at in used else torch.zeros_like(one) for at, one in enumerate(weights)]
+    zeros = [
+        weight if at in used else torch.zeros_like(weight) for at, weight in enumerate(weights)
+    ]
     try:
         expected = graph.vjp(zeros)
     except Exception as error:  # whatever a backward raises for zeros

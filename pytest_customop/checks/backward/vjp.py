@@ -50,7 +50,7 @@ class Graph:
             )
         self.run = call(case, self.arguments, unjudged=unjudged)
         named = self.run.differentiable_outputs
-        self.outputs = [(name, one) for name, one in named if one.numel() > 0]
+        self.outputs = [(name, output) for name, output in named if output.numel() > 0]
         if not self.outputs:
             raise _no_outputs(self.run, unjudged)
 
@@ -73,8 +73,8 @@ class Graph:
         """
         chosen = self.outputs if outputs is None else [self.outputs[index] for index in outputs]
         rng.seed(self.case.seed)
-        found = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
-        return {name: in_double(one) for name, one in found.items() if one is not None}
+        grads = gradients(self.arguments, chosen, list(weights), retain_graph=retain_graph)
+        return {name: in_double(grad) for name, grad in grads.items() if grad is not None}
 
     def given(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """grad_outputs with these values, in new memory with the strides of the outputs."""
@@ -116,7 +116,7 @@ def call(case: Case, arguments: Arguments, *, unjudged: bool = False) -> Run:
 
 
 def _no_outputs(run: Run, unjudged: bool) -> CheckSkipped:
-    floating = [name for name, one in run.outputs if is_differentiable(one.dtype)]
+    floating = [name for name, output in run.outputs if is_differentiable(output.dtype)]
     what = f"{floating[0]} does not require gradients" if floating else "no output can"
     return skip("nothing-to-check", what, unjudged=unjudged and bool(floating))
 
@@ -175,7 +175,7 @@ class Backward:
             )
         if not base:
             raise skip("nothing-to-check", "the backward returns no gradients")
-        if not any(one.isfinite().any() for one in base.values() if one.numel()):
+        if not any(grad.isfinite().any() for grad in base.values() if grad.numel()):
             raise skip("not-finite", "all gradients are NaN or inf")
         return base
 
@@ -221,7 +221,7 @@ class Reference:
             raise skip(
                 "nondeterministic", "the backward differs from one call to the next", unjudged=False
             )
-        if not any(one.isfinite().any() for one in base.values() if one.numel()):
+        if not any(grad.isfinite().any() for grad in base.values() if grad.numel()):
             raise skip("nothing-to-check", "there are no finite gradients", unjudged=False)
         limits = Limits.of(first.dtypes, [*weights, *base.values()])
         return Reference(case, weights, base, limits)
@@ -245,11 +245,11 @@ class Reference:
             if known is None:
                 continue
             zeros = torch.zeros_like(known)
-            wanted, found = expected.get(name, zeros), actual.get(name, zeros)
-            usual = self.gradients.get(name, wanted)
-            size = max(largest_magnitude(wanted), largest_magnitude(usual))
+            due, gradient = expected.get(name, zeros), actual.get(name, zeros)
+            usual = self.gradients.get(name, due)
+            size = max(largest_magnitude(due), largest_magnitude(usual))
             allowed = self.limits.share * size + 16 * self.limits.rounding * terms
-            rows.append(row(description, name, wanted, found, allowed + 4 * self.limits.smallest))
+            rows.append(row(description, name, due, gradient, allowed + 4 * self.limits.smallest))
         return rows
 
 
@@ -257,9 +257,9 @@ def same(first: Gradients, second: Gradients) -> bool:
     """Whether two sets of gradients are equal except for rounding."""
     return first.keys() == second.keys() and all(
         torch.allclose(
-            one, second[name], rtol=0.0, atol=1e-3 * largest_magnitude(one), equal_nan=True
+            grad, second[name], rtol=0.0, atol=1e-3 * largest_magnitude(grad), equal_nan=True
         )
-        for name, one in first.items()
+        for name, grad in first.items()
     )
 
 
@@ -296,7 +296,7 @@ def row(
     if not error.numel():
         return Row(description, name, "", "", False)
     worst = int(error.argmax())
-    values = [f"{one.reshape(-1)[worst].item():.6g}" for one in (expected, actual)]
+    values = [f"{gradient.reshape(-1)[worst].item():.6g}" for gradient in (expected, actual)]
     return Row(description, name, values[0], values[1], float(error[worst]) > allowed)
 
 

@@ -60,7 +60,7 @@ def _same_as_without(case: Case, run: Run) -> bool:
         return False
     pairs = [*zip(leaves, plain_leaves, strict=True)]
     pairs += zip(run.arguments.mutated(), plain.arguments.mutated(), strict=True)
-    if any(_differs(case, one, other) for (_, one), (_, other) in pairs):
+    if any(_differs(case, actual, expected) for (_, actual), (_, expected) in pairs):
         return False
     if not run.differentiable_outputs:
         return True
@@ -74,15 +74,17 @@ def _same_as_without(case: Case, run: Run) -> bool:
     except Exception as error:  # whatever a backward raises: backward.linear reports it
         reraise_bug(error)
         return True
-    return not any(_differs(case, one, before[name]) for name, one in after.items())
+    return not any(_differs(case, grad, before[name]) for name, grad in after.items())
 
 
-def _differs(case: Case, one: Any, other: Any) -> bool:
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-        return one is not other and one != other
+def _differs(case: Case, actual: Any, expected: Any) -> bool:
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return actual is not expected and actual != expected
     if case.op.nondeterministic:
-        return one.dtype != other.dtype
-    return one.stride() != other.stride() or difference(one, other, 0.0, 0.0) is not None
+        return actual.dtype != expected.dtype
+    return (
+        actual.stride() != expected.stride() or difference(actual, expected, 0.0, 0.0) is not None
+    )
 
 
 def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
@@ -98,8 +100,8 @@ def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
         reason = f"the fake kernel raises {error_line(fake.error)}: see fake.forward"
         raise skip("nothing-to-check", reason, unjudged=False)
     outputs = compare_outputs(fake.run, run, SizeReader(fake.mode))
-    found = worst_mismatch(outputs)
-    if found is None:
+    mismatch = worst_mismatch(outputs)
+    if mismatch is None:
         return
     plain = fake_run(case.inputs())
     if plain.error is None and worst_mismatch(
@@ -109,7 +111,7 @@ def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     raise fail(
         "autocast-fake-mismatch",
-        f"under {autocast_text(device)}, {case.op.name} {found[1]}",
+        f"under {autocast_text(device)}, {case.op.name} {mismatch[1]}",
         table(outputs),
         repro=_SCRIPT.replace("DEVICE", repr(device)) + _FAKE.replace("DEVICE", repr(device)),
         note=note,
@@ -128,7 +130,10 @@ class _UnderAutocast(OpHarness):
 def _compare_compiled(case: Case, device: str) -> None:
     rtol, atol = DEFAULT_TOLERANCES.get(torch.get_autocast_dtype(device), (1e-2, 1e-5))
     plain = {dtype: case.tolerance(dtype) for dtype in DEFAULT_TOLERANCES}
-    loose = {dtype: (max(one, rtol), max(other, atol)) for dtype, (one, other) in plain.items()}
+    loose = {
+        dtype: (max(dtype_rtol, rtol), max(dtype_atol, atol))
+        for dtype, (dtype_rtol, dtype_atol) in plain.items()
+    }
     case = replace(case, tolerances=loose)
     failure = _failure(_UnderAutocast(case, OP_ONLY), case)
     if failure is None:

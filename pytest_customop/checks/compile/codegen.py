@@ -83,7 +83,7 @@ class SourceBuilder:
         if isinstance(value, torch.Tensor):
             return next(rest)
         if isinstance(value, (list, tuple)):
-            return f"[{', '.join(self._argument(one, rest) for one in value)}]"
+            return f"[{', '.join(self._argument(item, rest) for item in value)}]"
         if type(value) in _LITERAL or (type(value) is float and math.isfinite(value)):
             return repr(value)
         name = f"constant_{len(self._objects)}"
@@ -108,14 +108,14 @@ def returned_tensors(op: Op, result: Any, name: str) -> list[str] | None:
         result: what it returns in eager mode.
         name: of the result in the expressions.
     """
-    kinds = [str(one.type) for one in op.schema.returns]
+    kinds = [str(value.type) for value in op.schema.returns]
     if any(kind != "Tensor" for kind in kinds):
         return None
     if len(kinds) == 1:
         return [name] if isinstance(result, torch.Tensor) else None
     if not isinstance(result, (list, tuple)) or len(result) != len(kinds):
         return [] if not kinds and result is None else None
-    if not all(isinstance(one, torch.Tensor) for one in result):
+    if not all(isinstance(item, torch.Tensor) for item in result):
         return None
     return [f"{name}[{index}]" for index in range(len(kinds))]
 
@@ -124,11 +124,11 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
     """Every tensor in a result; written so that every tracer supports it."""
     if isinstance(result, torch.Tensor):
         return [result]
-    found = []
+    tensors = []
     if isinstance(result, (list, tuple)):
-        for one in result:
-            found += tensors_of(one)
-    return found
+        for item in result:
+            tensors += tensors_of(item)
+    return tensors
 
 
 # Further objects that every function may use.

@@ -202,13 +202,13 @@ class Comparison:
 
         Compilers keep more digits between the steps of an op that they see into.
         """
-        given = [tensor.dtype for _, tensor in self.expected.case.inputs().tensors()]
-        narrow = [dtype for dtype in given if dtype in (torch.bfloat16, torch.float16)]
+        dtypes = [tensor.dtype for _, tensor in self.expected.case.inputs().tensors()]
+        narrow = [dtype for dtype in dtypes if dtype in (torch.bfloat16, torch.float16)]
         if is_differentiable(expected.dtype) or not narrow:
             return
         tolerance = max(self.expected.case.tolerance(dtype) for dtype in narrow)
-        got, wanted = in_double(actual), in_double(expected)
-        if within_rounding(got, wanted, self._in_double(name, part), tolerance):
+        actual_values, expected_values = in_double(actual), in_double(expected)
+        if within_rounding(actual_values, expected_values, self._in_double(name, part), tolerance):
             text = f"{self.where}{name}: {wrong}"
             raise fail("compile-output-mismatch", text, note=WITHIN_ROUNDING)
 
@@ -218,7 +218,7 @@ class Comparison:
         torch.compile computes them so for `torch.Tensor.unfold` too (torch 2.4 to 2.15).
         """
         outputs = [output for _, output in self.expected.record.outputs]
-        if any(isinstance(one, torch.Tensor) and overlaps_itself(one) for one in outputs):
+        if any(isinstance(output, torch.Tensor) and overlaps_itself(output) for output in outputs):
             text = (
                 f"{self.where}gradient of {name}: {wrong}; elements of an output share memory, for "
                 "which torch.compile computes wrong gradients, those of torch.Tensor.unfold too"
@@ -231,14 +231,14 @@ class Comparison:
         if wide is None:
             return None
         record, gradients = wide
-        found = {
+        leaf = {
             "outputs": dict(record.outputs),
             "consumed": dict(record.consumed),
             "arguments": dict(record.arguments.mutated()),
             "read": dict(record.read),
             "gradients": gradients,
         }[part].get(name)
-        return found if isinstance(found, torch.Tensor) else None
+        return leaf if isinstance(leaf, torch.Tensor) else None
 
     def _skip_if_nondeterministic(self, actual: torch.Tensor, expected: torch.Tensor) -> None:
         """Skip where eager mode differs from call to call as much as compiled code does from it.
@@ -266,7 +266,7 @@ class Comparison:
         if first.grad_outputs:
             gradients = again.backward(first.grad_outputs)
             pairs += zip(gradients.items(), first.gradients.items(), strict=True)
-        return [(one, other) for (_, one), (_, other) in pairs]
+        return [(left, right) for (_, left), (_, right) in pairs]
 
     def _beyond_tolerance(self, actual: Any, expected: Any) -> bool:
         if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):

@@ -128,7 +128,7 @@ def _fail_if_contract_broken(expected: EagerRecord, where: str) -> None:
 
 
 def _is_recompile(error: Exception) -> bool:
-    return any(type(one).__name__ == "RecompileError" for one in chain(error))
+    return any(type(cause).__name__ == "RecompileError" for cause in chain(error))
 
 
 def mark_dynamic(arguments: Arguments) -> None:

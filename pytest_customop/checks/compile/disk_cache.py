@@ -95,7 +95,7 @@ def trace_of(
             outputs = record.differentiable if case.op.has_autograd else {}
             if outputs:
                 calls.read(list(outputs.values()))
-                grads = {name: one.detach() for name, one in outputs.items()}
+                grads = {name: output.detach() for name, output in outputs.items()}
                 calls.read(list(record.backward(grads).values()))
     except Exception as error:  # of every kind: compiling without a key shows what it is worth
         reraise_bug(error)
@@ -174,8 +174,8 @@ class _Calls:
             self._parts.append(self._tensor(value))
         elif isinstance(value, (list, tuple)):
             self._parts.append(f"{type(value).__name__} of {len(value)}")
-            for one in value:
-                self.read(one)
+            for item in value:
+                self.read(item)
         elif type(value) in _PLAIN:
             self._parts.append(repr(value))
         else:

@@ -94,10 +94,10 @@ def _at_second_size(compilation: Compilation) -> None:
     try:
         _compare_second(compilation, second)
     except CheckFailed as failure:
-        found = failure.finding
-        if found.repro is not None:
+        finding = failure.finding
+        if finding.repro is not None:
             raise
-        raise CheckFailed(replace(found, repro=TWO_SIZES, case=second)) from failure.__cause__
+        raise CheckFailed(replace(finding, repro=TWO_SIZES, case=second)) from failure.__cause__
 
 
 def _second(case: Case) -> Case | None:

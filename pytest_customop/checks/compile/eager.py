@@ -62,7 +62,7 @@ def _memory(record: CallRecord) -> list[torch.Tensor] | None:
     outputs = [leaf for _, leaf in record.outputs if isinstance(leaf, torch.Tensor)]
     named = [*record.arguments.tensors(), *record.consumed, *record.read]
     tensors = [*outputs, *(tensor for _, tensor in named)]
-    return [storage_bytes(one) for one in tensors] if all(map(is_plain, tensors)) else None
+    return [storage_bytes(tensor) for tensor in tensors] if all(map(is_plain, tensors)) else None
 
 
 def _is_same(memory: list[torch.Tensor] | None, before: list[torch.Tensor] | None) -> bool:
@@ -98,7 +98,7 @@ def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
     }
     try:
         memory = _memory(record) if grads else None
-        before = None if memory is None else [one.clone() for one in memory]
+        before = None if memory is None else [tensor.clone() for tensor in memory]
         with contract.recording(backward=True):
             if grads:
                 recorded.backward(grads)

@@ -83,12 +83,12 @@ def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int
         message: of the compiler, with the guards that failed.
         before, after: (name, tensor) of the first and of the second call.
     """
-    for found in _PINNED.finditer(message):
-        index, dim, size = (int(number) for number in found.groups() if number)
+    for match in _PINNED.finditer(message):
+        index, dim, size = (int(number) for number in match.groups() if number)
         if size >= 2:
             return before[index][0], dim, size
-    for found in _PINNED_STRIDE.finditer(message):
-        index, dim = (int(number) for number in found.groups())
+    for match in _PINNED_STRIDE.finditer(message):
+        index, dim = (int(number) for number in match.groups())
         (name, first), (_, second) = before[index], after[index]
         if first.is_contiguous() and second.is_contiguous():
             for later in range(dim + 1, first.dim()):  # the stride is the product of these sizes
@@ -98,7 +98,7 @@ def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int
 
 
 def _kinds(error: BaseException) -> set[str]:
-    return {kind.__name__ for one in chain(error) for kind in type(one).__mro__}
+    return {kind.__name__ for cause in chain(error) for kind in type(cause).__mro__}
 
 
 # The devices that torch's own compiler generates code for.
@@ -156,7 +156,7 @@ def read_exception(
         where: the start of a message: at which size.
     """
     op = case.op.name
-    texts = "\n".join(str(one) for one in chain(error))
+    texts = "\n".join(str(cause) for cause in chain(error))
     kinds = _kinds(error)
     return (
         named_cause(error, contract, where)
@@ -176,18 +176,18 @@ def named_cause(error: Exception, contract: FakeContract, where: str = "") -> Ch
 
 def _failed_assertion(error: Exception, where: str) -> CheckFailed | None:
     """The finding for a failed assertion of generated code about an op's outputs."""
-    texts = "\n".join(str(one) for one in chain(error))
-    found = [pattern.search(texts) for pattern in (_ASSERT, _DIMENSIONS, _DTYPE)]
-    if not any(found):
+    texts = "\n".join(str(cause) for cause in chain(error))
+    matches = [pattern.search(texts) for pattern in (_ASSERT, _DIMENSIONS, _DTYPE)]
+    if not any(matches):
         return None
     named = _OP.search(texts)
     if named and named.group(1).startswith("pytest_customop."):
         return None  # one of the ops around the op
     who = _qualified(named.group(1)) if named else "an op"
-    parts = "; ".join(_ASSERT.findall(texts)) or next(one.group(0) for one in found if one)
+    parts = "; ".join(_ASSERT.findall(texts)) or next(match.group(0) for match in matches if match)
     code = "compile-stride-assert"
     what = "other strides than its fake kernel promised"
-    if found[0] is None or any(one != other for one, other in _SIZES.findall(texts)):
+    if matches[0] is None or any(real != promised for real, promised in _SIZES.findall(texts)):
         code, what = "compile-output-mismatch", "another output than its fake kernel promised"
     target = f" (torch.ops.{named.group(1)})" if named else ""
     message = f"{where}{who} returned {what}: {parts}, real == promised{target}"
@@ -197,8 +197,8 @@ def _failed_assertion(error: Exception, where: str) -> CheckFailed | None:
 def _missing_fake_kernel(
     error: Exception, contract: FakeContract, where: str
 ) -> CheckFailed | None:
-    for one in (*chain(error), *contract.errors.values()):
-        missing = missing_fake_kernel(one)
+    for cause in (*chain(error), *contract.errors.values()):
+        missing = missing_fake_kernel(cause)
         if missing and not missing.startswith("pytest_customop::"):
             return fail("fake-missing", f"{where}{missing} has no fake kernel")
     return None
@@ -206,19 +206,19 @@ def _missing_fake_kernel(
 
 def _alias_rejected(error: Exception, op: str, where: str) -> CheckFailed | None:
     """The finding for outputs that torch rejects because they share memory."""
-    found = next((one for one in chain(error) if is_alias_error(one)), None)
-    if found is None:
+    rejection = next((cause for cause in chain(error) if is_alias_error(cause)), None)
+    if rejection is None:
         return None
     text = f"{where}compiled, {op} returns what torch rejects: an output that shares memory"
-    return fail("output-alias-rejected", text, f"torch's message: {alias_error_text(found)}")
+    return fail("output-alias-rejected", text, f"torch's message: {alias_error_text(rejection)}")
 
 
 def _untagged(texts: str, case: Case, where: str) -> CheckFailed | None:
     """The finding for an op that returns an argument without a tag for that kind of op."""
-    found = RETURNED_ARGUMENT.search(texts)
-    if not found or not case.op.mutated:
+    match = RETURNED_ARGUMENT.search(texts)
+    if not match or not case.op.mutated:
         return None
-    text = f"{where}{found.group(1)} {RETURNED_TEXT}"
+    text = f"{where}{match.group(1)} {RETURNED_TEXT}"
     return fail("untagged-returned-argument", text, fix=_tags_fix())
 
 
@@ -265,15 +265,15 @@ def _fake_kernel(
     """The finding for a fake kernel that raises outside of the compiler too."""
     if not kinds & {"TorchRuntimeError", "Unsupported", "UserError"}:
         return None
-    found = next(iter(contract.errors.items()), None)
+    failure = next(iter(contract.errors.items()), None)
     sizes = ""
-    if found is None:
+    if failure is None:
         fake = _symbolic_error(case)
-        found = None if fake is None else (case.op.name, fake)
+        failure = None if fake is None else (case.op.name, fake)
         sizes = ", given symbolic sizes,"
-    if found is None:
+    if failure is None:
         return None
-    name, raised = found
+    name, raised = failure
     code = "compile-graph-break" if _needs_data(raised) else "compile-error"
     text = f"{where}the fake kernel of {name}{sizes} raises {error_line(raised)}"
     return fail(code, text, traceback_text(raised), note=note_if_deliberate(name, raised))
@@ -341,14 +341,14 @@ def _qualified(dotted: str) -> str:
 
 def _without_advice(text: str) -> str:
     """A message of the compiler without its advice on debugging."""
-    found = _NOISE.search(text)
-    return (text[: found.start()] if found else text).strip()
+    match = _NOISE.search(text)
+    return (text[: match.start()] if match else text).strip()
 
 
 def _user_line(error: Exception) -> str | None:
     """The last line of the author's code that the compiler traced."""
-    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
-    for filename, line, function in reversed(found):
+    frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', message_of(error))
+    for filename, line, function in reversed(frames):
         if not filename.startswith((PACKAGE_PREFIX, str(torch.__file__).rpartition("__init__")[0])):
             return f"{filename}:{line} in {function}"
     return None
@@ -360,5 +360,5 @@ def _evidence(error: Exception) -> str:
 
 
 def _cut(text: str, lines: int = 30) -> str:
-    every = text.splitlines()
-    return text if len(every) <= lines else "\n".join([*every[:lines], "..."])
+    all_lines = text.splitlines()
+    return text if len(all_lines) <= lines else "\n".join([*all_lines[:lines], "..."])

@@ -25,8 +25,8 @@ def code_of(harnesses: Sequence[OpHarness]) -> SourceBuilder:
     for call in calls:
         for line in call.lines:
             code.line(line)
-    consumed = iter(_consumed(code, "consumed", [one for call in calls for one in call.consumed]))
-    after = iter(_consumed(code, "after", [one for call in calls for one in call.after]))
+    consumed = iter(_consumed(code, "consumed", [pair for call in calls for pair in call.consumed]))
+    after = iter(_consumed(code, "after", [pair for call in calls for pair in call.after]))
     returned = [
         call.returned([next(consumed) for _ in call.consumed], [next(after) for _ in call.after])
         for call in calls
@@ -45,9 +45,9 @@ def _produce(code: SourceBuilder, harnesses: Sequence[OpHarness], calls: Sequenc
                 together[tensor.requires_grad].append(call.given[index])
             else:
                 code.line(f"{name} = {expression}")
-    for found in together.values():
-        if found:
-            names, expressions = zip(*found, strict=True)
+    for arguments in together.values():
+        if arguments:
+            names, expressions = zip(*arguments, strict=True)
             code.line(f"[{', '.join(names)}] = produce_all([{', '.join(expressions)}])")
 
 
@@ -55,7 +55,7 @@ def _consumed(code: SourceBuilder, name: str, consumers: Sequence[tuple[str, str
     """The expressions of what consumers return; lines of code are added for the opaque ones."""
     opaque = [expression for kind, expression in consumers if kind == "opaque"]
     if opaque:
-        views = ", ".join(f"{one}.detach().unsqueeze(0)" for one in opaque)
+        views = ", ".join(f"{expression}.detach().unsqueeze(0)" for expression in opaque)
         code.line(f"{name} = consume_all([{views}])")
     places = iter(range(len(opaque)))
     return [

@@ -49,16 +49,16 @@ def members_of(
     """
     known = dict(_last_calls)
     _last_calls.clear()
-    found = []
+    members = []
     for case in cases:
         member = _member(case, config, other_sizes, known.get(case))
         if member is None:
             continue
-        found.append(member)
+        members.append(member)
         first = member.calls[0]
         if first is not known.get(case) and _is_small(case):
             _last_calls[case] = first
-    return found
+    return members
 
 
 def _is_small(case: Case) -> bool:
@@ -95,9 +95,9 @@ def _member(
                 calls = [run_eager(harness, case)]
                 if rng.drawn_since(case.seed):
                     return None  # elsewhere in the function it would draw other numbers
-            other = None if other_sizes is None else other_sizes(case)
-            if other is not None:
-                calls.append(run_eager(harness, other))
+            other_case = None if other_sizes is None else other_sizes(case)
+            if other_case is not None:
+                calls.append(run_eager(harness, other_case))
     except Exception as error:  # of every kind: alone, the case shows what it is worth
         reraise_bug(error)
         return None
@@ -105,9 +105,9 @@ def _member(
     return Member(case, harness, calls) if usual else None
 
 
-def _is_alike(one: OpHarness, other: OpHarness) -> bool:
+def _is_alike(left: OpHarness, right: OpHarness) -> bool:
     """Whether two functions around the op of a case are the same."""
-    return one.config.producers == other.config.producers and one.plan == other.plan
+    return left.config.producers == right.config.producers and left.plan == right.plan
 
 
 def _is_usual(named: tuple[str, torch.Tensor]) -> bool:
@@ -127,7 +127,7 @@ def _is_usual_call(call: EagerRecord) -> bool:
     declared = call.case.op.mutated
     pairs = zip(before.tensors(), call.record.arguments.tensors(), strict=True)
     return all(
-        base_name(name) in declared or same_bits(one, two) for (name, one), (_, two) in pairs
+        base_name(name) in declared or same_bits(left, right) for (name, left), (_, right) in pairs
     )
 
 

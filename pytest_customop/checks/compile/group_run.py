@@ -78,7 +78,7 @@ def agreeing_dynamic(
         key = key_of(member.harness, member.case)
         if key is not None:
             alike.setdefault(key, []).append(member)
-    slots = [_Slot(found) for found in alike.values()]
+    slots = [_Slot(slot_members) for slot_members in alike.values()]
     return _agreeing(slots, dynamic=True) if sum(map(len, alike.values())) > 1 else []
 
 
@@ -124,8 +124,8 @@ def _stored_now(
     """The function, compiled and stored; None if it cannot be compiled so that it can be stored."""
     arguments = [slot.calls[0].case.inputs() for slot in slots]
     if dynamic:
-        for each in arguments:
-            mark_dynamic(each)
+        for call_arguments in arguments:
+            mark_dynamic(call_arguments)
     function, options = code.function("surrounded"), _options(dynamic=dynamic)
     try:
         with gc_paused():
@@ -190,7 +190,7 @@ def _tag_of_op(case: Case, *, dynamic: bool) -> str | None:
 
 
 def _tensors(arguments: Sequence[Arguments]) -> list[torch.Tensor]:
-    return [tensor for each in arguments for _, tensor in each.tensors()]
+    return [tensor for call_arguments in arguments for _, tensor in call_arguments.tensors()]
 
 
 def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:
@@ -202,31 +202,31 @@ def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: 
         Exception: if the function raises, or a call differs.
     """
     expected = [slot.calls[turn if turn < len(slot.calls) else 0] for slot in slots]
-    arguments = [one.case.inputs() for one in expected]
+    arguments = [call.case.inputs() for call in expected]
     if dynamic:
-        for each in arguments:
-            mark_dynamic(each)
+        for call_arguments in arguments:
+            mark_dynamic(call_arguments)
     rng.seed(expected[0].case.seed)
     returned: Any = function(_tensors(arguments))
     records = [
         slot.harness.record(*pair) for slot, *pair in zip(slots, arguments, returned, strict=True)
     ]
-    comparisons = [Comparison(one) for one in expected]
+    comparisons = [Comparison(call) for call in expected]
     for comparison, record in zip(comparisons, records, strict=True):
         comparison.call(record)
     outputs, inputs, grads = [], [], []
-    for one, record in zip(expected, records, strict=True):
-        for name, grad in one.grad_outputs.items():
+    for call, record in zip(expected, records, strict=True):
+        for name, grad in call.grad_outputs.items():
             outputs.append(record.differentiable[name])
             grads.append(grad)
-        if one.grad_outputs:
+        if call.grad_outputs:
             inputs += record.arguments.differentiable()
     if not outputs:
         return
-    found = iter(
+    gradients = iter(
         torch.autograd.grad(outputs, [tensor for _, tensor in inputs], grads, allow_unused=True)
     )
     for comparison, record in zip(comparisons, records, strict=True):
         if comparison.expected.grad_outputs:
             names = [name for name, _ in record.arguments.differentiable()]
-            comparison.gradients({name: next(found) for name in names})
+            comparison.gradients({name: next(gradients) for name in names})

@@ -80,21 +80,21 @@ class Groups:
             marks: the cases of each mark, of which those of small ones may run together.
         """
         together: dict[tuple[str, bool], list[list[Case]]] = {}
-        own: list[list[Case]] = []
+        by_mark: list[list[Case]] = []
         for cases in marks:
             alike: dict[tuple[str, bool], list[Case]] = {}
-            for case in sorted(cases, key=lambda one: one.id):
+            for case in sorted(cases, key=lambda case: case.id):
                 if _can_share(case):
                     alike.setdefault((case.backend, case.requires_grad), []).append(case)
-            for key, found in alike.items():
-                own.append(found)
-                if crash_risk(found[0].op, found[0].placement.device) is None:
-                    together.setdefault(key, []).append(found)
+            for key, members in alike.items():
+                by_mark.append(members)
+                if crash_risk(members[0].op, members[0].placement.device) is None:
+                    together.setdefault(key, []).append(members)
         for several in together.values():
             for part in _parts(several):
                 if len(part) > 1:
                     self._add(_Family(), [case for cases in part for case in cases])
-        for cases in own:
+        for cases in by_mark:
             family = _Family()
             for part in _parts([[case] for case in cases]):
                 self._add(family, [case for (case,) in part])

@@ -33,9 +33,9 @@ def hands_on_arguments(case: Case) -> bool:
 
 def _declares_aliases(func: Any) -> bool:
     schema = getattr(func, "_schema", None)  # an operator of higher order has none
-    return schema is None or any(one.alias_info is not None for one in schema.returns)
+    return schema is None or any(value.alias_info is not None for value in schema.returns)
 
 
 def _storages(values: Any) -> set[int]:
     tensors = (leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor))
-    return {found for one in tensors if (found := storage_id(one)) is not None}
+    return {storage for tensor in tensors if (storage := storage_id(tensor)) is not None}

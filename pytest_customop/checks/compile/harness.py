@@ -79,13 +79,13 @@ class CallRecord:
     def backward(self, grad_outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor | None]:
         """The gradient of each differentiable argument by name, None where none arrives."""
         outputs, inputs = self.differentiable, self.arguments.differentiable()
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             [outputs[name] for name in grad_outputs],
             [tensor for _, tensor in inputs],
             list(grad_outputs.values()),
             allow_unused=True,
         )
-        return {name: gradient for (name, _), gradient in zip(inputs, found, strict=True)}
+        return {name: gradient for (name, _), gradient in zip(inputs, gradients, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,9 @@ class OpHarness:
             code.line(f"{name} = {consumer(kind, expression)}")
         for line in call.lines:
             code.line(line)
-        consumed, after = ([consumer(*one) for one in each] for each in (call.consumed, call.after))
+        consumed, after = (
+            [consumer(*pair) for pair in pairs] for pairs in (call.consumed, call.after)
+        )
         code.line(f"return {call.returned(consumed, after)}")
         return code
 
@@ -198,16 +200,16 @@ class OpHarness:
         # Where the op raises on fake tensors, the compiler reports it.
         sizes = sized_by_data(self.case) or frozenset()
         returned = [tensor for _, tensor in eager.outputs]
-        given = [tensor for _, tensor in eager.arguments.tensors()]
+        tensors = [tensor for _, tensor in eager.arguments.tensors()]
         declared = _written(eager.arguments)
         if self.config.arithmetic and hands_on_arguments(self.case):
             outputs = _kinds(returned, frozenset(range(len(returned))))
-            after = _kinds(given, frozenset(range(len(given))))
+            after = _kinds(tensors, frozenset(range(len(tensors))))
         else:
             outputs = _kinds(returned, sizes)
             # Other arguments read the same before and after, and each reader takes 10 ms or more.
             read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
-            after = tuple((index, kind) for index, kind in _kinds(given) if index in read)
+            after = tuple((index, kind) for index, kind in _kinds(tensors) if index in read)
         before = tuple((index, kind) for index, kind in after if index not in declared)
         return _Plan(outputs, before, after)
 
@@ -226,10 +228,10 @@ class OpHarness:
         result, consumed, read = returned
         outputs = output_leaves(result)
         tensors = [name for name, leaf in outputs if isinstance(leaf, torch.Tensor)]
-        given = [name for name, _ in arguments.tensors()]
+        names = [name for name, _ in arguments.tensors()]
         plan = self.plan
-        readers = [f"{given[index]} before the op" for index, _ in plan.before]
-        readers += [f"{given[index]} after the op" for index, _ in plan.after]
+        readers = [f"{names[index]} before the op" for index, _ in plan.before]
+        readers += [f"{names[index]} after the op" for index, _ in plan.after]
         consumers = [tensors[index] for index, _ in plan.outputs]
         return CallRecord(
             arguments,
@@ -241,10 +243,10 @@ class OpHarness:
     def without_op(self) -> tuple[Function, list[torch.Tensor]]:
         """The producers and consumers without the op, as a function, and the tensors for it."""
         eager, plan = self.case.eager, self.plan
-        given = [tensor.detach() for _, tensor in eager.arguments.tensors()]
-        tensors = given + [tensor.detach() for _, tensor in eager.outputs]
+        inputs = [tensor.detach() for _, tensor in eager.arguments.tensors()]
+        tensors = inputs + [tensor.detach() for _, tensor in eager.outputs]
         produced = _producible(eager.arguments) if self.config.producers else frozenset()
-        consumed = [(len(given) + index, kind) for index, kind in plan.outputs]
+        consumed = [(len(inputs) + index, kind) for index, kind in plan.outputs]
         consumed += [*plan.before, *plan.after]
         code = source_builder()
         handed = ", ".join(f"produce(tensors[{index}])" for index in produced)
@@ -270,7 +272,9 @@ def _written(arguments: Arguments) -> list[int]:
 def _changed(before: Arguments, after: Arguments) -> list[int]:
     """The positions of the tensor arguments that a call has changed."""
     pairs = zip(before.tensors(), after.tensors(), strict=True)
-    return [index for index, ((_, one), (_, two)) in enumerate(pairs) if not same_bits(one, two)]
+    return [
+        index for index, ((_, left), (_, right)) in enumerate(pairs) if not same_bits(left, right)
+    ]
 
 
 def _producible(arguments: Arguments) -> frozenset[int]:
@@ -286,8 +290,8 @@ def _producible(arguments: Arguments) -> frozenset[int]:
 
 
 def _count(homes: list[int], tensor: torch.Tensor) -> int:
-    own = tensor.untyped_storage().data_ptr()
-    return homes.count(own) if own else 1  # tensors without elements have no storage to share
+    home = tensor.untyped_storage().data_ptr()
+    return homes.count(home) if home else 1  # tensors without elements have no storage to share
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

@@ -60,8 +60,8 @@ def opaque_list_ops() -> tuple[Any, Any]:
         ctx.set_materialize_grads(False)
 
     def read(ctx: Any, grads: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        found = iter(ops.consume_all([one.unsqueeze(0) for one in grads if one is not None]))
-        return [None if one is None else next(found) for one in grads]
+        consumed = iter(ops.consume_all([grad.unsqueeze(0) for grad in grads if grad is not None]))
+        return [None if grad is None else next(consumed) for grad in grads]
 
     produce_all.register_autograd(read, setup_context=keep_none)
 

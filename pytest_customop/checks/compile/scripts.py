@@ -50,8 +50,8 @@ _CLONED = "around(torch.clone), "
 _DOUBLED = "around(lambda each: each + each), "
 
 
-def _filled(mark: str, consumers: str, static: str, other: str) -> str:
-    parts = {"MARK": mark, "CONSUMERS": consumers, "STATIC": static, "OTHER": other}
+def _filled(mark: str, consumers: str, static: str, other_inputs: str) -> str:
+    parts = {"MARK": mark, "CONSUMERS": consumers, "STATIC": static, "OTHER": other_inputs}
     lines = _AROUND
     for name, text in parts.items():
         lines = lines.replace(name, text)

@@ -46,7 +46,9 @@ def check_agree(case: Case) -> None:
 
 def _results(run: Run) -> Named:
     """What a call returned and wrote, by names for messages."""
-    written = {f"argument {name} after the call": one for name, one in run.arguments.mutated()}
+    written = {
+        f"argument {name} after the call": tensor for name, tensor in run.arguments.mutated()
+    }
     return {**dict(output_leaves(run.result)), **written}
 
 
@@ -68,8 +70,8 @@ class _Comparison:
         here, there = _results(self.here.eager), _results(self.there.eager)
         if list(here) != list(there):
             only = next(name for name in {**there, **here} if (name in here) != (name in there))
-            where, other = self._places if only in here else reversed(self._places)
-            raise self._failure(_OUTPUT, f"{only} on {where}, none on {other}", only)
+            where, other_device = self._places if only in here else reversed(self._places)
+            raise self._failure(_OUTPUT, f"{only} on {where}, none on {other_device}", only)
         for name, actual in here.items():
             expected = there[name]
             wrong = _kind_difference(actual, expected)
@@ -107,10 +109,10 @@ class _Comparison:
     def _compare_with_none(
         self, name: str, actual: torch.Tensor | None, expected: torch.Tensor | None
     ) -> None:
-        given = expected if actual is None else actual
-        assert given is not None
-        if bool(readable(given).ne(0).any()):
-            kinds = ["None" if one is None else "a tensor" for one in (actual, expected)]
+        gradient = expected if actual is None else actual
+        assert gradient is not None
+        if bool(readable(gradient).ne(0).any()):
+            kinds = ["None" if value is None else "a tensor" for value in (actual, expected)]
             text = f"the gradient of {name}: {kinds[0]} instead of {kinds[1]}"
             raise self._failure(_GRADIENT, text, name)
 
@@ -121,23 +123,23 @@ class _Comparison:
         if actual.is_nested:
             raise skip("checker-limit", f"{name} is a nested tensor, which cannot be compared here")
         tolerance = self.here.tolerance(actual.dtype)
-        got, wanted = _on_cpu(actual), _on_cpu(expected)
-        wrong = difference(got, wanted, *tolerance)
+        left, right = _on_cpu(actual), _on_cpu(expected)
+        wrong = difference(left, right, *tolerance)
         if wrong is None:
             return
         as_given = actual.dtype in (self.here.tolerances or {})  # the mark's own tolerances
         truth = None if as_given else exact(name)
-        if truth is not None and within_rounding(got, wanted, _on_cpu(truth), tolerance):
+        if truth is not None and within_rounding(left, right, _on_cpu(truth), tolerance):
             return
         self._skip_if_random()
         title = name if code == _OUTPUT else f"the gradient of {name}"
-        given = [_on_cpu(one) for _, one in self.there.inputs().tensors()]
-        if not as_given and within_another_order(got, wanted, given):
+        tensors = [_on_cpu(tensor) for _, tensor in self.there.inputs().tensors()]
+        if not as_given and within_another_order(left, right, tensors):
             self.rounded.append(
                 self._failure(code, f"{title} differs by rounding: {wrong}", name, WITHIN_ROUNDING)
             )
             return
-        picture = picture_of(title, got, wanted)
+        picture = picture_of(title, left, right)
         raise self._failure(code, f"{title}: {wrong}", name, picture=picture)
 
     @cached_property
@@ -150,8 +152,8 @@ class _Comparison:
             return None
 
     def _exact_outputs(self, name: str) -> torch.Tensor | None:
-        found = _results(self._wide.eager).get(name) if self._wide else None
-        return found if isinstance(found, torch.Tensor) else None
+        output = _results(self._wide.eager).get(name) if self._wide else None
+        return output if isinstance(output, torch.Tensor) else None
 
     def _exact_gradients(self, name: str) -> torch.Tensor | None:
         try:
@@ -166,7 +168,7 @@ class _Comparison:
             first = _results(case.eager)
             for step in _SEEDS:
                 again = _results(_run_with_seed(case, case.seed + step))
-                if any(_differ(case, again.get(name), one) for name, one in first.items()):
+                if any(_differ(case, again.get(name), value) for name, value in first.items()):
                     raise skip(
                         "nondeterministic",
                         "the op gives other values for another seed: devices draw other numbers. Tag "
@@ -204,10 +206,10 @@ def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to("cpu")
 
 
-def _differ(case: Case, one: Any, other: Any) -> bool:
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-        return one is not other and one != other
-    return difference(one, other, *case.tolerance(other.dtype)) is not None
+def _differ(case: Case, left: Any, right: Any) -> bool:
+    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
+        return left is not right and left != right
+    return difference(left, right, *case.tolerance(right.dtype)) is not None
 
 
 def _kind_difference(actual: Any, expected: Any, *, gradients: bool = True) -> str | None:

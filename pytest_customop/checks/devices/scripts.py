@@ -53,21 +53,21 @@ def output_script(case: Case, name: str) -> str:
     argument = name.removeprefix("argument ").removesuffix(" after the call")
     in_arguments = argument != name
     run = case.eager
-    found = run.arguments.tensors() if in_arguments else run.outputs
-    names = [each for each, _ in found]
+    tensors = run.arguments.tensors() if in_arguments else run.outputs
+    names = [path for path, _ in tensors]
     key = argument if in_arguments else name
     if key not in names:
         return ""
     at = names.index(key)
     body = _OUTPUTS.format(what="args, kwargs" if in_arguments else "outputs")
-    return _CALL + body + _compare(case, at, dict(found)[key].dtype)
+    return _CALL + body + _compare(case, at, dict(tensors)[key].dtype)
 
 
 def gradient_script(case: Case, name: str) -> str:
     """Lines that compare the gradient of one argument."""
-    given = case.eager.arguments.differentiable()
-    at = [each for each, _ in given].index(name)
-    return _CALL + _GRADIENTS + _compare(case, at, dict(given)[name].dtype)
+    tensors = case.eager.arguments.differentiable()
+    at = [path for path, _ in tensors].index(name)
+    return _CALL + _GRADIENTS + _compare(case, at, dict(tensors)[name].dtype)
 
 
 def _compare(case: Case, at: int, dtype: object) -> str:

@@ -22,7 +22,7 @@ def error_types(expected: ErrorSample) -> tuple[type[Exception], ...]:
 
 def describe_expected(expected: ErrorSample) -> str:
     """The expected error as text: `ValueError matching 'three channels'`."""
-    names = " or ".join(one.__name__ for one in error_types(expected))
+    names = " or ".join(cls.__name__ for cls in error_types(expected))
     return names if expected.match is None else f"{names} matching {expected.match!r}"
 
 
@@ -52,8 +52,8 @@ def script(expected: ErrorSample, first: str) -> str:
         first: `CALL_REAL` or `CALL_FAKE`: the lines that prepare the call.
     """
     types = error_types(expected)
-    known = all(one.__module__ == "builtins" for one in types)
-    names = f"({', '.join(one.__name__ for one in types)},)" if known else "(Exception,)"
+    known = all(cls.__module__ == "builtins" for cls in types)
+    names = f"({', '.join(cls.__name__ for cls in types)},)" if known else "(Exception,)"
     call = (
         "with mode:\n        op(*args, **kwargs)" if first is CALL_FAKE else "op(*args, **kwargs)"
     )

@@ -63,10 +63,10 @@ def _accepts_other_values(case: Case) -> bool:
     """Whether the real op accepts other values of the same shapes and dtypes."""
     for number in (0.0, 1.0, 0.5, -1.0):
         try:
-            given = case.inputs().map(functools.partial(_filled, number=number))
+            arguments = case.inputs().map(functools.partial(_filled, number=number))
         except (RuntimeError, NotImplementedError):  # a kind of tensor that cannot be filled
             return False
-        if case.run(given).error is None:
+        if case.run(arguments).error is None:
             return True
     return False
 

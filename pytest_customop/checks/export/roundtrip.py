@@ -46,10 +46,10 @@ def check_roundtrip(case: Case) -> None:
         _compare_announced_metadata(case, program)
         lowered = _make_or_fail(case, "run_decompositions", program.run_decompositions)
         loaded = _make_or_fail(case, "torch.export.save and load", lambda: _reloaded(program))
-        made = {"": program, ", lowered by run_decompositions,": lowered}
-        made[", saved and loaded,"] = loaded
-        for description, each in made.items():
-            _compare(case, f"the exported program{description}", each)
+        programs = {"": program, ", lowered by run_decompositions,": lowered}
+        programs[", saved and loaded,"] = loaded
+        for description, variant in programs.items():
+            _compare(case, f"the exported program{description}", variant)
 
 
 def _skip_if_unsupported(case: Case) -> None:
@@ -106,11 +106,11 @@ def _compare_announced_metadata(case: Case, program: Any) -> None:
     by_data = data_dependent(case.eager.arguments) or frozenset()
     nodes = {node.name: node for node in program.graph.nodes}
     names = program.graph_signature.user_outputs[: len(case.eager.outputs)]
-    for index, (said, (name, real)) in enumerate(zip(names, case.eager.outputs, strict=False)):
-        announced = getattr(nodes.get(said), "meta", {}).get("val")
+    for index, (node_name, (name, real)) in enumerate(zip(names, case.eager.outputs, strict=False)):
+        announced = getattr(nodes.get(node_name), "meta", {}).get("val")
         if not isinstance(announced, torch.Tensor) or index in by_data:
             continue
-        actual, expected = ((tuple(one.shape), one.dtype) for one in (announced, real))
+        actual, expected = ((tuple(tensor.shape), tensor.dtype) for tensor in (announced, real))
         if actual != expected:
             raise fail(
                 "export-mismatch",
@@ -122,7 +122,7 @@ def _compare_announced_metadata(case: Case, program: Any) -> None:
 
 def _compare(case: Case, description: str, program: Any) -> None:
     try:
-        got = program.module()(*_tensors(case))
+        outputs = program.module()(*_tensors(case))
     except Exception as error:  # whatever the exported program raises is a finding
         reraise_bug(error)
         raise fail(
@@ -132,8 +132,10 @@ def _compare(case: Case, description: str, program: Any) -> None:
             repro=_SCRIPT,
         ) from None
     run = case.eager
-    written = [(f"argument {name} after the call", one) for name, one in run.arguments.mutated()]
-    for actual, (name, expected) in zip(got, [*run.outputs, *written], strict=True):
+    written = [
+        (f"argument {name} after the call", tensor) for name, tensor in run.arguments.mutated()
+    ]
+    for actual, (name, expected) in zip(outputs, [*run.outputs, *written], strict=True):
         wrong = difference(actual, expected, *case.tolerance(expected.dtype))
         if wrong:
             raise fail(

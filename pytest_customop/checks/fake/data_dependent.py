@@ -59,7 +59,9 @@ class _ChangedRun:
 
 def _declares_data_dependence(fake: FakeRun) -> bool:
     """Whether the fake kernel declares any output size as dependent on data."""
-    return any(isinstance(size, torch.SymInt) for _, one in fake.run.outputs for size in one.shape)
+    return any(
+        isinstance(size, torch.SymInt) for _, output in fake.run.outputs for size in output.shape
+    )
 
 
 def _fail_if_sizes_differ(case: Case, fake: FakeRun, changed: _ChangedRun) -> None:

@@ -25,28 +25,28 @@ from .elsewhere import CODE, JudgedCall
 def check_device(case: Case) -> None:
     """Judge the fake kernel of the op, those of the ops that the backward calls, and the backward."""
     skip_if_unfakeable(case.eager)
-    own = JudgedCall(
+    judged = JudgedCall(
         case.op.name, shapes_of(case), case.inputs, case.eager, _home(case), _forward_script
     )
-    failure = own.failure()
+    failure = judged.failure()
     if failure is not None:
         raise failure
     if case.requires_grad and case.op.has_autograd and case.eager.differentiable_outputs:
-        _check_backward(case, own)
+        _check_backward(case, judged)
 
 
 def _home(case: Case) -> str:
     return torch.device(case.placement.device).type
 
 
-def _check_backward(case: Case, own: JudgedCall) -> None:
-    first = backward_elsewhere(own.shapes)
+def _check_backward(case: Case, judged: JudgedCall) -> None:
+    first = backward_elsewhere(judged.shapes)
     if first.error is not None or any(map(is_authors, first.calls)):
         _check_calls(case)
-    if first.works or not backward_elsewhere(own.shapes, default=META).works:
+    if first.works or not backward_elsewhere(judged.shapes, default=META).works:
         return
-    if not own.has_kernel_elsewhere or not own.is_sure_of_error(
-        lambda keep: backward_elsewhere(own.shapes, keep=keep).works
+    if not judged.has_kernel_elsewhere or not judged.is_sure_of_error(
+        lambda keep: backward_elsewhere(judged.shapes, keep=keep).works
     ):
         reason = "the backward, or some of the arguments, may be for the CPU only"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -62,7 +62,7 @@ def _backward_failure(
         return fail(CODE, text, traceback_text(error), _BACKWARD_FIX, repro=_BACKWARD_SCRIPT)
     name, where = next(iter(misplaced.items()))
     text = f"{who} the gradient of {name} is on {where}: it is created without device="
-    lines = [f"the gradient of {one} is on {device}" for one, device in misplaced.items()]
+    lines = [f"the gradient of {argument} is on {device}" for argument, device in misplaced.items()]
     return fail(CODE, text, "\n".join(lines), _BACKWARD_FIX, repro=_BACKWARD_SCRIPT)
 
 

@@ -94,7 +94,9 @@ class JudgedCall:
         """
         if self._watched is not None:
             return self._watched.portable or len(self.shapes.tensors()) == 1
-        integers = [one for _, one in self.shapes.tensors() if not is_differentiable(one.dtype)]
+        integers = [
+            tensor for _, tensor in self.shapes.tensors() if not is_differentiable(tensor.dtype)
+        ]
         return not (integers and works(lambda tensor: not is_differentiable(tensor.dtype)))
 
     @functools.cached_property
@@ -121,13 +123,13 @@ class JudgedCall:
             reason = f"the real kernel may put {names[0]} on another device than that of its inputs"
             raise skip("nothing-to-check", reason, unjudged=False)
         fakes = dict(run.outputs)
-        every = list(fakes)
+        all_names = list(fakes)
         return fail(
             CODE,
             f"{self.title} {wrong[0]}: for inputs on {device} the fake kernel returns it on "
             f"{fakes[wrong[0]].device}: it is created without device=",
             _table(run, again, self.real, wrong, device),
-            repro=self.script(device, [every.index(name) for name in wrong]),
+            repro=self.script(device, [all_names.index(name) for name in wrong]),
         )
 
     def _surely_wrong(self, names: Sequence[str]) -> list[str]:
@@ -142,10 +144,10 @@ class JudgedCall:
 
     def _is_data(self, output: torch.Tensor) -> bool:
         """Whether an output is made of the values of the inputs, by its dtype; not so a seed or a size."""
-        floating = [is_differentiable(one.dtype) for _, one in self.shapes.tensors()]
+        floating = [is_differentiable(tensor.dtype) for _, tensor in self.shapes.tensors()]
         if is_differentiable(output.dtype):
             return output.dim() > 0 and any(floating)
-        same = any(one.dtype == output.dtype for _, one in self.shapes.tensors())
+        same = any(tensor.dtype == output.dtype for _, tensor in self.shapes.tensors())
         return output.dim() > 0 and same and not any(floating)
 
     def _failure_of_error(self, error: Exception, device: str) -> CheckFailed:
@@ -183,11 +185,14 @@ def _table(
     run: Run, again: dict[str, torch.Tensor], real: Run, wrong: Sequence[str], device: str
 ) -> str:
     """The devices of all outputs; the wrong ones are marked with `>`."""
-    found = (dict(run.outputs), again, dict(real.outputs))
+    columns = (dict(run.outputs), again, dict(real.outputs))
     heading = ("", f"fake, for inputs on {device}", f"with default device {device}", "real, here")
     rows = [
-        (f"{'>' if name in wrong else ' '} {name}", *(str(one[name].device) for one in found))
+        (
+            f"{'>' if name in wrong else ' '} {name}",
+            *(str(column[name].device) for column in columns),
+        )
         for name, _ in run.outputs
-        if all(name in one for one in found)
+        if all(name in column for column in columns)
     ]
     return "\n".join(aligned([heading, *rows]))

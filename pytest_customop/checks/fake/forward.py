@@ -18,9 +18,9 @@ def check_forward(case: Case) -> None:
     if fake.error is not None:
         raise kernel_failure(case.op.name, fake.error)
     outputs = compare_outputs(fake.run, case.eager, SizeReader(fake.mode))
-    found = worst_mismatch(outputs)
-    if found:
-        code, text = found
+    mismatch = worst_mismatch(outputs)
+    if mismatch:
+        code, text = mismatch
         raise fail(code, f"{case.op.name} {text}", table(outputs))
 
 

@@ -74,19 +74,19 @@ class _Watch(TorchFunctionMode):
         return self._known.get(id(value), False)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = list(_leaves((args, *(kwargs or {}).values())))
+        leaves = list(_leaves((args, *(kwargs or {}).values())))
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
-        tensors = [one for one in given if isinstance(one, torch.Tensor)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         following = any(map(self.follows, tensors))
         if following and self._is_bound_to_cpu(name, tensors):
             self.portable = False
-        devices = [one for one in given if isinstance(one, torch.device)]
+        devices = [leaf for leaf in leaves if isinstance(leaf, torch.device)]
         if devices:
             follows = all(map(self.follows, devices))
         else:
-            follows = following and self._keeps_device(func, name, given, tensors)
-        if name in _MOVING and any(result is one for one in tensors):
+            follows = following and self._keeps_device(func, name, leaves, tensors)
+        if name in _MOVING and any(result is tensor for tensor in tensors):
             result = result.detach()  # it was there already; another object, on another path
         for leaf in _leaves(result):
             self._note(leaf, follows)
@@ -96,14 +96,14 @@ class _Watch(TorchFunctionMode):
         """Whether a call with a tensor of the inputs' device works only where that is the CPU."""
         if name in _TO_CPU[1:]:
             return self.follows(tensors[0])
-        mixed = any(one.dim() and not self.follows(one) for one in tensors)
+        mixed = any(tensor.dim() and not self.follows(tensor) for tensor in tensors)
         return mixed and name not in _MIXING
 
     def _keeps_device(
-        self, func: Any, name: str, given: list[Any], tensors: list[torch.Tensor]
+        self, func: Any, name: str, leaves: list[Any], tensors: list[torch.Tensor]
     ) -> bool:
         """Whether a call with a tensor of the inputs' device, and no device, returns such tensors."""
-        if name in _TO_CPU or any(isinstance(one, str) and _is_device(one) for one in given):
+        if name in _TO_CPU or any(isinstance(leaf, str) and _is_device(leaf) for leaf in leaves):
             return False
         is_op = isinstance(func, (OpOverload, OpOverloadPacket))
         if is_op and not str(func).startswith(("aten.", "prims.")):

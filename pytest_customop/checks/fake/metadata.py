@@ -85,8 +85,8 @@ class SizeReader:
 
     def number(self, size: Any) -> Any:
         """The size as a number; None if it depends on data and was not learned."""
-        found = substitute(expression(size), self._bindings)
-        return found if isinstance(found, (int, float)) else None
+        value = substitute(expression(size), self._bindings)
+        return value if isinstance(value, (int, float)) else None
 
     def learn(self, size: Any, real: Any) -> None:
         """Bind a data-dependent fake size to the real one, if that is within its range."""
@@ -135,8 +135,8 @@ def compare_outputs(
     """
     fakes, reals = dict(output_leaves(fake.result)), dict(output_leaves(real.result))
     names = list({**reals, **fakes})
-    both = [(name, fakes[name], reals[name]) for name in names if name in fakes and name in reals]
-    for fake_size, real_size in _sizes([(one, other) for _, one, other in both]):
+    common = [(name, fakes[name], reals[name]) for name in names if name in fakes and name in reals]
+    for fake_size, real_size in _sizes([(left, right) for _, left, right in common]):
         reader.learn(fake_size, real_size)
     fakes_share, reals_share = _sharing(fake), _sharing(real)
     comparisons = []
@@ -154,7 +154,7 @@ def worst_mismatch(comparisons: Sequence[OutputComparison]) -> tuple[str, str] |
     wrong = [(output.name, row) for output in comparisons for row in output.wrong]
     if not wrong:
         return None
-    name, row = min(wrong, key=lambda one: _SEVERITY.index(one[1].code or ""))
+    name, row = min(wrong, key=lambda item: _SEVERITY.index(item[1].code or ""))
     field = {"stride": "strides", "value": "number"}.get(row.field, row.field.replace("_", " "))
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     return row.code or "", f"{name}: fake {field} {row.fake}, real {row.real}{more}"
@@ -281,17 +281,17 @@ def _sharing(run: Run) -> dict[str, str]:
     ]
     names = [name for name, _ in spans]
     sharers: list[set[int]] = [set() for _ in spans]
-    for one, other in _overlapping([span for _, span in spans]):
-        sharers[one].add(other)
-        sharers[other].add(one)
+    for first, second in _overlapping([span for _, span in spans]):
+        sharers[first].add(second)
+        sharers[second].add(first)
     return {
-        name: _share_text([names[at] for at in sorted(others) if names[at] != name])
-        for name, others in zip(names, sharers, strict=True)
+        name: _share_text([names[at] for at in sorted(positions) if names[at] != name])
+        for name, positions in zip(names, sharers, strict=True)
     }
 
 
-def _share_text(others: Sequence[str]) -> str:
-    return f"shared with {', '.join(others)}" if others else "its own"
+def _share_text(names: Sequence[str]) -> str:
+    return f"shared with {', '.join(names)}" if names else "its own"
 
 
 def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
@@ -315,8 +315,8 @@ def _overlapping(spans: Sequence[tuple[int | None, int, int]]) -> Iterator[tuple
     for group in of_storage.values():
         yield from itertools.combinations(group, 2)
     order = sorted(range(len(spans)), key=lambda at: spans[at][1])
-    for rank, one in enumerate(order):
-        for other in itertools.islice(order, rank + 1, None):
-            if spans[other][1] >= spans[one][2]:
+    for rank, first in enumerate(order):
+        for second in itertools.islice(order, rank + 1, None):
+            if spans[second][1] >= spans[first][2]:
                 break
-            yield one, other
+            yield first, second

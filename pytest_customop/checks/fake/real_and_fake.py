@@ -68,17 +68,19 @@ class RealAndFake:
         if self.fake.error is not None:
             return [raised(name, self.fake.error)]
         outputs = compare_outputs(self.fake.run, self.case.eager, SizeReader(self.fake.mode))
-        found = list(mismatches(name, outputs))
+        disagreements = list(mismatches(name, outputs))
         for call in self._calls or ():
             who = f"{call.op}, called by the backward of {name}:"
             try:
-                found += mismatches(who, call.compare(f"the backward of {name}"))
+                disagreements += mismatches(who, call.compare(f"the backward of {name}"))
             except CheckFailed as failure:
-                one = failure.finding
-                found.append(Disagreement((who, ""), RAISES, one.message, one.evidence, one.note))
+                finding = failure.finding
+                disagreements.append(
+                    Disagreement((who, ""), RAISES, finding.message, finding.evidence, finding.note)
+                )
             except CheckSkipped:
                 continue
-        return found
+        return disagreements
 
 
 def raised(op: str, error: Exception) -> Disagreement:
@@ -98,9 +100,9 @@ def mismatches(who: str, outputs: Sequence[OutputComparison]) -> Iterator[Disagr
 
 
 def worst_new(
-    found: Sequence[Disagreement], known: Collection[tuple[str, str]]
+    disagreements: Sequence[Disagreement], known: Collection[tuple[str, str]]
 ) -> Disagreement | None:
     """The worst disagreement whose key is not known from the sample's own sizes."""
-    new = [one for one in found if one.key not in known]
+    new = [disagreement for disagreement in disagreements if disagreement.key not in known]
     order = {RAISES: 0, SHAPE: 1}
-    return min(new, key=lambda one: order.get(one.code, len(order)), default=None)
+    return min(new, key=lambda disagreement: order.get(disagreement.code, len(order)), default=None)

@@ -31,7 +31,7 @@ def dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
         same = [place for place in places(case) if place.size == size]
         for place in same:
             dims.setdefault(place.argument, set()).add(place.dim)
-        found = next(iter(dims.values()))
-        if len(found) > 1 and all(found == other for other in dims.values()):
-            groups += [tuple(place for place in same if place.dim == dim) for dim in sorted(found)]
+        shared = next(iter(dims.values()))
+        if len(shared) > 1 and all(shared == argument_dims for argument_dims in dims.values()):
+            groups += [tuple(place for place in same if place.dim == dim) for dim in sorted(shared)]
     return groups

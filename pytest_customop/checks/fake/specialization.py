@@ -65,12 +65,12 @@ class Traced:
 
     def bindings(self, case: Case) -> dict[Any, int] | None:
         """The sizes of a case, by symbol; None if the case does not fulfill what the trace assumed."""
-        found = self.fake.bindings(case.eager.arguments)
-        if found is None or not all(
-            substitute(relation, found) is True for relation, _ in guards(self.fake.mode)
+        bindings = self.fake.bindings(case.eager.arguments)
+        if bindings is None or not all(
+            substitute(relation, bindings) is True for relation, _ in guards(self.fake.mode)
         ):
             return None
-        return found
+        return bindings
 
 
 def trace(case: Case, *, backward: bool) -> Traced:
@@ -109,20 +109,20 @@ def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, in
     if not _grows_from_one(case, changed):
         return False
     traced = trace(changed, backward=False)
-    found = {(place.argument, place.dim) for pin in traced.pins for place in pin.places}
-    return traced.fake.error is None and not found & {*places}
+    pinned = {(place.argument, place.dim) for pin in traced.pins for place in pin.places}
+    return traced.fake.error is None and not pinned & {*places}
 
 
 def _grows_from_one(case: Case, changed: Case) -> bool:
     """Whether a size of an output is 0 or 1 in the one case, and larger in the other."""
     few, many = (
-        {name: one.shape for name, one in each.eager.outputs if isinstance(one, Tensor)}
-        for each in (case, changed)
+        {name: output.shape for name, output in item.eager.outputs if isinstance(output, Tensor)}
+        for item in (case, changed)
     )
     return any(
-        (one < 2) != (other < 2)
+        (small < 2) != (large < 2)
         for name, shape in few.items()
-        for one, other in zip(shape, many.get(name, ()), strict=False)
+        for small, large in zip(shape, many.get(name, ()), strict=False)
     )
 
 
@@ -184,14 +184,14 @@ def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool
         return False
     return all(
         substitute(relation, {**values, **changed}) is False
-        for changed in _others(
+        for changed in _changed_values(
             {symbol: values[symbol] for symbol in symbols},
             nearby=not _CONVERSION.search(line or ""),
         )
     )
 
 
-def _others(values: Mapping[Any, int], *, nearby: bool) -> Iterator[dict[Any, int]]:
+def _changed_values(values: Mapping[Any, int], *, nearby: bool) -> Iterator[dict[Any, int]]:
     """Other values: twice as large and, nearby, one step further, together and one at a time."""
     yield {symbol: 2 * value for symbol, value in values.items()}
     for step in (-1, 1) if nearby else ():

@@ -101,8 +101,10 @@ def _raise_trace_errors(case: Case, traced: Traced) -> None:
         if error is not None:
             text = f"{who} works at plain sizes and raises at symbolic ones: {error_line(error)}"
             tensors = [tensor for _, tensor in case.eager.arguments.tensors()]
-            every = ((at, dim) for at, tensor in enumerate(tensors) for dim in range(tensor.dim()))
-            lines = scripts.trace_script(every, insist=False)
+            all_dims = (
+                (at, dim) for at, tensor in enumerate(tensors) for dim in range(tensor.dim())
+            )
+            lines = scripts.trace_script(all_dims, insist=False)
             note = note_if_deliberate(case.op.name, error)
             raise fail(
                 "fake-not-symbolic", text, traceback_text(error), fix, repro=lines, note=note
@@ -128,9 +130,9 @@ def _compare_traced(
     for disagreement in mismatches(case.op.name, outputs):
         if disagreement.key not in known:
             where = f"run on symbolic sizes and read at {_sizes(case)}"
-            found = code or _code(disagreement)
+            finding_code = code or _code(disagreement)
             text, shown = f"{disagreement.text}, {where}", f"with {_sizes(case)}"
-            raise fail(found, text, disagreement.evidence, case=case, shown=shown)
+            raise fail(finding_code, text, disagreement.evidence, case=case, shown=shown)
 
 
 def _is_decided(
@@ -152,12 +154,12 @@ def _is_decided(
         return pin.relation is None or traced.bindings(changed) is None
 
     for group, changed in other_sizes(case, groups_of_pin(case, pin), needs_new_trace):
-        other = RealAndFake(changed, pair.backward)
-        if not other.works or not (changed_pins := set(group) & set(pin.places)):
+        changed_pair = RealAndFake(changed, pair.backward)
+        if not changed_pair.works or not (changed_pins := set(group) & set(pin.places)):
             continue
         if not _same_structure(case.eager, changed.eager):
             return True  # a number of outputs, or of dims, cannot be symbolic
-        disagreement = worst_new(other.disagreements(), known)
+        disagreement = worst_new(changed_pair.disagreements(), known)
         if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
             return True  # sizes compared with arguments, which both kernels may have to decide
         if disagreement is None and loops_over_sizes(case, changed):
@@ -167,15 +169,15 @@ def _is_decided(
             return True
         if disagreement is None:
             raise _specialized(case, pin, changed)
-        if not _explained_by_integers(pair, other, known):
+        if not _explained_by_integers(pair, changed_pair, known):
             raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], disagreement)
         return True
     return True
 
 
-def _same_structure(one: Run, other: Run) -> bool:
+def _same_structure(first: Run, second: Run) -> bool:
     """Whether two results differ only in what can be symbolic: sizes and whole numbers."""
-    return _structure(one) == _structure(other)
+    return _structure(first) == _structure(second)
 
 
 def _structure(run: Run) -> list[tuple[str, Any]]:
@@ -189,14 +191,14 @@ def _kind(leaf: Any) -> Any:
 
 
 def _explained_by_integers(
-    pair: RealAndFake, other: RealAndFake, known: Collection[tuple[str, str]]
+    pair: RealAndFake, changed_pair: RealAndFake, known: Collection[tuple[str, str]]
 ) -> bool:
     """Whether fake and real agree once the int arguments that equal the sizes change with them."""
-    tied = tied_integers(pair.case, other.case)
+    tied = tied_integers(pair.case, changed_pair.case)
     if tied is None:
         return False
-    both = RealAndFake(tied, pair.backward)
-    return both.works and worst_new(both.disagreements(), known) is None
+    tied_pair = RealAndFake(tied, pair.backward)
+    return tied_pair.works and worst_new(tied_pair.disagreements(), known) is None
 
 
 def _specialized(case: Case, pin: Pin, changed: Case) -> CheckFailed:
@@ -249,14 +251,14 @@ def _compare_second(
 ) -> None:
     """Compare fake and real at other sizes, where a hard-coded size is wrong."""
     try:
-        other = RealAndFake(second_case(pair.case), pair.backward)
+        changed_pair = RealAndFake(second_case(pair.case), pair.backward)
     except CheckSkipped as skipped:
         raise skip(skipped.code, skipped.reason + note, unjudged=skipped.unjudged) from None
-    if not other.works:
-        other = RealAndFake(other.case, False)
-    disagreement = worst_new(other.disagreements(), known)
-    if disagreement is not None and not _explained_by_integers(pair, other, known):
-        text = f"with {_sizes(other.case)}"
+    if not changed_pair.works:
+        changed_pair = RealAndFake(changed_pair.case, False)
+    disagreement = worst_new(changed_pair.disagreements(), known)
+    if disagreement is not None and not _explained_by_integers(pair, changed_pair, known):
+        text = f"with {_sizes(changed_pair.case)}"
         if disagreement.code == RAISES:
             text = f"the fake kernel raises {text}, where the real one works: {disagreement.text}"
             name = pair.case.op.name
@@ -264,19 +266,19 @@ def _compare_second(
                 RAISES,
                 f"{name}: {text}",
                 disagreement.evidence,
-                case=other.case,
+                case=changed_pair.case,
                 note=disagreement.note,
-                shown=f"with {_sizes(other.case)}",
+                shown=f"with {_sizes(changed_pair.case)}",
             )
         raise fail(
             _code(disagreement),
             f"{disagreement.text}, {text}",
             disagreement.evidence,
-            case=other.case,
+            case=changed_pair.case,
             shown=text,
         )
-    if disagreement is None and _same_numbers(pair.case, other.case):
-        _compare_traced(traced, other.case, known)
+    if disagreement is None and _same_numbers(pair.case, changed_pair.case):
+        _compare_traced(traced, changed_pair.case, known)
 
 
 def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> None:
@@ -296,11 +298,11 @@ def _code(disagreement: Disagreement) -> str:
     return _HARDCODED if disagreement.code == SHAPE else disagreement.code
 
 
-def _same_numbers(one: Case, other: Case) -> bool:
+def _same_numbers(left: Case, right: Case) -> bool:
     """Whether the int arguments, which stay plain numbers, are the same."""
     first, second = (
         [value for _, value in case.eager.arguments.named() if isinstance(value, int)]
-        for case in (one, other)
+        for case in (left, right)
     )
     return first == second
 

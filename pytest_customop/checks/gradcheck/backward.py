@@ -70,14 +70,16 @@ def _has_other_argument(case: Case) -> bool:
 def _fail_if_nan(case: Case) -> None:
     """Fail if a gradient is NaN where inputs and outputs are finite."""
     try:
-        every = case.eager_gradients
+        gradients = case.eager_gradients
     except Exception as error:  # reported where the backward is called in float64
         reraise_bug(error)
         return
-    for name, gradient in every.items():
+    for name, gradient in gradients.items():
         if gradient is None or not is_plain(gradient) or not bool(gradient.isnan().any()):
             continue
-        if not all(_is_finite(one) for _, one in (*case.inputs().tensors(), *case.eager.outputs)):
+        if not all(
+            _is_finite(tensor) for _, tensor in (*case.inputs().tensors(), *case.eager.outputs)
+        ):
             return
         count, total = int(gradient.isnan().sum()), gradient.numel()
         raise fail(

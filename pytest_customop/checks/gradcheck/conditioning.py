@@ -24,7 +24,7 @@ def is_ill_conditioned(case: Case) -> bool:
     base = _gradients(wide, wide.inputs())
     for change in ROUNDINGS[:_MOVES]:
         moved = dict(_gradients(wide, change.apply(wide.inputs())))
-        if any(_differ(one, moved.get(name)) for name, one in base):
+        if any(_differ(grad, moved.get(name)) for name, grad in base):
             return True
     return False
 
@@ -32,11 +32,11 @@ def is_ill_conditioned(case: Case) -> bool:
 def _gradients(case: Case, arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
     """(name, gradient) of each argument of a call; none where it or its backward raises."""
     run = case.run(arguments)
-    found = None if run.error is not None else gradients_of(case, run, case.grad_outputs)
-    return [(name, readable(one)) for name, one in found or ()]
+    grads = None if run.error is not None else gradients_of(case, run, case.grad_outputs)
+    return [(name, readable(grad)) for name, grad in grads or ()]
 
 
-def _differ(one: torch.Tensor, other: torch.Tensor | None) -> bool:
-    if other is None or one.shape != other.shape or not one.numel():
+def _differ(left: torch.Tensor, right: torch.Tensor | None) -> bool:
+    if right is None or left.shape != right.shape or not left.numel():
         return False
-    return bool((one - other).abs().max() > _SHARE * one.abs().max())
+    return bool((left - right).abs().max() > _SHARE * left.abs().max())

@@ -46,7 +46,9 @@ def check_double(case: Case) -> None:
             raise _no_second_order(error_line(error.error)) from error
         except CheckFailed as failure:
             # An op without an autograd formula only warns, and its gradients end there.
-            warned = [str(one.message) for one in caught if _lacks_formula(str(one.message))]
+            warned = [
+                str(warning.message) for warning in caught if _lacks_formula(str(warning.message))
+            ]
             if warned:
                 raise _no_second_order(warned[0]) from None
             raise with_script(failure, case, "gradgradcheck") from None
@@ -61,7 +63,9 @@ def _second_order(op: Float64Op, seed: int, options: GradOptions) -> VectorFunct
     """
     names = {output.name for output in op.function().outputs}
     inputs = [(name, tensor.detach().requires_grad_()) for name, tensor in op.inputs]
-    outputs = [one for one in op.outputs([tensor for _, tensor in inputs]) if one[0] in names]
+    outputs = [
+        output for output in op.outputs([tensor for _, tensor in inputs]) if output[0] in names
+    ]
     for name, tensor in outputs:
         if is_lost_in(tensor.dtype, options):
             raise narrow(name, tensor.dtype, options)
@@ -72,10 +76,10 @@ def _second_order(op: Float64Op, seed: int, options: GradOptions) -> VectorFunct
     _skip_without_second_order(inputs, outputs, grad_outputs)
 
     def call(tensors: list[Tensor]) -> Named:
-        given = [(name, tensor) for (name, _), tensor in zip(inputs, tensors, strict=False)]
-        results = [one for one in op.outputs(tensors[: len(inputs)]) if one[0] in names]
+        moved = [(name, tensor) for (name, _), tensor in zip(inputs, tensors, strict=False)]
+        results = [output for output in op.outputs(tensors[: len(inputs)]) if output[0] in names]
         try:
-            return _gradients(given, results, tensors[len(inputs) :], create_graph=True)
+            return _gradients(moved, results, tensors[len(inputs) :], create_graph=True)
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
             raise CallError(error) from error
@@ -85,15 +89,15 @@ def _second_order(op: Float64Op, seed: int, options: GradOptions) -> VectorFunct
 
 def _gradients(inputs: Named, outputs: Named, grad_outputs: list[Tensor], **options: bool) -> Named:
     """(name, gradient) for the inputs that have a gradient."""
-    found = torch.autograd.grad(
+    grads = torch.autograd.grad(
         [tensor for _, tensor in outputs],
         [tensor for _, tensor in inputs],
         grad_outputs,
         allow_unused=True,
         **options,
     )
-    named = zip([name for name, _ in inputs], found, strict=True)
-    return [(f"the gradient for `{name}`", one) for name, one in named if one is not None]
+    named = zip([name for name, _ in inputs], grads, strict=True)
+    return [(f"the gradient for `{name}`", grad) for name, grad in named if grad is not None]
 
 
 def _skip_without_second_order(inputs: Named, outputs: Named, grad_outputs: Named) -> None:
@@ -105,13 +109,13 @@ def _skip_without_second_order(inputs: Named, outputs: Named, grad_outputs: Name
         reraise_bug(error)
         raise skip("no-first-order", f"the backward itself raises {error_line(error)}") from error
     try:
-        found = _gradients(inputs, outputs, weights, create_graph=True)
+        grads = _gradients(inputs, outputs, weights, create_graph=True)
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         raise _no_second_order(f"with create_graph=True it raises {error_line(error)}") from error
-    if not any(gradient.any() or gradient.requires_grad for _, gradient in found):
+    if not any(gradient.any() or gradient.requires_grad for _, gradient in grads):
         raise skip("nothing-to-check", "the first-order gradients are zero", unjudged=False)
-    for name, gradient in found:
+    for name, gradient in grads:
         if gradient.any() and not _reaches(gradient, weights):
             raise _no_second_order(f"{name} is not connected to grad_output (once_differentiable?)")
 
@@ -121,11 +125,11 @@ def _reaches(gradient: Tensor, weights: list[Tensor]) -> bool:
         return False
     ones = torch.ones_like(gradient)
     try:
-        found = torch.autograd.grad(gradient, weights, ones, retain_graph=True, allow_unused=True)
+        grads = torch.autograd.grad(gradient, weights, ones, retain_graph=True, allow_unused=True)
     except Exception as error:  # whatever the backward of a backward raises
         reraise_bug(error)
         raise _no_second_order(error_line(error)) from error
-    return any(one is not None for one in found)
+    return any(grad is not None for grad in grads)
 
 
 def _lacks_formula(message: str) -> bool:

@@ -109,8 +109,8 @@ def no_float64(why: str) -> CheckSkipped:
 
 def _no_outputs(case: Case) -> CheckSkipped:
     """The skip for an op without an output that can be compared."""
-    outputs = [(name, one) for name, one in case.eager.outputs if one.numel() > 0]
-    named = [name for name, one in outputs if is_differentiable(one.dtype)]
+    outputs = [(name, output) for name, output in case.eager.outputs if output.numel() > 0]
+    named = [name for name, output in outputs if is_differentiable(output.dtype)]
     if not outputs:
         return skip("nothing-to-check", "the outputs have no elements", unjudged=False)
     if not named:

@@ -76,5 +76,5 @@ def gradcheck_script(call: str, options: GradOptions, elements: int, *, ties: bo
     """
     lines = _FUNCTION + (_PROJECTED if ties or elements > _LARGE else _WHOLE)
     lines = lines.replace("DIRECTION", _TIED if ties else _ANY)
-    given = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"
-    return lines.replace("CALL(", f"{call}(").replace("OPTIONS", given)
+    settings = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"
+    return lines.replace("CALL(", f"{call}(").replace("OPTIONS", settings)

@@ -159,27 +159,27 @@ def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | Check
 
 def _known_message(case: Case, name: str, texts: str) -> CheckFailed | None:
     for utility, pattern, code, message in _MESSAGES:
-        found = re.search(pattern, texts) if utility in ("", name) else None
-        if found is None or (code == "untagged-returned-argument" and not case.op.mutated):
+        match = re.search(pattern, texts) if utility in ("", name) else None
+        if match is None or (code == "untagged-returned-argument" and not case.op.mutated):
             continue
-        if pattern == _SHARING.pattern and not _overlap(case, *map(int, found.groups())):
+        if pattern == _SHARING.pattern and not _overlap(case, *map(int, match.groups())):
             code = "outputs-share-storage"
         output, called = _WHERE.search(texts), _CALLED.search(texts)
-        text = message.format(*(_argument(case, word) for word in found.groups()))
+        text = message.format(*(_argument(case, group) for group in match.groups()))
         text = f"output {output.group(1)}: {text}" if output else text
         if called and called.group(1) != str(case.op.overload):
             text = f"{called.group(1)}, called inside: {text}"
-        start, end = texts.rfind("\n", 0, found.start()) + 1, texts.find("\n", found.end())
+        start, end = texts.rfind("\n", 0, match.start()) + 1, texts.find("\n", match.end())
         return fail(
             code, text, f"torch's message: {texts[start : end if end > 0 else None].strip()}"
         )
     return None
 
 
-def _overlap(case: Case, one: int, other: int) -> bool:
+def _overlap(case: Case, first_index: int, second_index: int) -> bool:
     """Whether two outputs that share a storage have an element in common."""
-    every = [output_leaves(case.eager.result[index]) for index in (one, other)]
-    tensors = [[leaf for _, leaf in each if isinstance(leaf, torch.Tensor)] for each in every]
+    outputs = [output_leaves(case.eager.result[index]) for index in (first_index, second_index)]
+    tensors = [[leaf for _, leaf in output if isinstance(leaf, torch.Tensor)] for output in outputs]
     return any(share_memory(first, second) for first, second in itertools.product(*tensors))
 
 
@@ -225,8 +225,8 @@ def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
     """The gradients that torch's utility compares: those of the sum of all outputs."""
     run = case.run(case.inputs())
     outputs = run.differentiable_outputs
-    found = gradients(run.arguments, outputs, [torch.ones_like(tensor) for _, tensor in outputs])
-    return [gradient for gradient in found.values() if gradient is not None]
+    grads = gradients(run.arguments, outputs, [torch.ones_like(tensor) for _, tensor in outputs])
+    return [gradient for gradient in grads.values() if gradient is not None]
 
 
 _CALLS = 3  # values that differ by chance may be equal in two of them

@@ -55,14 +55,17 @@ def key_of(case: Case) -> str | None:
         return None
     digests = [trace.digest]
     if sources.asks_for_compiler:  # under the utility it is not told that it is compiled
-        other = trace_of(OpHarness(case, OP_ONLY), case, symbolic=True, compiling=False)
-        if other is None:
+        eager_trace = trace_of(OpHarness(case, OP_ONLY), case, symbolic=True, compiling=False)
+        if eager_trace is None:
             return None
-        digests.append(other.digest)
+        digests.append(eager_trace.digest)
     parts = [
         *(__version__, tracer_fingerprint(), sources.digest, *digests),
         *sorted(map(registrations, ops)),
-        *(f"{one.dtype} {[*one.shape]} {one.stride()} {one.requires_grad}" for one in tensors),
+        *(
+            f"{tensor.dtype} {[*tensor.shape]} {tensor.stride()} {tensor.requires_grad}"
+            for tensor in tensors
+        ),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -87,10 +90,10 @@ def _sources(ops: frozenset[OpOverload]) -> Sources | None:
     """The code of everything that Python does for these ops; None if there is other code."""
     files: set[str] = set()
     for op in ops:
-        found = defining_files(op)
-        if found is None or not kernel_in_python(op, "cpu"):
+        op_files = defining_files(op)
+        if op_files is None or not kernel_in_python(op, "cpu"):
             return None
-        files |= found
+        files |= op_files
     return sources_of(files)
 
 
@@ -122,15 +125,15 @@ def _takes_expanded_gradients(case: Case) -> bool:
 def _call(case: Case, *, expanded: bool) -> list[Any]:
     """The outputs of a call on clones, and the gradients of the absolute values of the outputs' sums."""
     rng.seed(case.seed)
-    given = case.inputs().map(torch.clone)
-    leaves = [leaf for _, leaf in output_leaves(given.call())]
+    arguments = case.inputs().map(torch.clone)
+    leaves = [leaf for _, leaf in output_leaves(arguments.call())]
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    inputs = [tensor for _, tensor in given.tensors() if tensor.requires_grad]
+    inputs = [tensor for _, tensor in arguments.tensors() if tensor.requires_grad]
     outputs = [tensor for tensor in tensors if tensor.requires_grad]
     if not inputs or not outputs:
         return leaves
     if expanded:
         total: Any = sum(tensor.sum().abs() for tensor in tensors)
         return [*leaves, *torch.autograd.grad(total, inputs, allow_unused=True)]
-    grads = [torch.ones_like(one) * one.detach().sum().sgn() for one in outputs]
+    grads = [torch.ones_like(output) * output.detach().sum().sgn() for output in outputs]
     return [*leaves, *torch.autograd.grad(outputs, inputs, grads, allow_unused=True)]

@@ -35,8 +35,8 @@ def call_reference(case: Case, arguments: Arguments) -> tuple[Arguments, Any]:
     try:
         return arguments, case.reference(*arguments.args, **arguments.kwargs)
     except Exception as error:  # whatever the author's function raises, which may be written in C
-        what = f"{error_line(error)} ({raised_at(error)})"
-        raise MarkError(f"the reference of the mark raised {what}") from error
+        text = f"{error_line(error)} ({raised_at(error)})"
+        raise MarkError(f"the reference of the mark raised {text}") from error
 
 
 def reference_outputs(case: Case, arguments: Arguments, result: Any) -> Named:
@@ -51,9 +51,9 @@ def reference_outputs(case: Case, arguments: Arguments, result: Any) -> Named:
         return {"output": None}
     if count > 1:
         if not isinstance(result, (list, tuple)) or len(result) != count:
-            found = len(result) if isinstance(result, (list, tuple)) else 1
+            returned = len(result) if isinstance(result, (list, tuple)) else 1
             raise MarkError(
-                f"the reference of the mark returned {counted(found, 'output')}, and "
+                f"the reference of the mark returned {counted(returned, 'output')}, and "
                 f"{case.op.name} returns {count}: return a tuple of {count}"
             )
         return dict(output_leaves(tuple(result)))
@@ -70,8 +70,8 @@ def _validate_writes(case: Case, arguments: Arguments, result: Any) -> None:
     written = any(
         difference(tensor, before[name].detach(), 0.0, 0.0) for name, tensor in arguments.mutated()
     )
-    given = {id(tensor) for _, tensor in arguments.tensors()}
-    fresh = isinstance(result, torch.Tensor) and id(result) not in given
+    ids = {id(tensor) for _, tensor in arguments.tensors()}
+    fresh = isinstance(result, torch.Tensor) and id(result) not in ids
     if fresh and case.op.mutated and not written:
         names = ", ".join(sorted(case.op.mutated))
         raise MarkError(
@@ -118,10 +118,10 @@ def _skip_if_nondeterministic(case: Case, actual: torch.Tensor, expected: torch.
     def repeated() -> list[tuple[torch.Tensor, torch.Tensor]]:
         again = case.run(case.inputs())
         pairs = zip(again.outputs, case.eager.outputs, strict=False)
-        return [(one, other) for (_, one), (_, other) in pairs]
+        return [(left, right) for (_, left), (_, right) in pairs]
 
-    def differs(one: torch.Tensor, other: torch.Tensor) -> bool:
-        return difference(one, other, *case.tolerance(other.dtype)) is not None
+    def differs(left: torch.Tensor, right: torch.Tensor) -> bool:
+        return difference(left, right, *case.tolerance(right.dtype)) is not None
 
     if not calls_differ_as_much(repeated, differs, actual, expected):
         return

@@ -53,11 +53,11 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
     arguments, outputs = _differentiable_call(case, of)
     names = [name for name, _ in case.eager.differentiable_outputs]
     weights = dict(zip(names, case.grad_outputs(case.eager.differentiable_outputs), strict=True))
-    both = {name: one for name, one in outputs.items() if name in weights}
-    if any(one.shape != weights[name].shape for name, one in both.items()):
+    common = {name: output for name, output in outputs.items() if name in weights}
+    if any(output.shape != weights[name].shape for name, output in common.items()):
         reason = "the outputs differ in shape: see reference.values"
         raise skip("nothing-to-check", reason, unjudged=False)
-    floating = [name for name, one in case.eager.outputs if is_differentiable(one.dtype)]
+    floating = [name for name, output in case.eager.outputs if is_differentiable(output.dtype)]
     missing = [name for name in outputs if name in floating and name not in weights]
     if missing:
         raise fail(
@@ -68,19 +68,19 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
         )
     if not weights:
         raise skip("nothing-to-check", "no output requires gradients", unjudged=False)
-    if not both:
+    if not common:
         raise skip(
             "reference-not-differentiable",
             "no output of the reference requires gradients: write it with torch ops, and the "
             "gradients are compared too",
         )
-    grads = [weights[name].to(one.dtype) for name, one in both.items()]
+    grads = [weights[name].to(output.dtype) for name, output in common.items()]
     try:
-        return gradients(arguments, list(both.items()), grads)
+        return gradients(arguments, list(common.items()), grads)
     except Exception as error:  # whatever a backward of the author raises
         reraise_bug(error)
-        what = f"{error_line(error)} ({raised_at(error)})"
-        raise MarkError(f"the backward of the mark's reference raised {what}") from error
+        text = f"{error_line(error)} ({raised_at(error)})"
+        raise MarkError(f"the backward of the mark's reference raised {text}") from error
 
 
 def _differentiable_call(case: Case, of: Case) -> tuple[Arguments, dict[str, torch.Tensor]]:
@@ -110,10 +110,10 @@ def _gradient_difference(
 ) -> str | None:
     """How two gradients differ, as text; None if they do not. No gradient equals zeros."""
     if actual is None or expected is None:
-        given = expected if actual is None else actual
-        if given is None or not bool(readable(given).ne(0).any()):
+        gradient = expected if actual is None else actual
+        if gradient is None or not bool(readable(gradient).ne(0).any()):
             return None
-        largest = float(readable(given).abs().max())
+        largest = float(readable(gradient).abs().max())
         if actual is None:
             return f"None, and the reference gives one (largest magnitude {largest:.3g})"
         return f"a tensor (largest magnitude {largest:.3g}), and the reference gives None"

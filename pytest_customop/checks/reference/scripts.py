@@ -37,12 +37,12 @@ def assertion(case: Case, actual: torch.Tensor, expected: torch.Tensor | None) -
         return facts
     rtol, atol = case.tolerance(actual.dtype)
     index, expected_value = first_difference(actual, expected, (rtol, atol))
-    got = f"got = found[{index}].item()\n"
+    line = f"got = found[{index}].item()\n"
     if expected_value != expected_value:
-        return f"{got}assert got != got, got  # the reference gives NaN\n"
+        return f"{line}assert got != got, got  # the reference gives NaN\n"
     if expected_value in (math.inf, -math.inf):
-        return f'{got}assert got == float("{expected_value}"), got  # by the reference\n'
+        return f'{line}assert got == float("{expected_value}"), got  # by the reference\n'
     return (
-        f"{got}due = {expected_value!r}  # by the reference\n"
+        f"{line}due = {expected_value!r}  # by the reference\n"
         f"assert got == due or abs(got - due) <= {atol} + {rtol} * abs(due), (got, due)\n"
     )

@@ -24,8 +24,8 @@ def check_values(case: Case) -> None:
     exact: list[Named | None] = []
     for name in {**actual, **expected}:
         if name not in actual or name not in expected:
-            there = "returned" if name in actual else "missing"
-            raise fail("reference-mismatch", f"{name} is {there}, unlike in the reference")
+            status = "returned" if name in actual else "missing"
+            raise fail("reference-mismatch", f"{name} is {status}, unlike in the reference")
         wrong = _output_difference(case, name, actual[name], expected[name], exact)
         if wrong:
             raise fail(
@@ -108,10 +108,8 @@ def _values_script(case: Case, name: str, actual: Any, expected: Any) -> str:
         tensors = [path for path, _ in case.eager.outputs]
         at, tree = tensors.index(name), "result"
     leaves = f"torch.utils._pytree.tree_leaves({tree})"
-    found = (
-        f"found = [leaf for leaf in {leaves} if isinstance(leaf, torch.Tensor)][{at}].detach()\n"
-    )
-    return call + found + assertion(case, actual, expected)
+    line = f"found = [leaf for leaf in {leaves} if isinstance(leaf, torch.Tensor)][{at}].detach()\n"
+    return call + line + assertion(case, actual, expected)
 
 
 FINDINGS = {

@@ -65,7 +65,7 @@ def check_arguments(case: Case) -> None:
 
 
 def _may_be_said_differently(op: Op) -> bool:
-    types = {one.name: _type_of(one) for one in op.arguments}
+    types = {argument.name: _type_of(argument) for argument in op.arguments}
     return any(
         kind in _SCALAR or (kind in _INTEGRAL and names_dims(name)) for name, kind in types.items()
     )
@@ -81,15 +81,15 @@ def _type_of(argument: Any) -> str:
 
 def _wordings(case: Case) -> Iterator[_Wording]:
     """Arguments of the call that can be said differently."""
-    given = {argument.name: (argument, value) for argument, value in case.op.bind(case.sample)}
+    arguments = {argument.name: (argument, value) for argument, value in case.op.bind(case.sample)}
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     floating = tensors and all(is_differentiable(tensor.dtype) for tensor in tensors)
-    for name, (argument, value) in given.items():
+    for name, (argument, value) in arguments.items():
         kind = _type_of(argument)
         if kind in _SCALAR and floating and type(value) in (int, float):
-            other = float(value) if isinstance(value, int) else _whole(value)
-            if other is not None and other == value:
-                yield _Wording(name, "number-type-changes-result", [other])
+            converted = float(value) if isinstance(value, int) else _whole(value)
+            if converted is not None and converted == value:
+                yield _Wording(name, "number-type-changes-result", [converted])
         if kind in _INTEGRAL and names_dims(name):
             values = _counted_otherwise(case, value)
             if values:
@@ -112,11 +112,11 @@ def _counted_otherwise(case: Case, value: Any) -> list[Any]:
         return []
     if any(dim >= 0 for dim in dims) and crash_risk(case.op, case.placement.device):
         return []  # compiled code may read out of bounds for a negative dim
-    every = [*case.inputs().tensors(), *case.eager.outputs]
-    counts = sorted({tensor.dim() for _, tensor in every} - {0})
+    tensors = [*case.inputs().tensors(), *case.eager.outputs]
+    counts = sorted({tensor.dim() for _, tensor in tensors} - {0})
     fitting = [count for count in counts if all(-count <= dim < count for dim in dims)]
     others = [[dim - count if dim >= 0 else dim + count for dim in dims] for count in fitting]
-    return others if listed else [other for (other,) in others]
+    return others if listed else [dim for (dim,) in others]
 
 
 def _compare(calls: Caller, wording: _Wording, expected: Leaves) -> bool:
@@ -132,31 +132,31 @@ def _compare(calls: Caller, wording: _Wording, expected: Leaves) -> bool:
         if run.error is not None:
             continue
         actual = _everything(case, run, expected)
-        found = disagreement(case, actual, expected)
-        if found is None:
+        difference = disagreement(case, actual, expected)
+        if difference is None:
             return True
-        wrong = wrong or (value, actual, found)
+        wrong = wrong or (value, actual, difference)
     if wrong is None:
         return False
-    value, actual, found = wrong
+    value, actual, difference = wrong
     again = lambda: everything(case, calls(case.inputs()))  # noqa: E731
-    if is_unsteady(again, expected, actual, found.name):
+    if is_unsteady(again, expected, actual, difference.name):
         return False
-    original = dict(case.inputs().named()).get(wording.name, _given(case, wording.name))
+    original = dict(case.inputs().named()).get(wording.name, _value_of(case, wording.name))
     raise fail(
         wording.code,
         f"{case.op.name}: with {wording.name}={value!r} it gives other values than with "
-        f"{wording.name}={original!r}, which is the same: {found}",
-        repro=_script(case, wording.name, value, found.name),
-        picture=found.picture,
+        f"{wording.name}={original!r}, which is the same: {difference}",
+        repro=_script(case, wording.name, value, difference.name),
+        picture=difference.picture,
     )
 
 
 def _everything(case: Case, run: Run, expected: Leaves) -> Leaves:
     """Results and gradients; the gradients only if the outputs have the shapes of those expected."""
-    shapes = {name: one.shape for name, one in expected if isinstance(one, torch.Tensor)}
-    if any(one.shape != shapes.get(name) for name, one in run.outputs):
-        return [(name, one) for name, one in run.outputs]
+    shapes = {name: value.shape for name, value in expected if isinstance(value, torch.Tensor)}
+    if any(tensor.shape != shapes.get(name) for name, tensor in run.outputs):
+        return [(name, tensor) for name, tensor in run.outputs]
     return everything(case, run)
 
 
@@ -164,7 +164,7 @@ def _with(case: Case, name: str, value: Any) -> Arguments:
     return with_argument(case.inputs(), name, value)
 
 
-def _given(case: Case, name: str) -> Any:
+def _value_of(case: Case, name: str) -> Any:
     return next(value for argument, value in case.op.bind(case.sample) if argument.name == name)
 
 

@@ -46,7 +46,7 @@ def check_autocast(case: Case) -> None:
         raise _raises(calls, device, run.error)
     actual = copied(results(run))
     changed = dict(_not_defaults(case))
-    if any(_agrees(actual, calls(one)) for one in _cast(case, device, {})):
+    if any(_agrees(actual, calls(arguments)) for arguments in _cast(case, device, {})):
         return
     for defaults in _subsets(changed):
         for arguments in _cast(case, device, defaults):
@@ -75,11 +75,11 @@ def _subsets(defaults: dict[str, Any]) -> list[dict[str, Any]]:
     return [*alone, defaults] if len(alone) > 1 else alone
 
 
-def _cast(case: Case, device: str, other: dict[str, Any]) -> Iterator[Arguments]:
+def _cast(case: Case, device: str, values: dict[str, Any]) -> Iterator[Arguments]:
     """The arguments as a rule may pass them on: in the dtype of autocast, in float32, as they are.
 
     Args:
-        other: values that take the place of some.
+        values: what takes the place of some, by name.
     """
     for dtype in (torch.get_autocast_dtype(device), torch.float32, None):
 
@@ -88,7 +88,7 @@ def _cast(case: Case, device: str, other: dict[str, Any]) -> Iterator[Arguments]
             return tensor.to(dtype) if dtype is not None and eligible else tensor
 
         arguments = case.inputs().map_distinct(cast)
-        for name, value in other.items():
+        for name, value in values.items():
             arguments = with_argument(arguments, name, value)
         yield arguments
 
@@ -97,14 +97,14 @@ def _agrees(actual: Leaves, run: Run) -> bool:
     """Whether a call gives the same, bit by bit; in another dtype, if a rule casts the results too."""
     if run.error is not None:
         return False
-    found = dict(results(run))
-    expected = [(name, _as(one, found.get(name))) for name, one in actual]
+    leaves = dict(results(run))
+    expected = [(name, _as(value, leaves.get(name))) for name, value in actual]
     return first_difference(expected, actual) is None
 
 
 def _as(like: Any, value: Any) -> Any:
-    both = isinstance(like, torch.Tensor) and isinstance(value, torch.Tensor)
-    if both and is_differentiable(like.dtype) and is_differentiable(value.dtype):
+    are_tensors = isinstance(like, torch.Tensor) and isinstance(value, torch.Tensor)
+    if are_tensors and is_differentiable(like.dtype) and is_differentiable(value.dtype):
         return value.detach().to(like.dtype)
     return value
 
@@ -128,14 +128,14 @@ def _raises(calls: Caller, device: str, error: BaseException) -> Exception:
 
 
 def _dropped(case: Case, device: str, defaults: dict[str, Any], result: str) -> CheckFailed:
-    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    arguments = {argument.name: value for argument, value in case.op.bind(case.sample)}
     names = [f"{name}={value!r}" for name, value in defaults.items()]
-    wanted = [f"{name}={_text(given[name])}" for name in defaults]
+    values = [f"{name}={_text(arguments[name])}" for name in defaults]
     default, are = ("default", "is") if len(names) == 1 else ("defaults", "are")
     return fail(
         "autocast-drops-argument",
         f"{case.op.name}: under {autocast_text(device)} it gives, bit by bit, what it gives for "
-        f"{listed(names)}, the {default}, where {listed(wanted)} {are} given",
+        f"{listed(names)}, the {default}, where {listed(values)} {are} given",
         repro=_script(case, device, defaults, result),
     )
 

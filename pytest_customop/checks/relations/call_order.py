@@ -44,16 +44,16 @@ def check_call_order(case: Case) -> None:
     _skip_if_large(case)
     calls = list(other_calls(case))
     first, *orders = (_results(case, order) for order in _orders(calls))
-    if sum(found is not None for found in first.values()) < 2:
+    if sum(leaves is not None for leaves in first.values()) < 2:
         reason = "the op takes no other arguments than those of the sample"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for call in (one for one in calls if not one.only_before):
-        for other in orders:
-            found = _disagreement(call.case(case), first[call.name], other.get(call.name))
-            if found is not None:
+    for call in (call for call in calls if not call.only_before):
+        for results in orders:
+            difference = _disagreement(call.case(case), first[call.name], results.get(call.name))
+            if difference is not None:
                 # Of the sample's call after another one there is a script, of others there is none.
                 for shown in dict.fromkeys((calls[0], call)):
-                    _confirm(case, shown, [one for one in calls if one is not shown])
+                    _confirm(case, shown, [call for call in calls if call is not shown])
 
 
 def _orders(calls: Sequence[Call]) -> list[Sequence[Call]]:
@@ -114,7 +114,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
     """
     torch.set_num_threads(1)
     resolved = resolve(op)
-    found: list[Leaves | None] = []
+    results: list[Leaves | None] = []
     for call in calls:
         case = Case(resolved, call.sample, call.placement, seed=call.seed)
         try:
@@ -122,10 +122,10 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
                 run = case.run(case.inputs())
         except Exception as error:  # whatever torch raises for arguments that it cannot draw
             reraise_bug(error)
-            found.append(None)
+            results.append(None)
             continue
-        found.append(copied(everything(case, run)) if run.error is None else None)
-    return found
+        results.append(copied(everything(case, run)) if run.error is None else None)
+    return results
 
 
 def _filled(case: Case) -> AbstractContextManager[None]:
@@ -133,10 +133,14 @@ def _filled(case: Case) -> AbstractContextManager[None]:
     return fresh_memory_filled(sizes, 0xFF, nan=True, device="cpu")
 
 
-def _disagreement(case: Case, one: Leaves | None, other: Leaves | None) -> Disagreement | None:
-    if one is None or other is None:
+def _disagreement(
+    case: Case, actual: Leaves | None, expected: Leaves | None
+) -> Disagreement | None:
+    if actual is None or expected is None:
         return None
-    return disagreement(replace(case, tolerances={**(case.tolerances or {}), **_TIGHT}), one, other)
+    return disagreement(
+        replace(case, tolerances={**(case.tolerances or {}), **_TIGHT}), actual, expected
+    )
 
 
 def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
@@ -148,22 +152,22 @@ def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
     called = call.case(case)
     alone, again, twice = (_results(case, [call] * count)[call.name] for count in (1, 1, 2))
     elsewhere = _results(case, [call], filled=True)[call.name]
-    if any(_disagreement(called, alone, each) for each in (again, twice, elsewhere)):
+    if any(_disagreement(called, alone, leaves) for leaves in (again, twice, elsewhere)):
         return
-    for other in others:
-        after = _results(case, [other, call])[call.name]
-        found = _disagreement(called, after, alone)
-        if found is not None and alone is not None and after is not None:
+    for earlier in others:
+        after = _results(case, [earlier, call])[call.name]
+        difference = _disagreement(called, after, alone)
+        if difference is not None and alone is not None and after is not None:
             # A script has the inputs of the case and those of one more.
-            scripted = not (call.name and other.name)
+            scripted = not (call.name and earlier.name)
             raise fail(
                 "result-depends-on-earlier-calls",
-                f"{case.op.name}: after a call with {other.name or 'the arguments of the sample'}, "
+                f"{case.op.name}: after a call with {earlier.name or 'the arguments of the sample'}, "
                 f"a call with {call.name or 'the arguments of the sample'} gives other values than "
-                f"in a new process: {found}",
-                repro=_script(case, call, found.name, alone, after) if scripted else "",
-                case=(call if call.name else other).case(case) if scripted else None,
-                picture=found.picture,
+                f"in a new process: {difference}",
+                repro=_script(case, call, difference.name, alone, after) if scripted else "",
+                case=(call if call.name else earlier).case(case) if scripted else None,
+                picture=difference.picture,
             )
 
 

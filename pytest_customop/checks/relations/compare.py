@@ -54,12 +54,12 @@ def disagreement(
         actual, expected: of two calls, by `everything`. What only one of them has is left out.
         same_dtypes: whether the dtypes of results must be equal.
     """
-    wanted = dict(expected)
-    for name, one in actual:
-        if name in wanted:
-            wrong = _difference(case, one, wanted[name], same_dtypes)
+    expected_values = dict(expected)
+    for name, value in actual:
+        if name in expected_values:
+            wrong = _difference(case, value, expected_values[name], same_dtypes)
             if wrong:
-                return Disagreement(name, wrong, picture_of(name, one, wanted[name]))
+                return Disagreement(name, wrong, picture_of(name, value, expected_values[name]))
     return None
 
 
@@ -75,8 +75,8 @@ def _difference(case: Case, actual: Any, expected: Any, same_dtypes: bool) -> st
     wrong = difference(actual, expected, *case.tolerance(actual.dtype))
     if wrong is None:
         return None
-    given = [tensor for _, tensor in case.inputs().tensors()]
-    return None if within_another_order(actual, expected, given) else wrong
+    tensors = [tensor for _, tensor in case.inputs().tensors()]
+    return None if within_another_order(actual, expected, tensors) else wrong
 
 
 def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
@@ -93,35 +93,37 @@ def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(value == limits.min, widest.min, wide) if limits.min else wide
 
 
-def is_unsteady(again: Callable[[], Leaves], first: Leaves, other: Leaves, found: str) -> bool:
+def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name: str) -> bool:
     """Whether a result differs from call to call as much as it does between two calls that must agree.
 
     One that has unwritten memory in it counts as such: that is for `values.uninitialized`.
 
     Args:
         again: calls the op once more as it was called for `first`.
-        first, other: of the two calls.
-        found: the name of the result.
+        first, second: of the two calls.
+        name: the name of the result.
     """
-    expected, actual = dict(first)[found], dict(other)[found]
+    expected, actual = dict(first)[name], dict(second)[name]
     if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
-        return not equal_values(dict(again()).get(found), expected)
+        return not equal_values(dict(again()).get(name), expected)
 
     with fresh_memory_filled((), 0xFF, nan=True, device=expected.device.type):
-        filled = dict(again()).get(found)
+        filled = dict(again()).get(name)
     if isinstance(filled, torch.Tensor) and has_new_nan(filled, expected):
         return True
 
     def repeated() -> list[tuple[Any, Any]]:
-        return [(dict(again()).get(found), expected)]
+        return [(dict(again()).get(name), expected)]
 
-    def differs(one: Any, two: Any) -> bool:
-        return not isinstance(one, torch.Tensor) or one.shape != two.shape
+    def differs(left: Any, right: Any) -> bool:
+        return not isinstance(left, torch.Tensor) or left.shape != right.shape
 
     if actual.shape != expected.shape:
         return any(differs(*pair) for pair in repeated())
     if not (expected.is_floating_point() or expected.is_complex()):
         return any(
-            difference(one, two, 0.0, 0.0) is not None for _ in range(3) for one, two in repeated()
+            difference(left, right, 0.0, 0.0) is not None
+            for _ in range(3)
+            for left, right in repeated()
         )
     return calls_differ_as_much(repeated, differs, actual.to(expected.dtype), expected)

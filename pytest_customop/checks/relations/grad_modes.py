@@ -99,7 +99,7 @@ def _call(calls: Caller, mode: _Mode) -> Run:
 def _may_raise(error: BaseException) -> bool:
     """Whether the op raises on purpose, or because its kernel computes gradients by itself."""
     text = message_of(error)
-    return raised_on_purpose(error) or any(one in text for one in _DIFFERENTIATES)
+    return raised_on_purpose(error) or any(message in text for message in _DIFFERENTIATES)
 
 
 def _compare(calls: Caller, mode: _Mode, expected: Leaves, actual: Leaves) -> None:
@@ -119,12 +119,12 @@ def _compare(calls: Caller, mode: _Mode, expected: Leaves, actual: Leaves) -> No
     )
 
 
-def _without_missing(found: Leaves) -> Leaves:
+def _without_missing(leaves: Leaves) -> Leaves:
     """The results but those without elements, if others have some: they may be for the backward alone."""
     filled = [
-        leaf for leaf in found if not isinstance(leaf[1], torch.Tensor) or leaf[1].numel() > 0
+        leaf for leaf in leaves if not isinstance(leaf[1], torch.Tensor) or leaf[1].numel() > 0
     ]
-    return filled or found
+    return filled or leaves
 
 
 def _raises(case: Case, mode: _Mode, error: BaseException) -> CheckFailed:
@@ -138,10 +138,10 @@ def _raises(case: Case, mode: _Mode, error: BaseException) -> CheckFailed:
 
 def _script(mode: _Mode, call: str) -> str:
     inside = "got = call(*inputs())" if mode.made_inside else "got = call(*given)"
-    given = "given = inputs()\n"
+    lines = "given = inputs()\n"
     if mode.frozen:
-        given += "for each in tensors(given):\n    each.requires_grad_(False)\n"
-    return f"{call}\nexpected = call(*inputs())\n{given}with {mode.code}:\n    {inside}\n"
+        lines += "for each in tensors(given):\n    each.requires_grad_(False)\n"
+    return f"{call}\nexpected = call(*inputs())\n{lines}with {mode.code}:\n    {inside}\n"
 
 
 FINDINGS = {

@@ -103,13 +103,13 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
     base = calls(case.inputs())
     if base.error is not None:
         return _Verdict(rejected=f"{error_line(base.error)} at a further call")
-    other = calls(_cast(case.inputs(), positions))
-    if other.error is not None:
-        text = error_line(other.error)
+    cast_run = calls(_cast(case.inputs(), positions))
+    if cast_run.error is not None:
+        text = error_line(cast_run.error)
         if _takes_dtype(calls, positions):
             return _Verdict(wrong=f"it raises {text}, and does not where all of them are 0")
         return _Verdict(rejected=text)
-    expected, actual = everything(case, base), everything(case, other)
+    expected, actual = everything(case, base), everything(case, cast_run)
     wrong = disagreement(case, actual, expected, same_dtypes=False)
     if wrong is None or is_unsteady(
         lambda: everything(case, calls(case.inputs())), expected, actual, wrong.name
@@ -127,13 +127,15 @@ def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
     if case.base_case is not None:
         return
     tensors = dict(case.inputs().tensors())
-    most = max((int(tensors[name].max()) for name in positions if tensors[name].numel()), default=0)
-    if most < 2:
+    highest = max(
+        (int(tensors[name].max()) for name in positions if tensors[name].numel()), default=0
+    )
+    if highest < 2:
         return
     for name, value in plain_arguments(case.inputs()):
-        is_bound = type(value) is int and most < value <= _SMALL and "[" not in name
+        is_bound = type(value) is int and highest < value <= _SMALL and "[" not in name
         if is_bound and not (names_dims(name) or names_seed(name)):
-            yield name, _BITS // most + 7
+            yield name, _BITS // highest + 7
 
 
 def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -> _Verdict | None:
@@ -149,7 +151,9 @@ def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -
             return None
         expected, actual = (everything(plain, run) for run in runs)
         wrong = disagreement(plain, actual, expected, same_dtypes=False)
-        if wrong is None or not all(_fits(dict(one)[wrong.name]) for one in (expected, actual)):
+        if wrong is None or not all(
+            _fits(dict(leaves)[wrong.name]) for leaves in (expected, actual)
+        ):
             return None
         return _Verdict(wrong=str(wrong), result=wrong.name)
 
@@ -206,13 +210,16 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
 
 def _takes_positions(op: Op) -> bool:
     """Whether a tensor of the schema is called like positions."""
-    return any("Tensor" in str(one.type) and names_positions(one.name) for one in op.arguments)
+    return any(
+        "Tensor" in str(argument.type) and names_positions(argument.name)
+        for argument in op.arguments
+    )
 
 
 def _positions(arguments: Arguments) -> list[str]:
     """The paths of the arguments that hold positions, by their names and their values."""
     sizes = [tensor.numel() for _, tensor in arguments.tensors()]
-    most = max(sizes, default=0) + _SPARE
+    limit = max(sizes, default=0) + _SPARE
     return [
         name
         for name, tensor in arguments.tensors()
@@ -220,7 +227,7 @@ def _positions(arguments: Arguments) -> list[str]:
         and tensor.dtype in _OTHER
         and is_plain(tensor)
         and base_name(name) not in arguments.op.mutated
-        and bool((tensor.abs() <= most).all())
+        and bool((tensor.abs() <= limit).all())
     ]
 
 

@@ -61,9 +61,9 @@ def other_calls(case: Case) -> Iterator[Call]:
         yield replace(base, name="sizes doubled", sample=larger.sample)
     if placement.dtype in _OTHER_FLOAT:
         dtype = _OTHER_FLOAT[placement.dtype]
-        there = replace(placement, dtype=dtype, cast_real=dtype)
+        new_placement = replace(placement, dtype=dtype, cast_real=dtype)
         name = f"tensors of {dtype_name(dtype)}"
-        yield replace(base, name=name, placement=there, is_other_dtype=True)
+        yield replace(base, name=name, placement=new_placement, is_other_dtype=True)
     yield replace(base, name="other values", sample=_halved(sample), seed=seed + 1)
     # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
     yield replace(base, name="equal values", sample=_mapped(sample, _equal))
@@ -71,9 +71,9 @@ def other_calls(case: Case) -> Iterator[Call]:
     for name, value, others in _arguments(case):
         if native and not isinstance(value, float):
             continue  # with other whole numbers a kernel that checks nothing could overwrite memory
-        for other in others:
-            changed = _with(case.op, sample, name, other)
-            yield replace(base, name=f"{name}={other!r}", sample=changed, only_before=native)
+        for new_value in others:
+            changed = _with(case.op, sample, name, new_value)
+            yield replace(base, name=f"{name}={new_value!r}", sample=changed, only_before=native)
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
@@ -82,22 +82,26 @@ def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
     The others are numbers and flags, the strings that the op's Python code compares the argument with, its
     default, and None.
     """
-    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    values = {argument.name: value for argument, value in case.op.bind(case.sample)}
     for argument in case.op.arguments:
         name, written = argument.name, str(argument.type)
         has_default = argument.has_default_value()
-        if re.search("Tensor|Generator", written) or not (has_default or name in given):
+        if re.search("Tensor|Generator", written) or not (has_default or name in values):
             continue
-        value = given.get(name, argument.default_value)
-        others = [*_other_values(value)][: None if name in given else 1]
+        value = values.get(name, argument.default_value)
+        others = [*_other_values(value)][: None if name in values else 1]
         if "str" in written:
-            found = compared_constants(case.op, name)
-            others += [one for one in found if isinstance(one, str)][:_WORDS]
+            constants = compared_constants(case.op, name)
+            others += [constant for constant in constants if isinstance(constant, str)][:_WORDS]
         if has_default:
             others.append(argument.default_value)
         if written.startswith("Optional["):
             others.append(None)
-        distinct = [one for at, one in enumerate(others) if one not in (value, *others[:at])]
+        distinct = [
+            new_value
+            for at, new_value in enumerate(others)
+            if new_value not in (value, *others[:at])
+        ]
         yield name, value, distinct
 
 
@@ -144,13 +148,13 @@ def _other_values(value: Any) -> Iterator[Any]:
             yield value - 1
     elif isinstance(value, float):
         yield 2 * value if value else 0.5
-    elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
-        yield type(value)(one + 1 for one in value)
+    elif isinstance(value, (list, tuple)) and value and all(type(item) is int for item in value):
+        yield type(value)(item + 1 for item in value)
 
 
 def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
     """The sample with another value of an argument."""
-    names = [one.name for one in op.positional][: len(sample.args)]
+    names = [argument.name for argument in op.positional][: len(sample.args)]
     if name not in names:
         return replace(sample, kwargs={**sample.kwargs, name: value})
     args = list(sample.args)

@@ -50,7 +50,7 @@ def _look(case: Case, group: DimGroup) -> Learned:
         wrong = violation(calls)
         if wrong is None or not is_confirmed(case, group, violation, wrong):
             continue
-        dim, along = _one(rules[wrong.name]), _along(rules)
+        dim, along = _followed_dim(rules[wrong.name]), _along(rules)
         ignores = ignores_entries(case, group, wrong.name, dim, along)
         if dim is not None and not ignores:
             continue  # blocks of entries may be computed apart on purpose, each with a scale of its own
@@ -69,29 +69,33 @@ def _look(case: Case, group: DimGroup) -> Learned:
 
 
 def _index(code: str, size: int) -> torch.Tensor:
-    found: torch.Tensor = eval(code.format(size=size), {"torch": torch})
-    return found
+    index: torch.Tensor = eval(code.format(size=size), {"torch": torch})
+    return index
 
 
-def _one(ways: _Ways) -> int | None:
+def _followed_dim(ways: _Ways) -> int | None:
     """The dim that follows the order; None where none does. One whose entries are equal does both."""
     return next((way for way in ways if isinstance(way, int)), None)
 
 
 def _along(rules: _Rules) -> Along:
-    return {name: _one(ways) for name, ways in rules.items() if not name.startswith(GRADIENT)}
+    return {
+        name: _followed_dim(ways) for name, ways in rules.items() if not name.startswith(GRADIENT)
+    }
 
 
 def _learned_rules(case: Case, group: DimGroup) -> _Rules:
     """How each result follows the order of few entries; those that follow in no way are left out."""
-    found = []
+    learned = []
     positions = torch.arange(group.trusted)
     for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
-        few = few_entries(case, group, index, draw)
-        found.append(_rules_of(Rearranged(few.case, group, few.arguments), len(index), draw > 0))
-        if not found[-1]:
+        entries = few_entries(case, group, index, draw)
+        learned.append(
+            _rules_of(Rearranged(entries.case, group, entries.arguments), len(index), draw > 0)
+        )
+        if not learned[-1]:
             return {}
-    return in_both(*found)
+    return in_both(*learned)
 
 
 def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
@@ -99,9 +103,9 @@ def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
     whole = calls.whole
     if whole is None:
         return {}
-    outputs = {name: one for name, one in whole.items() if not name.startswith(GRADIENT)}
+    outputs = {name: value for name, value in whole.items() if not name.startswith(GRADIENT)}
     rules = _consistent(
-        calls, whole, {name: _ways(one, size) for name, one in outputs.items()}, size
+        calls, whole, {name: _ways(value, size) for name, value in outputs.items()}, size
     )
     if not rules:
         return {}
@@ -109,9 +113,9 @@ def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
         depending = calls.depending(outputs, size)
         rules = {name: ways for name, ways in rules.items() if name in depending}
     gradients = {
-        name: _ways(one, size)
-        for name, one in whole.items()
-        if name.startswith(GRADIENT) and bool(one.any())
+        name: _ways(value, size)
+        for name, value in whole.items()
+        if name.startswith(GRADIENT) and bool(value.any())
     }
     if not (rules and gradients):
         return rules
@@ -121,7 +125,7 @@ def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
 def _ways(result: Any, size: int) -> _Ways:
     """How a result may follow the order of entries."""
     shape = tuple(result.shape) if isinstance(result, torch.Tensor) else ()
-    return frozenset({shape, *(dim for dim, one in enumerate(shape) if one == size)})
+    return frozenset({shape, *(dim for dim, length in enumerate(shape) if length == size)})
 
 
 def _consistent(
@@ -135,15 +139,17 @@ def _consistent(
     kept = dict(rules)
     for _, code in _ORDERS:
         index = _index(code, size)
-        other = calls.taken(index, along)
-        if other is None:
+        reordered = calls.taken(index, along)
+        if reordered is None:
             return {}
         kept = {
             name: frozenset(
-                way for way in ways if _broken(calls.case, name, whole, other, way, index) is None
+                way
+                for way in ways
+                if _broken(calls.case, name, whole, reordered, way, index) is None
             )
             for name, ways in kept.items()
-            if name in other
+            if name in reordered
         }
         if not any(kept.values()):
             return {}
@@ -153,14 +159,14 @@ def _consistent(
 def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong | None:
     """The first result that follows in no way that it may."""
     whole = calls.whole
-    other = calls.taken(index, _along(rules)) if whole is not None else None
-    if whole is None or other is None:
+    reordered = calls.taken(index, _along(rules)) if whole is not None else None
+    if whole is None or reordered is None:
         return None
     for name, ways in rules.items():
-        if name in whole and name in other:
-            found = [_broken(calls.case, name, whole, other, way, index) for way in ways]
-            if found[0] is not None and None not in found and found[0].has_one_shape:
-                return found[0]
+        if name in whole and name in reordered:
+            wrong = [_broken(calls.case, name, whole, reordered, way, index) for way in ways]
+            if wrong[0] is not None and None not in wrong and wrong[0].has_one_shape:
+                return wrong[0]
     return None
 
 
@@ -168,7 +174,7 @@ def _broken(
     case: Case,
     name: str,
     whole: Results,
-    other: Results,
+    reordered: Results,
     way: int | _Shape,
     index: torch.Tensor,
 ) -> Wrong | None:
@@ -176,7 +182,7 @@ def _broken(
 
     One that should be the same says nothing in another shape: it has a number for each block of entries.
     """
-    expected, actual = whole[name], other[name]
+    expected, actual = whole[name], reordered[name]
     if isinstance(expected, torch.Tensor):
         shape = tuple(expected.shape)
         if not isinstance(way, int):

@@ -61,13 +61,13 @@ def position(case: Case, name: str) -> int:
     """Where a result stands in what `call` of `call_lines` returns."""
     run = case.eager
     if name.startswith(GRADIENT):
-        names = [each for each, _ in run.arguments.differentiable()]
+        names = [path for path, _ in run.arguments.differentiable()]
         return names.index(name.removeprefix(GRADIENT))
-    outputs = [each for each, leaf in output_leaves(run.result) if _is_number(leaf)]
+    outputs = [output for output, leaf in output_leaves(run.result) if _is_number(leaf)]
     if name in outputs:
         return outputs.index(name)
     argument = name.removeprefix("argument ").removesuffix(" after the call")
-    return len(outputs) + [each for each, _ in run.arguments.tensors()].index(argument)
+    return len(outputs) + [path for path, _ in run.arguments.tensors()].index(argument)
 
 
 def _is_number(leaf: Any) -> bool:

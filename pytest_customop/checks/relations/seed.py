@@ -27,8 +27,8 @@ def check_seed(case: Case) -> None:
     skip_if_no_results(case)
     name = _generator_of(case.op)
     generator = _generator(case, name) if name is not None else None
-    given = name is not None and name in dict(case.inputs().named())
-    _compare(case, generator if given else None, "outputs-ignore-seed")
+    is_given = name is not None and name in dict(case.inputs().named())
+    _compare(case, generator if is_given else None, "outputs-ignore-seed")
     if generator is not None:
         _compare(case, generator, "outputs-ignore-generator", other=_OTHER)
     seed = _optional_seed_of(case.op)
@@ -41,7 +41,7 @@ def _is_random(op: Op) -> bool:
     return op.tagged("nondeterministic_seeded")
 
 
-class _Given(NamedTuple):
+class _Argument(NamedTuple):
     """An argument that decides what a random op draws.
 
     Args:
@@ -57,10 +57,10 @@ class _Given(NamedTuple):
     what: str
 
 
-def _generator(case: Case, name: str) -> _Given:
+def _generator(case: Case, name: str) -> _Argument:
     """A new generator of the case's seed."""
     device, seed = case.placement.device, case.seed
-    return _Given(
+    return _Argument(
         name,
         lambda: torch.Generator(device).manual_seed(seed),
         f"torch.Generator({device!r}).manual_seed({seed})",
@@ -70,16 +70,16 @@ def _generator(case: Case, name: str) -> _Given:
 
 def _generator_of(op: Op) -> str | None:
     """The name of the argument that is a `torch.Generator`; None without one."""
-    names = [one.name for one in op.arguments if "Generator" in str(one.type)]
+    names = [argument.name for argument in op.arguments if "Generator" in str(argument.type)]
     return names[0] if names else None
 
 
 def _optional_seed_of(op: Op) -> str | None:
     """The name of the argument that is an optional seed; None without one."""
     names = [
-        one.name
-        for one in op.arguments
-        if one.name.endswith("seed") and str(one.type) == "Optional[int]"
+        argument.name
+        for argument in op.arguments
+        if argument.name.endswith("seed") and str(argument.type) == "Optional[int]"
     ]
     return names[0] if names else None
 
@@ -93,47 +93,47 @@ def _compare_zero(case: Case, name: str) -> None:
     sample = dict(case.inputs().named()).get(name)
     usual = sample if type(sample) is int and sample else 1
     if _difference(case, _number(name, None)) is None or any(
-        _difference(case, _number(name, usual), other) for other in (_OTHER, 1, 2)
+        _difference(case, _number(name, usual), shift) for shift in (_OTHER, 1, 2)
     ):
         return
     _compare(case, _number(name, 0), "zero-taken-for-no-seed", other=_OTHER)
 
 
-def _number(name: str, value: int | None) -> _Given:
+def _number(name: str, value: int | None) -> _Argument:
     what = f"with {name}={value!r} and other states of the random streams of the process"
-    return _Given(name, lambda: value, repr(value), what)
+    return _Argument(name, lambda: value, repr(value), what)
 
 
-def _difference(case: Case, given: _Given | None, other: int = _OTHER) -> Disagreement | None:
+def _difference(case: Case, argument: _Argument | None, other: int = _OTHER) -> Disagreement | None:
     """How two calls differ, the second one from other states of the random streams of the process.
 
     Args:
-        given: the argument that both calls get; None: none.
+        argument: the argument that both calls get; None: none.
         other: what the seed of the streams differs by; 0: nothing.
     """
-    first = _call(case, given, 0)
+    first = _call(case, argument, 0)
     kept = copied(results(first))
-    return disagreement(case, results(_call(case, given, other)), kept)
+    return disagreement(case, results(_call(case, argument, other)), kept)
 
 
-def _compare(case: Case, given: _Given | None, code: str, other: int = 0) -> None:
+def _compare(case: Case, argument: _Argument | None, code: str, other: int = 0) -> None:
     """Fail with a finding of this code if two calls differ; see `_difference`."""
-    wrong = _difference(case, given, other)
+    wrong = _difference(case, argument, other)
     if wrong is None:
         return
-    where = "from one seed" if given is None else given.what
+    where = "from one seed" if argument is None else argument.what
     raise fail(
         code,
         f"{case.op.name}: two calls with equal inputs, {where}, give other values: {wrong}",
-        repro=_script(case, given, other, wrong.name),
+        repro=_script(case, argument, other, wrong.name),
         picture=wrong.picture,
     )
 
 
-def _call(case: Case, given: _Given | None, other: int) -> Run:
+def _call(case: Case, argument: _Argument | None, other: int) -> Run:
     arguments = case.inputs()
-    if given is not None:
-        arguments = with_argument(arguments, given.name, given.make())
+    if argument is not None:
+        arguments = with_argument(arguments, argument.name, argument.make())
     rng.seed(case.seed + other)
     try:
         return Run(arguments, arguments.call())
@@ -143,13 +143,15 @@ def _call(case: Case, given: _Given | None, other: int) -> Run:
         raise skip("nothing-to-check", reason, unjudged=False) from None
 
 
-def _script(case: Case, given: _Given | None, other: int, result: str) -> str:
-    changed = "" if given is None else f"{expression(case, given.name)} = {given.expression}\n"
+def _script(case: Case, argument: _Argument | None, other: int, result: str) -> str:
+    changed = (
+        "" if argument is None else f"{expression(case, argument.name)} = {argument.expression}\n"
+    )
     lines = call_lines(result).replace("manual_seed(seed)", "manual_seed(SEEDS.pop())", 1)
-    again = f"args, kwargs = inputs()\nargs = list(args)\n{changed}"
+    setup = f"args, kwargs = inputs()\nargs = list(args)\n{changed}"
     return (
-        f"{lines}\nSEEDS = [seed + {other}, seed]\n{again}expected = call(args, kwargs)\n"
-        f"{again}got = call(args, kwargs)\n{compare_lines(case, result)}"
+        f"{lines}\nSEEDS = [seed + {other}, seed]\n{setup}expected = call(args, kwargs)\n"
+        f"{setup}got = call(args, kwargs)\n{compare_lines(case, result)}"
     )
 
 

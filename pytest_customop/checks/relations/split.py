@@ -38,9 +38,9 @@ class _Way(NamedTuple):
     dim: int | None = None
     fractions: bool = False
 
-    def joined(self, one: Any, other: Any, m: int, n: int) -> Any:
+    def joined(self, first: Any, second: Any, m: int, n: int) -> Any:
         """The result of two parts together."""
-        return eval(self.code, {"torch": torch, "one": one, "other": other, "m": m, "n": n})
+        return eval(self.code, {"torch": torch, "one": first, "other": second, "m": m, "n": n})
 
 
 _ADDED = _Way("added", "one + other")
@@ -81,18 +81,18 @@ def _broken(
     parts: tuple[Part, ...],
     violation: Violation,
 ) -> Broken:
-    way = next(one for one in rules[wrong.name] if (one.dim is None) == (len(parts) == 2))
+    way = next(way for way in rules[wrong.name] if (way.dim is None) == (len(parts) == 2))
     ranges = [part.description for part in parts]
     if way.dim is not None:
-        said = f"entries {ranges[0]} along {group} alone do not give what they give among all {group.size}"
+        text = f"entries {ranges[0]} along {group} alone do not give what they give among all {group.size}"
         compared = f"expected.index_select({way.dim}, {parts[0].code}), call({parts[0].code})"
     else:
-        said = (
+        text = (
             f"entries {ranges[0]} and {ranges[1]} along {group}, {way.verb}, do not give what all "
             f"{group.size} give together"
         )
         compared = f"expected, ({way.code}).to(expected.dtype)"
-    message = f"{case.op.name}: {said}, as parts of {group.trusted} do: {wrong.name}: {wrong.text}"
+    message = f"{case.op.name}: {text}, as parts of {group.trusted} do: {wrong.name}: {wrong.text}"
     lines = rearranging_lines(case, group, wrong, _along(rules))
     if way.dim is None:
         lines += "".join(
@@ -111,8 +111,8 @@ def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tup
         for part in windows(group):
             yield partial(_differs, rules=rules, parts=(part,)), (part,)
     if any(way.dim is None for ways in rules.values() for way in ways):
-        for both in divisions(group):
-            yield partial(_differs, rules=rules, parts=both), both
+        for pair in divisions(group):
+            yield partial(_differs, rules=rules, parts=pair), pair
 
 
 def _differs(calls: Rearranged, rules: _Rules, parts: tuple[Part, ...]) -> Wrong | None:
@@ -124,15 +124,15 @@ def _differs(calls: Rearranged, rules: _Rules, parts: tuple[Part, ...]) -> Wrong
         parts: one, of a result that has its entries; or two that are all entries together.
     """
     whole = calls.whole
-    found = (
+    taken = (
         [calls.taken(part.positions, _along(rules)) for part in parts] if whole is not None else []
     )
-    if whole is None or None in found:
+    if whole is None or None in taken:
         return None
-    results = [one for one in found if one is not None]
+    results = [result for result in taken if result is not None]
     for name, ways in rules.items():
         fitting = [way for way in ways if (way.dim is None) == (len(parts) == 2)]
-        if fitting and name in whole and all(name in one for one in results):
+        if fitting and name in whole and all(name in result for result in results):
             wrong = [_wrong(calls.case, name, whole, results, way, parts) for way in fitting]
             if wrong[0] is not None and None not in wrong and wrong[0].has_one_shape:
                 return wrong[0]
@@ -150,14 +150,14 @@ def _wrong(
     """How a result is not what its parts give in one way."""
     expected = whole[name]
     if way.dim is not None:
-        (part,), (actual,) = parts, [one[name] for one in results]
+        (part,), (actual,) = parts, [result[name] for result in results]
         if expected.dim() <= way.dim or int(part.positions.max()) >= expected.shape[way.dim]:
             return Wrong(name, "it has another shape", actual, expected)
         return differing(case, name, follow(expected, way.dim, part.positions), actual)
-    one, other = (found[name] for found in results)
-    if not one.shape == other.shape == expected.shape:
-        return Wrong(name, "it has another shape", one, expected)
-    joined = way.joined(one, other, *(len(part.positions) for part in parts))
+    first, second = (result[name] for result in results)
+    if not first.shape == second.shape == expected.shape:
+        return Wrong(name, "it has another shape", first, expected)
+    joined = way.joined(first, second, *(len(part.positions) for part in parts))
     return differing(case, name, expected, joined.to(expected.dtype))
 
 
@@ -165,9 +165,9 @@ def _along(rules: _Rules) -> Along:
     """The outputs whose gradients can be told from those of their parts."""
     along = {}
     for name, ways in rules.items():
-        own = next((way for way in ways if way.dim is not None), None)
-        if not name.startswith(GRADIENT) and (own is not None or _ADDED in ways):
-            along[name] = None if own is None else own.dim
+        taken = next((way for way in ways if way.dim is not None), None)
+        if not name.startswith(GRADIENT) and (taken is not None or _ADDED in ways):
+            along[name] = None if taken is None else taken.dim
     return along
 
 
@@ -176,11 +176,11 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
 
     Results for which there is no way are left out.
     """
-    found = []
+    learned = []
     positions = torch.arange(2 * group.trusted)
     for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
-        few = few_entries(case, group, index % group.size, draw)
-        rules = _rules_of(Rearranged(few.case, group, few.arguments), len(index))
+        entries = few_entries(case, group, index % group.size, draw)
+        rules = _rules_of(Rearranged(entries.case, group, entries.arguments), len(index))
         if draw == 0:  # in the other one, entries that are beside each other are equal
             half = few_entries(case, group, positions[: group.trusted])
             calls = Rearranged(half.case, group, half.arguments)
@@ -190,24 +190,26 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
                 for name, ways in rules.items()
                 if name in depending or name.startswith(GRADIENT)
             }
-        found.append(rules)
+        learned.append(rules)
         if not rules:
             return {}
-    return in_both(*found)
+    return in_both(*learned)
 
 
 def _rules_of(calls: Rearranged, size: int) -> _Rules:
     whole = calls.whole
     if whole is None:
         return {}
-    tensors = {name: one for name, one in whole.items() if isinstance(one, torch.Tensor)}
+    tensors = {name: value for name, value in whole.items() if isinstance(value, torch.Tensor)}
     outputs = {
-        name: _ways(one, size) for name, one in tensors.items() if not name.startswith(GRADIENT)
+        name: _ways(tensor, size)
+        for name, tensor in tensors.items()
+        if not name.startswith(GRADIENT)
     }
     gradients = {
-        name: _ways(one, size)
-        for name, one in tensors.items()
-        if name.startswith(GRADIENT) and bool(one.any())
+        name: _ways(tensor, size)
+        for name, tensor in tensors.items()
+        if name.startswith(GRADIENT) and bool(tensor.any())
     }
     rules = _consistent(calls, whole, outputs, size, None)
     if rules and gradients and _along(rules):
@@ -217,13 +219,13 @@ def _rules_of(calls: Rearranged, size: int) -> _Rules:
 
 def _ways(result: torch.Tensor, size: int) -> frozenset[_Way]:
     """The ways in which parts may give a result."""
-    own = {_Way("taken", dim=dim) for dim, one in enumerate(result.shape) if one == size}
+    taken = {_Way("taken", dim=dim) for dim, length in enumerate(result.shape) if length == size}
     if result.dtype.is_complex:
-        return frozenset({*own, _ADDED})
+        return frozenset({*taken, _ADDED})
     fractions = is_differentiable(result.dtype)
     if fractions and result.dtype.itemsize == 1:  # torch does not compute in it
-        return frozenset(own)
-    return frozenset(own | {way for way in _JOINED if fractions or not way.fractions})
+        return frozenset(taken)
+    return frozenset(taken | {way for way in _JOINED if fractions or not way.fractions})
 
 
 def _consistent(
@@ -232,12 +234,12 @@ def _consistent(
     """The ways in which parts of few entries give the results; results without one are left out."""
     kept = dict(rules)
     for parts in halves(size):
-        found = [calls.taken(part.positions, along) for part in parts]
-        results = [one for one in found if one is not None]
+        taken = [calls.taken(part.positions, along) for part in parts]
+        results = [result for result in taken if result is not None]
         if len(results) < len(parts):
             return {}
         for name in kept:
-            if not all(isinstance(one.get(name), torch.Tensor) for one in results):
+            if not all(isinstance(result.get(name), torch.Tensor) for result in results):
                 kept[name] = frozenset()
             kept[name] = frozenset(
                 way for way in kept[name] if _holds(calls.case, name, whole, results, way, parts)
@@ -258,10 +260,10 @@ def _holds(
     if way.dim is None:
         return _wrong(case, name, whole, results, way, parts) is None
     return all(
-        one[name].dim() > way.dim
-        and one[name].shape[way.dim] == len(part.positions)
-        and _wrong(case, name, whole, [one], way, (part,)) is None
-        for one, part in zip(results, parts, strict=True)
+        result[name].dim() > way.dim
+        and result[name].shape[way.dim] == len(part.positions)
+        and _wrong(case, name, whole, [result], way, (part,)) is None
+        for result, part in zip(results, parts, strict=True)
     )
 
 

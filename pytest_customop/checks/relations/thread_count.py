@@ -67,7 +67,7 @@ def _compare(case: Case, several: int, count: int = 1) -> float:
     """
     calls = Caller(case)
 
-    def found(threads: int, arguments: Arguments | None = None) -> Leaves:
+    def results_with(threads: int, arguments: Arguments | None = None) -> Leaves:
         with torch_threads(threads):
             run = calls(case.inputs() if arguments is None else arguments)
             if run.error is not None:
@@ -76,17 +76,17 @@ def _compare(case: Case, several: int, count: int = 1) -> float:
             return copied(everything(case, run))
 
     start = time.process_time()
-    expected = found(1)
+    expected = results_with(1)
     seconds = time.process_time() - start
     for _ in range(count):
-        actual = found(several)
+        actual = results_with(several)
         wrong = disagreement(case, actual, expected)
         if wrong is not None:
             break
-    if wrong is None or is_unsteady(lambda: found(1), expected, actual, wrong.name):
+    if wrong is None or is_unsteady(lambda: results_with(1), expected, actual, wrong.name):
         return seconds
     for change in ROUNDINGS[:_MOVES]:
-        if disagreement(case, found(1, change.apply(case.inputs())), expected) is not None:
+        if disagreement(case, results_with(1, change.apply(case.inputs())), expected) is not None:
             reason = "roundings of the inputs change the results as much as threads do"
             raise skip("ill-conditioned", reason, unjudged=False)
     raise fail(
@@ -109,10 +109,10 @@ def _with_more_work(case: Case, seconds: float) -> Case | None:
         case: of a variant with a large dim.
         seconds: that a call with one thread takes.
     """
-    given = sum(tensor.numel() for _, tensor in case.inputs().tensors())
+    elements = sum(tensor.numel() for _, tensor in case.inputs().tensors())
     returned = sum(tensor.numel() for _, tensor in case.eager.outputs)
     limits = (
-        *(_TIMES, _BUSY / max(seconds, 1e-9), _ELEMENTS / max(given, 1)),
+        *(_TIMES, _BUSY / max(seconds, 1e-9), _ELEMENTS / max(elements, 1)),
         math.sqrt(_ELEMENTS / max(returned, 1)),  # results may grow with the square of it
     )
     times = int(min(limits))

@@ -63,16 +63,18 @@ def leaking(
     gauges: list[Gauge], call: Callable[[], object], calls: int
 ) -> list[tuple[Gauge, list[int]]]:
     """The gauges that grow alike in each window of so many calls, with their growth."""
-    found: list[tuple[Gauge, list[int]]] = []
+    leaks: list[tuple[Gauge, list[int]]] = []
     end = time.process_time() + _TRY_SECONDS
     for _ in range(_TRIES):
         read = [*zip(gauges, _grown(gauges, call, calls), strict=True)]
-        found += [(gauge, grown) for gauge, grown in read if gauge.leaks(grown, calls)]
-        grew = [gauge for gauge, _ in found]
-        gauges = [one for one, grown in read if one not in grew and one.may_leak(grown, calls)]
+        leaks += [(gauge, grown) for gauge, grown in read if gauge.leaks(grown, calls)]
+        grew = [gauge for gauge, _ in leaks]
+        gauges = [
+            gauge for gauge, grown in read if gauge not in grew and gauge.may_leak(grown, calls)
+        ]
         if not gauges or time.process_time() > end:
             break
-    return found
+    return leaks
 
 
 def above_noise(gauges: list[Gauge], idle: Callable[[], object], calls: int) -> list[Gauge]:
@@ -82,7 +84,10 @@ def above_noise(gauges: list[Gauge], idle: Callable[[], object], calls: int) -> 
         idle: what is called beside the op, such as what makes its arguments.
     """
     noise = {gauge.name: max(grown) / calls for gauge, grown in leaking(gauges, idle, calls)}
-    return [replace(one, least=max(one.least, _NOISE * noise.get(one.name, 0))) for one in gauges]
+    return [
+        replace(gauge, least=max(gauge.least, _NOISE * noise.get(gauge.name, 0)))
+        for gauge in gauges
+    ]
 
 
 def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[list[int]]:
@@ -103,16 +108,16 @@ def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[
 def all_gauges() -> list[Gauge]:
     """Those that this system has."""
     heap = heap_gauge()
-    found = [
+    gauges = [
         Gauge("Python objects", "Python object", MEMORY, python_objects, 1, slack=2),
         Gauge("open files", "open file", RESOURCE, open_files, 0.5),
         Gauge("threads", "thread", RESOURCE, native_threads, 0.5),
     ]
     if heap is not None:
-        found.insert(
+        gauges.insert(
             0, Gauge("bytes of the C heap", "byte of the C heap", MEMORY, heap, 16, slack=4096)
         )
-    return found
+    return gauges
 
 
 def types_of_objects(call: Callable[[], object], calls: int) -> list[str]:
@@ -128,8 +133,8 @@ def types_of_objects(call: Callable[[], object], calls: int) -> list[str]:
 
 def _count() -> Counter[str]:
     return Counter(
-        f"{type(one).__module__}.{type(one).__qualname__}".removeprefix("builtins.")
-        for one in gc.get_objects()
+        f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
+        for item in gc.get_objects()
     )
 
 

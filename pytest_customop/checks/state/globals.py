@@ -87,9 +87,9 @@ def _findings_of_copies(case: Case) -> Iterator[Finding | None]:
         forked = run_calls_in_copy(case, work, _SECONDS)
         if forked is None:
             return
-        _, *found = forked.messages
-        yield from found
-        del parts[: len(found) + 1]
+        _, *findings = forked.messages
+        yield from findings
+        del parts[: len(findings) + 1]
 
 
 def _is_rejection(case: Case, error: BaseException) -> bool:
@@ -154,7 +154,7 @@ def _change_text(before: Any, after: Any) -> str:
         name = _first_key(before, after)
         return f": {name or 'root'} was {before.get(name)} and is {after.get(name)}"
     if isinstance(before, list):
-        new = [one for one in after if one not in before]
+        new = [item for item in after if item not in before]
         return f": {new[0]} is new" if new else ""
     return f" from {before} to {after}"
 

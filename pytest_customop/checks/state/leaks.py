@@ -88,18 +88,18 @@ def _growth(case: Case, call: Callable[[], None]) -> _Growth | None:
     if not suspects:
         return None
     types: list[str] = []
-    resources = [one for one in suspects if one.code == RESOURCE]
+    resources = [gauge for gauge in suspects if gauge.code == RESOURCE]
     if resources:
         suspects = resources  # a process may have few of them: no more calls than must be
-        found = leaking(suspects, call, calls)
+        leaks = leaking(suspects, call, calls)
     else:
         _fill_caches(call)
         calls *= more  # what is left by chance does not grow with the calls
-        found = leaking(suspects, call, calls)
+        leaks = leaking(suspects, call, calls)
         types = types_of_objects(call, calls)
-    if found:  # a second time, as other threads of the process may allocate too
-        found = leaking([gauge for gauge, _ in found], call, calls)
-    return _Growth(found, calls, types) if found else None
+    if leaks:  # a second time, as other threads of the process may allocate too
+        leaks = leaking([gauge for gauge, _ in leaks], call, calls)
+    return _Growth(leaks, calls, types) if leaks else None
 
 
 def _finding(case: Case, way: _Way, growth: _Growth) -> CheckFailed:

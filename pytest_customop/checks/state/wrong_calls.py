@@ -27,9 +27,9 @@ _OF_FRACTIONS = {"{} * torch.nan": lambda tensor: tensor.detach() * torch.nan}
 
 def wrong_calls(case: Case) -> Iterator[Part]:
     """The forward with one argument changed: a tensor, or a number that is above all sizes then."""
-    given = case.inputs()
-    above = 1 + max((size for _, one in given.tensors() for size in one.shape), default=0)
-    for name, value in given.named():
+    arguments = case.inputs()
+    above = 1 + max((size for _, tensor in arguments.tensors() for size in tensor.shape), default=0)
+    for name, value in arguments.named():
         if "[" in name:  # an element of a list
             continue
         if isinstance(value, Tensor):

@@ -84,24 +84,24 @@ def _in_other_dtypes(case: Case) -> Iterator[Trial]:
     Native code that assumes a dtype writes past the end of a tensor of a narrower one.
     """
     drawn = case.inputs()
-    floats = [(name, one) for name, one in drawn.tensors() if one.dtype.is_floating_point]
-    if not floats or not all(movable(one) for _, one in floats):
+    floats = [(name, tensor) for name, tensor in drawn.tensors() if tensor.dtype.is_floating_point]
+    if not floats or not all(movable(tensor) for _, tensor in floats):
         return
-    given = floats[0][1].dtype
+    sample_dtype = floats[0][1].dtype
     python = kernel_in_python(case.op.overload, floats[0][1].device.type)
     for dtype in _DTYPES:
-        if dtype != given and (python or dtype.itemsize > given.itemsize):
+        if dtype != sample_dtype and (python or dtype.itemsize > sample_dtype.itemsize):
             script = "\n".join(
                 f"{expression(case, name)} = {expression(case, name)}.to({dtype})"
-                for name, one in floats
-                if one.dtype == given
+                for name, tensor in floats
+                if tensor.dtype == sample_dtype
             )
-            cast = case.inputs().map(lambda one, to=dtype: _cast(one, given, to))  # type: ignore[misc]
+            cast = case.inputs().map(lambda tensor, to=dtype: _cast(tensor, sample_dtype, to))  # type: ignore[misc]
             yield Trial(f", in {str(dtype).removeprefix('torch.')}", cast, script)
 
 
-def _cast(tensor: torch.Tensor, given: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
-    if tensor.dtype != given:
+def _cast(tensor: torch.Tensor, sample_dtype: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
+    if tensor.dtype != sample_dtype:
         return tensor
     return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
 
@@ -117,9 +117,11 @@ def _with_arguments(run: Run) -> str | None:
 
 
 def _with_each_other(run: Run) -> str | None:
-    for (name, one, declared), (other, two, again) in itertools.combinations(_outputs(run), 2):
-        if not (declared is not None and again is not None) and share_memory(one, two):
-            return f"{name} and {other} share memory"
+    for (name, first, declared), (second_name, second, again) in itertools.combinations(
+        _outputs(run), 2
+    ):
+        if not (declared is not None and again is not None) and share_memory(first, second):
+            return f"{name} and {second_name} share memory"
     return None
 
 
@@ -128,14 +130,14 @@ def _in_one_storage(run: Run) -> str | None:
 
     torch lets an op return views where its schema declares them for any output.
     """
-    found: dict[int, list[str]] = {}
+    names_by_storage: dict[int, list[str]] = {}
     for name, output, declared in _outputs(run):
         storage = storage_id(output) if has_elements(output) else None
         if declared is not None:
             return None
         if storage is not None:
-            found.setdefault(storage, []).append(name)
-    sharing = next((names for names in found.values() if len(names) > 1), None)
+            names_by_storage.setdefault(storage, []).append(name)
+    sharing = next((names for names in names_by_storage.values() if len(names) > 1), None)
     if sharing is None:
         return None
     listed = (
@@ -150,9 +152,9 @@ def _outputs(run: Run) -> Iterator[tuple[str, torch.Tensor, Any]]:
     """(name, tensor, alias information of the schema) of every tensor returned."""
     returns = run.arguments.op.schema.returns
     several = isinstance(run.result, tuple)
-    for index, one in enumerate(run.result if several else [run.result]):
+    for index, value in enumerate(run.result if several else [run.result]):
         declared = returns[index].alias_info if index < len(returns) else None
-        for name, leaf in leaves(one, f"output {index}" if several else "output"):
+        for name, leaf in leaves(value, f"output {index}" if several else "output"):
             if isinstance(leaf, torch.Tensor):
                 yield name, leaf, declared
 
@@ -166,9 +168,9 @@ def _same_set(output: Any, argument: Any) -> bool:
     """Whether the schema lets an output share memory with an argument."""
     if argument is None:
         return False
-    returned, given = ({*one.before_set, *one.after_set} for one in (output, argument))
-    anything = not returned or any(str(each).endswith("*") for each in returned | given)
-    return anything or bool(returned & given)
+    returned, passed = ({*alias.before_set, *alias.after_set} for alias in (output, argument))
+    anything = not returned or any(str(name).endswith("*") for name in returned | passed)
+    return anything or bool(returned & passed)
 
 
 _ALIASING = """

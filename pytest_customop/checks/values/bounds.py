@@ -110,7 +110,7 @@ def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
     """The finding, with the argument that it is about, and whether the op reads or writes there."""
     fence = crashed.fence
     alone = [_Trial(fence, (name,)) for name in names]
-    named = next((one for one in alone if _first_crash(case, [one]) is not None), crashed)
+    named = next((trial for trial in alone if _first_crash(case, [trial]) is not None), crashed)
     writes = _Trial(Fence(fence.behind, readable=True), named.names)
     does_write = _first_crash(case, [writes]) is not None
     verb, code = ("writes", WRITE) if does_write else ("reads", READ)

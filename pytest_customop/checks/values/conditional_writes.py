@@ -24,10 +24,10 @@ def may_stay_unwritten(calls: Caller, name: str) -> bool:
     case = calls.case
     arguments = case.inputs()
     tensors = dict(arguments.tensors())
-    one = tensors[name]
-    if not is_plain(one) or any(not tensor.numel() for tensor in tensors.values()):
+    target = tensors[name]
+    if not is_plain(target) or any(not tensor.numel() for tensor in tensors.values()):
         return True
-    if not bool((one.detach() != 0).any()):
+    if not bool((target.detach() != 0).any()):
         return True
     for path, tensor in arguments.tensors():
         known = is_plain(tensor) and (tensor.is_floating_point() or tensor.is_complex())
@@ -38,7 +38,7 @@ def may_stay_unwritten(calls: Caller, name: str) -> bool:
     if not all(_cannot_decide(value, only=only) for value in plain):
         return True
     return _defaulted(case) or any(
-        _changes(calls, name, one) for one in (*_other_numbers(case), _all_different(case))
+        _changes(calls, name, changed) for changed in (*_other_numbers(case), _all_different(case))
     )
 
 
@@ -56,8 +56,8 @@ def _cannot_decide(value: Any, *, only: bool) -> bool:
 
 def _defaulted(case: Case) -> bool:
     """Whether the sample leaves out an argument, whose default may prevent the write."""
-    given = {base_name(name) for name, _ in case.inputs().named()}
-    return any(argument.name not in given for argument in case.op.arguments)
+    names = {base_name(name) for name, _ in case.inputs().named()}
+    return any(argument.name not in names for argument in case.op.arguments)
 
 
 def _changes(calls: Caller, name: str, arguments: Arguments) -> bool:

@@ -36,14 +36,18 @@ def signature_failures(op: Op) -> Iterator[CheckFailed]:
         if lost:
             yield _lost_failure(op, description, lost)
         for name, default in _defaults(op).items():
-            found = _parameter(op, kernel, name)
-            if found is not None and not _agree(found.default, default):
-                yield _default_failure(op, description, found, default)
+            parameter = _parameter(op, kernel, name)
+            if parameter is not None and not _agree(parameter.default, default):
+                yield _default_failure(op, description, parameter, default)
 
 
 def _defaults(op: Op) -> dict[str, Any]:
     """The schema's defaults, by argument."""
-    return {each.name: each.default_value for each in op.arguments if each.has_default_value()}
+    return {
+        argument.name: argument.default_value
+        for argument in op.arguments
+        if argument.has_default_value()
+    }
 
 
 def _lost(op: Op, kernel: Any) -> list[str]:
@@ -56,9 +60,9 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     if not plain or hasattr(kernel, "__wrapped__") or hasattr(kernel, "__signature__"):
         return []
     parameters = inspect.signature(kernel).parameters.values()
-    kinds = {one.kind for one in parameters}
-    by_position = sum(one.kind in _PLACES for one in parameters)
-    by_keyword = {one.name for one in parameters if one.kind in _NAMED}
+    kinds = {parameter.kind for parameter in parameters}
+    by_position = sum(parameter.kind in _PLACES for parameter in parameters)
+    by_keyword = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
     positional = [argument.name for argument in op.positional]
     lost = [] if inspect.Parameter.VAR_POSITIONAL in kinds else positional[by_position:]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
@@ -82,16 +86,18 @@ def _kernel_lines(description: str) -> str:
 
 
 def _default_failure(
-    op: Op, description: str, found: inspect.Parameter, default: Any
+    op: Op, description: str, parameter: inspect.Parameter, default: Any
 ) -> CheckFailed:
-    missing = found.default is found.empty
-    has = "no default" if missing else f"the default {found.default!r}"
-    result = "raises" if missing else f"computes with {found.default!r}"
+    missing = parameter.default is parameter.empty
+    has = "no default" if missing else f"the default {parameter.default!r}"
+    result = "raises" if missing else f"computes with {parameter.default!r}"
     return fail(
         "default-differs",
-        f"{op.name}: {description} has {has} for {found.name}, and the schema {default!r}: called "
+        f"{op.name}: {description} has {has} for {parameter.name}, and the schema {default!r}: called "
         f"without it, or with {default!r}, {description} {result}",
-        repro=_SCRIPT.format(kernel=_kernel_lines(description), name=found.name, default=default),
+        repro=_SCRIPT.format(
+            kernel=_kernel_lines(description), name=parameter.name, default=default
+        ),
     )
 
 
@@ -104,7 +110,7 @@ def _parameter(op: Op, kernel: Any, name: str) -> inspect.Parameter | None:
     if name in parameters:
         return parameters[name]
     named = [argument.name for argument in op.positional]
-    places = [one for one in parameters.values() if one.kind in _PLACES]
+    places = [parameter for parameter in parameters.values() if parameter.kind in _PLACES]
     index = named.index(name) if name in named else len(places)
     return places[index] if index < len(places) else None
 
@@ -115,17 +121,19 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
-def _agree(own: Any, default: Any) -> bool:
-    if own is inspect.Parameter.empty:
+def _agree(kernel_default: Any, default: Any) -> bool:
+    if kernel_default is inspect.Parameter.empty:
         return False
-    if isinstance(own, (list, tuple)) and isinstance(default, (list, tuple)):
-        pairs = zip(own, default, strict=False)
-        return len(own) == len(default) and all(
+    if isinstance(kernel_default, (list, tuple)) and isinstance(default, (list, tuple)):
+        pairs = zip(kernel_default, default, strict=False)
+        return len(kernel_default) == len(default) and all(
             _agree(actual, expected) for actual, expected in pairs
         )
-    if not (isinstance(own, _PLAIN) and isinstance(default, _PLAIN)):
+    if not (isinstance(kernel_default, _PLAIN) and isinstance(default, _PLAIN)):
         return True  # dtypes, devices and the like have several spellings
-    return bool(own == default) or (own != own and default != default)
+    return bool(kernel_default == default) or (
+        kernel_default != kernel_default and default != default
+    )
 
 
 _REAL = """

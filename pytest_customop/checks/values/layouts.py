@@ -61,8 +61,8 @@ def check_layouts(case: Case) -> None:
             "the op is random, changes the strides of an argument, or rejects contiguous memory"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
-    for other in _rearrangements(case):
-        _compare(calls, other, results(base))
+    for rearrangement in _rearrangements(case):
+        _compare(calls, rearrangement, results(base))
 
 
 def _is_unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
@@ -78,7 +78,9 @@ def _is_unsteady(calls: Caller, arguments: Arguments, expected: Leaves) -> bool:
 
 def _rearrangements(case: Case) -> Iterator[Rearrangement]:
     drawn = case.inputs()
-    unusual = [name for name, one in drawn.tensors() if is_plain(one) and not _is_simple(one)]
+    unusual = [
+        name for name, tensor in drawn.tensors() if is_plain(tensor) and not _is_simple(tensor)
+    ]
     if unusual:
         yield Rearrangement(f"{unusual[0]} as the sample has it", drawn, lambda at: "")
     if case.placement.layout == "contiguous":
@@ -93,24 +95,24 @@ def _is_simple(tensor: torch.Tensor) -> bool:
 
 def _compare(calls: Caller, moved: Rearrangement, base: Leaves) -> None:
     same = contiguous(moved.arguments)
-    actual = calls(moved.arguments)
+    run = calls(moved.arguments)
     plain = calls(same.copy()) if moved.other_values else None
     if plain is not None and plain.error is not None:
         return
-    if actual.error is not None:
-        _fail_if_misread(calls, moved, actual.error)
+    if run.error is not None:
+        _fail_if_misread(calls, moved, run.error)
         return
     steady = expected = base if plain is None else results(plain)
-    found = results(actual)
+    actual = results(run)
     if moved.other_values:  # repeated elements are equal, so their order is not defined
-        found, expected = _without_integers(found), _without_integers(expected)
-    wrong = _wrong(found, expected, _given(same))
+        actual, expected = _without_integers(actual), _without_integers(expected)
+    wrong = _wrong(actual, expected, _input_magnitude(same))
     if wrong is None or _is_unsteady(calls, same, steady):
         return
-    if _explained_by_roundings(calls, same, found, expected):
+    if _explained_by_roundings(calls, same, actual, expected):
         return
     text = f"it gives other values than with the same values in contiguous memory: {wrong}"
-    raise _finding(calls.case, moved, text, _picture(found, expected, _given(same)))
+    raise _finding(calls.case, moved, text, _picture(actual, expected, _input_magnitude(same)))
 
 
 def _finding(
@@ -131,8 +133,8 @@ def _fail_if_misread(calls: Caller, moved: Rearrangement, error: BaseException) 
     Then it takes the layout where all memory holds one number, as it then reads that number everywhere.
     """
     for number in (0, 1):
-        same_everywhere = _filled(moved.arguments, number)
-        if all(calls(one).error is None for one in (contiguous(same_everywhere), same_everywhere)):
+        filled = _filled(moved.arguments, number)
+        if all(calls(arguments).error is None for arguments in (contiguous(filled), filled)):
             text = (
                 f"it raises {error_line(error)}. It does not with the same values in contiguous memory, "
                 f"nor in this layout where every value is {number}"
@@ -155,7 +157,7 @@ def _filled(arguments: Arguments, number: int) -> Arguments:
 
 
 def _explained_by_roundings(
-    calls: Caller, same: Arguments, found: Leaves, expected: Leaves
+    calls: Caller, same: Arguments, actual: Leaves, expected: Leaves
 ) -> bool:
     """Whether inputs moved by roundings move the results as far.
 
@@ -163,19 +165,19 @@ def _explained_by_roundings(
     """
     with torch.no_grad():
         moved = [calls(change.apply(same)) for change in ROUNDINGS]
-    others = [dict(results(run)) for run in moved if run.error is None]
-    given = _given(same)
-    for (name, one), (_, due) in zip(found, expected, strict=True):
-        if not _beyond_rounding(_as_tensor(one), _as_tensor(due), given):
+    moved_results = [dict(results(run)) for run in moved if run.error is None]
+    magnitude = _input_magnitude(same)
+    for (name, left), (_, right) in zip(actual, expected, strict=True):
+        if not _beyond_rounding(_as_tensor(left), _as_tensor(right), magnitude):
             continue
-        jumps = [_largest_gap(other.get(name), due) for other in others]
-        gap = _largest_gap(one, due)
+        jumps = [_largest_gap(values.get(name), right) for values in moved_results]
+        gap = _largest_gap(left, right)
         times = (
-            _JUMPS if is_differentiable(getattr(due, "dtype", torch.float32)) else _JUMPS_OF_WHOLE
+            _JUMPS if is_differentiable(getattr(right, "dtype", torch.float32)) else _JUMPS_OF_WHOLE
         )
         if gap is None or gap > times * max((jump or 0.0 for jump in jumps), default=0.0):
             return False
-    return bool(others)
+    return bool(moved_results)
 
 
 def _largest_gap(actual: Any, expected: Any) -> float | None:
@@ -184,39 +186,39 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
     An element that is finite in one of them alone differs without measure. Of whole numbers, which may be
     bytes of others, it is how many differ.
     """
-    one, two = _as_tensor(actual), _as_tensor(expected)
-    if not (isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)):
+    left, right = _as_tensor(actual), _as_tensor(expected)
+    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
         return None
-    same_form = one.shape == two.shape and one.dtype == two.dtype
-    if not (same_form and comparable(one) and comparable(two)):
+    same_form = left.shape == right.shape and left.dtype == right.dtype
+    if not (same_form and comparable(left) and comparable(right)):
         return None
-    if not is_differentiable(one.dtype):
-        return float((one != two).sum())
-    one, two = in_double(readable(one)), in_double(readable(two))
-    both = torch.isnan(one) & torch.isnan(two)
-    gap = torch.where(both, 0.0, (one - two).abs()).nan_to_num(math.inf, math.inf)
+    if not is_differentiable(left.dtype):
+        return float((left != right).sum())
+    left, right = in_double(readable(left)), in_double(readable(right))
+    both_nan = torch.isnan(left) & torch.isnan(right)
+    gap = torch.where(both_nan, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
     return float(gap.max()) if gap.numel() else 0.0
 
 
-def _picture(found: Leaves, expected: Leaves, given: float) -> Mapping[str, Any] | None:
+def _picture(actual: Leaves, expected: Leaves, magnitude: float) -> Mapping[str, Any] | None:
     """Of the first result that differs."""
-    for (name, one), (_, other) in zip(found, expected, strict=False):
-        if _beyond_rounding(_as_tensor(one), _as_tensor(other), given):
-            return picture_of(name, one, other)
+    for (name, left), (_, right) in zip(actual, expected, strict=False):
+        if _beyond_rounding(_as_tensor(left), _as_tensor(right), magnitude):
+            return picture_of(name, left, right)
     return None
 
 
-def _wrong(found: Leaves, expected: Leaves, given: float) -> str | None:
+def _wrong(actual: Leaves, expected: Leaves, magnitude: float) -> str | None:
     """The first difference that rounding does not explain; None without one.
 
     Args:
-        found, expected: the results in the other and in contiguous memory.
-        given: the largest magnitude of the inputs.
+        actual, expected: the results in the other and in contiguous memory.
+        magnitude: the largest magnitude of the inputs.
     """
-    if [name for name, _ in found] != [name for name, _ in expected]:
-        return f"{len(found)} results instead of {len(expected)}"
-    for (name, one), (_, other) in zip(found, expected, strict=True):
-        wrong = _beyond_rounding(_as_tensor(one), _as_tensor(other), given)
+    if [name for name, _ in actual] != [name for name, _ in expected]:
+        return f"{len(actual)} results instead of {len(expected)}"
+    for (name, left), (_, right) in zip(actual, expected, strict=True):
+        wrong = _beyond_rounding(_as_tensor(left), _as_tensor(right), magnitude)
         if wrong:
             return f"{name}: {wrong}"
     return None
@@ -227,7 +229,7 @@ def _as_tensor(leaf: Any) -> Any:
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 
-def _beyond_rounding(actual: Any, expected: Any, given: float) -> str | None:
+def _beyond_rounding(actual: Any, expected: Any, magnitude: float) -> str | None:
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return first_difference([("", actual)], [("", expected)])
     if not (comparable(actual) and comparable(expected)):
@@ -235,20 +237,20 @@ def _beyond_rounding(actual: Any, expected: Any, given: float) -> str | None:
     exact = difference(actual, expected, 0.0, 0.0)
     if exact is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return exact
-    one, two = readable(actual), readable(expected)
-    if not is_differentiable(two.dtype):
+    left, right = readable(actual), readable(expected)
+    if not is_differentiable(right.dtype):
         # A few may differ: numbers rounded to the next integer, indices of equal numbers.
-        return exact if float((one != two).double().mean()) > 0.1 else None
+        return exact if float((left != right).double().mean()) > 0.1 else None
     coarse = actual.dtype.itemsize == 1 or actual.is_quantized
     share = _SHARES.get(actual.dtype, _COARSE if coarse else _SHARE)
-    rounding = 32 * torch.finfo(one.dtype).eps * given  # where sums cancel to next to nothing
-    return difference(actual, expected, 0.0, max(share * largest_magnitude(two), rounding, 1e-30))
+    rounding = 32 * torch.finfo(left.dtype).eps * magnitude  # where sums cancel to next to nothing
+    return difference(actual, expected, 0.0, max(share * largest_magnitude(right), rounding, 1e-30))
 
 
-def _without_integers(found: Leaves) -> Leaves:
+def _without_integers(leaves: Leaves) -> Leaves:
     return [
         (name, leaf)
-        for name, leaf in found
+        for name, leaf in leaves
         if not isinstance(leaf, torch.Tensor)
         or leaf.is_floating_point()
         or leaf.is_complex()
@@ -256,8 +258,10 @@ def _without_integers(found: Leaves) -> Leaves:
     ]
 
 
-def _given(arguments: Arguments) -> float:
-    return max((largest_magnitude(readable(one)) for _, one in changeable(arguments)), default=0.0)
+def _input_magnitude(arguments: Arguments) -> float:
+    return max(
+        (largest_magnitude(readable(tensor)) for _, tensor in changeable(arguments)), default=0.0
+    )
 
 
 def _script(case: Case, moved: Rearrangement) -> str:

@@ -42,9 +42,9 @@ def check_mutation(case: Case) -> None:
 
 
 def _fail_if_forbidden(case: Case, trial: Trial, snapshot: Snapshot) -> None:
-    found = snapshot.forbidden()
-    if found is not None:
-        raise _forbidden(case, trial, found)
+    write = snapshot.forbidden()
+    if write is not None:
+        raise _forbidden(case, trial, write)
     name = snapshot.restored()
     if name is not None:
         raise fail(
@@ -70,17 +70,17 @@ def _is_unsaved(case: Case, name: str) -> bool:
     return names_buffer(base_name(name)) or not all(map(is_differentiable, dtypes))
 
 
-def _forbidden(case: Case, trial: Trial, found: Write) -> CheckFailed:
-    place = expression(case, found.argument)
+def _forbidden(case: Case, trial: Trial, write: Write) -> CheckFailed:
+    place = expression(case, write.argument)
     start = f"{case.op.name}{trial.description}:"
-    if found.outside:
-        text = f"{start} it writes outside of the elements of {found.argument}: {found.what}"
+    if write.outside:
+        text = f"{start} it writes outside of the elements of {write.argument}: {write.what}"
         return fail(
             "write-outside-elements", text, repro=_script(trial, _OUTSIDE.format(one=place))
         )
     text = (
-        f"{start} argument {found.argument}, which the schema does not declare as written to, "
-        f"is changed: {found.what}"
+        f"{start} argument {write.argument}, which the schema does not declare as written to, "
+        f"is changed: {write.what}"
     )
     return fail("undeclared-mutation", text, repro=_script(trial, _BYTES.format(one=place)))
 
@@ -88,12 +88,12 @@ def _forbidden(case: Case, trial: Trial, found: Write) -> CheckFailed:
 def _trials(case: Case) -> Iterator[Trial]:
     """The sample; with guard zones and padding; with other values; with each bool flipped."""
     yield Trial("", case.inputs())
-    every = case.may_take_other_branches
-    for layout in (OFFSET, *(LAYOUTS[:-1] if every else ())):
+    other_branches = case.may_take_other_branches
+    for layout in (OFFSET, *(LAYOUTS[:-1] if other_branches else ())):
         moved = _moved(case, layout)
         if moved:
             yield moved
-    if not every:
+    if not other_branches:
         return
     drawn = case.inputs()
     if changeable(drawn):

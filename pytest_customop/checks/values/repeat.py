@@ -77,10 +77,10 @@ def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> Non
     with fresh_memory_filled((), 0xFF, nan=True, device=calls.case.placement.device):
         filled = results(calls(arguments))
     if any(
-        isinstance(one, torch.Tensor)
-        and isinstance(other, torch.Tensor)
-        and has_new_nan(one, other)
-        for (_, one), (_, other) in zip(filled, kept, strict=False)
+        isinstance(value, torch.Tensor)
+        and isinstance(earlier, torch.Tensor)
+        and has_new_nan(value, earlier)
+        for (_, value), (_, earlier) in zip(filled, kept, strict=False)
     ):
         reason = "the results have unwritten memory in them: see values.uninitialized"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -119,12 +119,12 @@ def _rounded(case: Case, wrong: str) -> CheckFailed:
 def _fail_if_memory_reused(case: Case, run: Run, earlier: Iterable[Run]) -> None:
     """Fail if an output shares memory with an output of an earlier call that is still in use."""
     for before in earlier:
-        for name, one in run.outputs:
-            for other, held in before.outputs:
-                if share_memory(one.detach(), held.detach()):
+        for name, output in run.outputs:
+            for old_name, held in before.outputs:
+                if share_memory(output.detach(), held.detach()):
                     raise _reused(
                         case,
-                        f"{name} of one call lies in the memory of {other} of an earlier call, "
+                        f"{name} of one call lies in the memory of {old_name} of an earlier call, "
                         "which is still in use",
                     )
 
@@ -145,8 +145,8 @@ def _change(calls: Caller, changes: Sequence[Change]) -> Change | None:
     for change in changes:
         changed = change.apply(drawn)
         pairs = zip(changed.tensors(), drawn.tensors(), strict=True)
-        other = any(not quickly_equal(one.detach(), was.detach()) for (_, one), (_, was) in pairs)
-        if other and calls(changed).error is None:
+        differs = any(not quickly_equal(new.detach(), old.detach()) for (_, new), (_, old) in pairs)
+        if differs and calls(changed).error is None:
             return change
     return None
 
@@ -154,11 +154,11 @@ def _change(calls: Caller, changes: Sequence[Change]) -> Change | None:
 def _fail_if_stale(calls: Caller, change: Change, allowed: Case | None) -> None:
     """Fail if inputs that were changed in place give other results than fresh inputs."""
     case = calls.case
-    arguments, others = case.inputs(), change.apply(case.inputs())
+    arguments, changed = case.inputs(), change.apply(case.inputs())
     _call(calls, arguments)
-    if not same_strides(arguments, others):
+    if not same_strides(arguments, changed):
         return  # the op changes the shape of its argument
-    write_all(arguments, others)
+    write_all(arguments, changed)
     updated = calls(arguments)
     fresh = calls(change.apply(case.inputs()))
     if updated.error is not None or fresh.error is not None:

@@ -44,12 +44,12 @@ def check_same_tensor(case: Case) -> None:
             or first_difference(results(again), results(expected), case)
         ):
             continue
-        one, other = expression(case, first), expression(case, second)
+        first_code, second_code = expression(case, first), expression(case, second)
         raise fail(
             "same-tensor-result",
             f"{case.op.name}: with one tensor as {first} and {second} it gives other values than "
             f"with a copy of it as {second}: {wrong}",
-            repro=CALL + _SAME.format(one=one, other=other),
+            repro=CALL + _SAME.format(one=first_code, other=second_code),
         )
 
 
@@ -57,20 +57,22 @@ def _pairs(case: Case) -> list[tuple[str, str]]:
     """Pairs of arguments that may be one tensor: same shape, dtype and device, and not written to."""
     arguments = case.inputs()
     free = [
-        (name, one) for name, one in changeable(arguments) if base_name(name) not in case.op.mutated
+        (name, tensor)
+        for name, tensor in changeable(arguments)
+        if base_name(name) not in case.op.mutated
     ]
     return [
-        (name, other)
-        for (name, one), (other, two) in itertools.combinations(free[:6], 2)
-        if one.shape == two.shape and one.dtype == two.dtype and one.device == two.device
+        (left_name, right_name)
+        for (left_name, left), (right_name, right) in itertools.combinations(free[:6], 2)
+        if left.shape == right.shape and left.dtype == right.dtype and left.device == right.device
     ]
 
 
 def _twice(arguments: Arguments, first: str, second: str, *, copy: bool) -> Arguments:
     """The arguments with the first tensor, or a copy of it, in the place of the second."""
     tensors = dict(arguments.tensors())
-    one = tensors[first]
-    again = one.detach().clone().requires_grad_(one.requires_grad) if copy else one
+    original = tensors[first]
+    again = original.detach().clone().requires_grad_(original.requires_grad) if copy else original
     names = iter(tensors)
     return arguments.map(lambda tensor: again if next(names) == second else tensor)
 

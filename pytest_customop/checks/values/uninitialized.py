@@ -101,11 +101,11 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
             _fail_if_not_repeatable(case)
         reason = "the op gives other values each time: see values.repeat"
         raise skip("nondeterministic", reason, unjudged=False)
-    other = run(_SECOND)
-    wrong = "the op raises" if other.error else first_difference(results(first), results(other))
+    second = run(_SECOND)
+    wrong = "the op raises" if second.error else first_difference(results(first), results(second))
     if wrong is None or not _confirmed(run, filling, first):
         return
-    if other.error is None and rounding_explains(case, results(first), results(other)):
+    if second.error is None and rounding_explains(case, results(first), results(second)):
         return  # of an op that adds up in any order: see values.repeat
     raise fail(
         "uninitialized-output",
@@ -119,10 +119,10 @@ def _confirmed(
     run: Callable[[tuple[int, bool]], Run], filling: tuple[int, bool], first: Run
 ) -> bool:
     """Whether the first filling gives the same results again, and the second filling others."""
-    same, other = run(filling), run(_SECOND)
+    same, second = run(filling), run(_SECOND)
     if same.error is not None or first_difference(results(same), results(first)) is not None:
         return False
-    return other.error is not None or first_difference(results(other), results(first)) is not None
+    return second.error is not None or first_difference(results(second), results(first)) is not None
 
 
 def _sizes(case: Case) -> set[int]:

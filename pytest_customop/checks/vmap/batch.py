@@ -32,15 +32,15 @@ class Batch:
         sizes = {size for _, tensor in case.eager.arguments.tensors() for size in tensor.shape}
         count = next(size for size in (2, 3, 5, 4) if size not in sizes or size == 4)
         drawn = [case.inputs()] + [_another(case, index) for index in range(1, count)]
-        calls = [one.map(lambda tensor: tensor.detach()) for one in drawn]
-        columns = zip(*[[tensor for _, tensor in one.tensors()] for one in calls], strict=True)
+        calls = [call.map(lambda tensor: tensor.detach()) for call in drawn]
+        columns = zip(*[[tensor for _, tensor in call.tensors()] for call in calls], strict=True)
         return Batch(calls, [torch.stack(column) for column in columns])
 
     def call(self, index: int, dims: Dims) -> Arguments:
         """The arguments of one call; tensors that are not batched are those of the first call."""
         pairs = zip(self.calls[0].tensors(), self.calls[index].tensors(), dims, strict=True)
         chosen = iter(
-            [(first if dim is None else other).clone() for (_, first), (_, other), dim in pairs]
+            [(first if dim is None else tensor).clone() for (_, first), (_, tensor), dim in pairs]
         )
         return self.calls[0].map(lambda _: next(chosen))
 
@@ -51,8 +51,8 @@ def _another(case: Case, index: int) -> Arguments:
     first = [tensor for _, tensor in case.inputs().tensors()]
     moved = iter(
         [
-            _rolled(again, index) if torch.equal(again, one) else again
-            for one, (_, again) in zip(first, drawn.tensors(), strict=True)
+            _rolled(redrawn, index) if torch.equal(redrawn, tensor) else redrawn
+            for tensor, (_, redrawn) in zip(first, drawn.tensors(), strict=True)
         ]
     )
     arguments = drawn.map(lambda _: next(moved))
@@ -69,4 +69,4 @@ def _works_alike(case: Case, arguments: Arguments) -> bool:
     """Whether the op works on these arguments, with outputs of the same shapes."""
     run = case.run(arguments.map(lambda tensor: tensor.detach().clone()))
     shapes = [(name, tensor.shape) for name, tensor in run.outputs]
-    return run.error is None and shapes == [(name, one.shape) for name, one in case.eager.outputs]
+    return run.error is None and shapes == [(name, leaf.shape) for name, leaf in case.eager.outputs]

@@ -35,7 +35,7 @@ def check_loop(case: Case) -> None:
         reason = f"the vmap rule rejects everything: {'; '.join(rejected)}"
         raise skip("vmap-not-implemented", reason, unjudged=False)
     if rejected:
-        parts = [f"{' and '.join(words)} ({error})" for error, words in rejected.items()]
+        parts = [f"{' and '.join(texts)} ({error})" for error, texts in rejected.items()]
         raise skip("vmap-not-implemented", f"the vmap rule rejects {'; '.join(parts)}")
 
 
@@ -93,14 +93,15 @@ def _pattern_text(case: Case, dims: Dims) -> str:
 def _compare(case: Case, batch: Batch, dims: Dims) -> None:
     where = _pattern_text(case, dims)
     expected_outputs = _stacked(_loop(batch, dims))
-    given = [
+    inputs = [
         tensor[0] if dim is None else tensor.movedim(0, dim)
         for tensor, dim in zip(batch.tensors, dims, strict=True)
     ]
-    given = [
-        one.clone().requires_grad_(wants) for one, wants in zip(given, _wants(case), strict=True)
+    inputs = [
+        tensor.clone().requires_grad_(wants)
+        for tensor, wants in zip(inputs, _wants(case), strict=True)
     ]
-    vmapped = _vmapped(case, batch, dims, given, where)
+    vmapped = _vmapped(case, batch, dims, inputs, where)
     for (name, _), actual, expected in zip(
         case.eager.outputs, vmapped, expected_outputs, strict=True
     ):
@@ -113,16 +114,16 @@ def _compare(case: Case, batch: Batch, dims: Dims) -> None:
                 picture=picture_of(name, actual, expected),
             )
     if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
-        _compare_gradients(case, batch, dims, given, vmapped)
+        _compare_gradients(case, batch, dims, inputs, vmapped)
 
 
 def _loop(batch: Batch, dims: Dims) -> list[Tensors]:
     """The outputs of each call."""
-    made = []
+    outputs = []
     for index in range(len(batch.calls)):
         leaves = output_leaves(batch.call(index, dims).call())
-        made.append([leaf for _, leaf in leaves])
-    return made
+        outputs.append([leaf for _, leaf in leaves])
+    return outputs
 
 
 def _stacked(calls: list[Tensors]) -> Tensors:
@@ -137,12 +138,12 @@ def _wants(case: Case) -> list[bool]:
     return [tensor.requires_grad for _, tensor in case.eager.arguments.tensors()]
 
 
-def _vmapped(case: Case, batch: Batch, dims: Dims, given: Tensors, where: str) -> Tensors:
+def _vmapped(case: Case, batch: Batch, dims: Dims, inputs: Tensors, where: str) -> Tensors:
     def function(*tensors: torch.Tensor) -> Any:
         return tuple(_outputs(batch, tensors))
 
     try:
-        return list(torch.vmap(function, in_dims=dims)(*given))
+        return list(torch.vmap(function, in_dims=dims)(*inputs))
     except NotImplementedError:
         raise  # the rule rejects this pattern
     except Exception as error:  # whatever a vmap rule raises is a finding
@@ -162,7 +163,7 @@ def _output_difference(
     wrong = difference(actual, expected, *tolerance)
     if wrong is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return wrong
-    at = [one for one, _ in case.eager.outputs].index(name)
+    at = [output for output, _ in case.eager.outputs].index(name)
     return None if within_rounding(actual, expected, _exact(batch, dims, at), tolerance) else wrong
 
 
@@ -178,7 +179,7 @@ def _exact(batch: Batch, dims: Dims, at: int) -> torch.Tensor | None:
         return tensor.double() if tensor.is_floating_point() else tensor
 
     try:
-        calls = [one.map(wide) for one in batch.calls]
+        calls = [call.map(wide) for call in batch.calls]
         return _stacked(_loop(replace(batch, calls=calls), dims))[at]
     except CheckSkipped:
         return None
@@ -195,24 +196,24 @@ def _outputs(batch: Batch, tensors: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _compare_gradients(
-    case: Case, batch: Batch, dims: Dims, given: Tensors, vmapped: Tensors
+    case: Case, batch: Batch, dims: Dims, inputs: Tensors, vmapped: Tensors
 ) -> None:
     """Compare the gradients of the batched tensors with those of a loop."""
     names = [name for name, _ in case.eager.arguments.tensors()]
-    weights = [random_like(one, case.seed + 1 + index) for index, one in enumerate(vmapped)]
-    again = [one.detach().clone().requires_grad_(one.requires_grad) for one in given]
+    weights = [random_like(output, case.seed + 1 + index) for index, output in enumerate(vmapped)]
+    copies = [tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in inputs]
     columns: list[Tensors] = []
     for index in range(len(batch.calls)):
-        columns.append(_outputs(batch, [tensor[index] for tensor in again]))
+        columns.append(_outputs(batch, [tensor[index] for tensor in copies]))
     stacked = _stacked(columns)
     try:
-        expected = _gradients(again, stacked, weights)
+        expected = _gradients(copies, stacked, weights)
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         reason = f"the backward raises without torch.vmap too ({error_line(error)})"
         raise skip("nothing-to-check", reason, unjudged=False) from None
     try:
-        actual = _gradients(given, vmapped, weights)
+        actual = _gradients(inputs, vmapped, weights)
     except NotImplementedError:
         raise  # the rule rejects this pattern
     except Exception as error:  # whatever a backward raises
@@ -224,12 +225,12 @@ def _compare_gradients(
             traceback_text(error),
             repro=_GRADIENTS,
         ) from None
-    for name, one, other in zip(names, actual, expected, strict=True):
+    for name, left, right in zip(names, actual, expected, strict=True):
         wrong = None
-        if one is not None and other is not None:
-            wrong = difference(one, other, *_gradient_tolerance(case, other.dtype))
-        elif one is not other:
-            kinds = ["None" if each is None else "a tensor" for each in (one, other)]
+        if left is not None and right is not None:
+            wrong = difference(left, right, *_gradient_tolerance(case, right.dtype))
+        elif left is not right:
+            kinds = ["None" if gradient is None else "a tensor" for gradient in (left, right)]
             wrong = f"{kinds[0]}, and {kinds[1]} with a loop"
         if wrong:
             raise fail(
@@ -239,16 +240,18 @@ def _compare_gradients(
             )
 
 
-def _gradients(given: Tensors, outputs: Tensors, weights: Tensors) -> list[torch.Tensor | None]:
-    wanted = [tensor for tensor in given if tensor.requires_grad]
+def _gradients(inputs: Tensors, outputs: Tensors, weights: Tensors) -> list[torch.Tensor | None]:
+    leaves = [tensor for tensor in inputs if tensor.requires_grad]
     pairs = [
-        (one, weight) for one, weight in zip(outputs, weights, strict=True) if one.requires_grad
+        (output, weight)
+        for output, weight in zip(outputs, weights, strict=True)
+        if output.requires_grad
     ]
-    if not wanted or not pairs:
-        return [None] * len(given)
-    ones, grads = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(ones, wanted, grads, allow_unused=True))
-    return [next(found) if tensor.requires_grad else None for tensor in given]
+    if not leaves or not pairs:
+        return [None] * len(inputs)
+    roots, grads = zip(*pairs, strict=True)
+    gradients = iter(torch.autograd.grad(roots, leaves, grads, allow_unused=True))
+    return [next(gradients) if tensor.requires_grad else None for tensor in inputs]
 
 
 def _gradient_tolerance(case: Case, dtype: torch.dtype) -> tuple[float, float]:

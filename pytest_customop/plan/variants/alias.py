@@ -18,24 +18,24 @@ def steps(view: SampleView) -> Iterator[Step]:
     Where the op writes to one of them, eager and functionalized code may rightly differ, so that is
     beyond the sample.
     """
-    whole = [each for each in view.tensors if "[" not in each.path]
-    for one, other in combinations(whole, 2):
-        written = one.mutated or other.mutated
-        if one.wants_grad != other.wants_grad and not written:
+    whole = [tensor for tensor in view.tensors if "[" not in tensor.path]
+    for first, second in combinations(whole, 2):
+        written = first.mutated or second.mutated
+        if first.wants_grad != second.wants_grad and not written:
             continue
-        if (one.shape, one.dtype) == (other.shape, other.dtype):
-            change = {other.path: SameAs(one.path)}
-            description = f"{other.path} is the very tensor given as {one.path}"
+        if (first.shape, first.dtype) == (second.shape, second.dtype):
+            change = {second.path: SameAs(first.path)}
+            description = f"{second.path} is the very tensor given as {first.path}"
             rank = 12 if written else 7
-            name = f"{other.path}.is.{one.path}"
-            yield Step(name, description, change, rank, beyond=_beyond(one, other))
+            name = f"{second.path}.is.{first.path}"
+            yield Step(name, description, change, rank, beyond=_beyond(first, second))
 
 
-def _beyond(one: TensorArgument, other: TensorArgument) -> str | None:
+def _beyond(first: TensorArgument, second: TensorArgument) -> str | None:
     """Why two equal tensors leave what the sample shows; None if they do not.
 
     Whole numbers of two tensors may belong together.
     """
-    if one.mutated or other.mutated:
+    if first.mutated or second.mutated:
         return "a tensor that is written to, given twice"
-    return "whole numbers of two tensors made equal" if one.holds_positions else None
+    return "whole numbers of two tensors made equal" if first.holds_positions else None

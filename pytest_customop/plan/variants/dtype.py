@@ -41,9 +41,9 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         declared: whether the mark or the session says which dtypes the op supports. Only changes of
             one tensor alone are made then.
     """
-    floats = [each for each in view.tensors if each.floating]
+    floats = [tensor for tensor in view.tensors if tensor.floating]
     if floats and not declared:
-        named = [each for each in view.named_dtypes if not each.is_complex]
+        named = [dtype for dtype in view.named_dtypes if not dtype.is_complex]
         named += _documented(view.op, floats)
         ranks = {_HALF: 9} | dict.fromkeys(named, 4)
         if floats[0].dtype in _OTHER:
@@ -56,19 +56,19 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     if len(view.tensors) < 2:
         return
     promotes = promotes_dtypes(view.op)
-    for each in view.tensors:
-        beyond = None if promotes and each.floating else "one tensor in another dtype"
-        wider = _OTHER.get(each.dtype)
+    for tensor in view.tensors:
+        beyond = None if promotes and tensor.floating else "one tensor in another dtype"
+        wider = _OTHER.get(tensor.dtype)
         if wider is None:
             continue
-        changed = replace(each.spec, dtype=wider)
+        changed = replace(tensor.spec, dtype=wider)
         if is_drawable(changed):
             name = dtype_name(wider)
             yield Step(
-                f"{each.path}.{name}",
-                f"{each.path} of {name}, the others of their own dtype",
-                {each.path: changed},
-                6 if each.floating else 13,
+                f"{tensor.path}.{name}",
+                f"{tensor.path} of {name}, the others of their own dtype",
+                {tensor.path: changed},
+                6 if tensor.floating else 13,
                 reads_beyond=True,
                 beyond=beyond,
             )
@@ -76,29 +76,31 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
 
 def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     """The dtypes that docstrings name for every floating-point tensor, beside its own."""
-    named = [dtypes_of(op, base_name(each.path)) for each in floats]
-    beside = all(each.dtype in found for each, found in zip(floats, named, strict=True))
-    return [one for one in named[0] if beside and all(one in found for found in named)]
+    named = [dtypes_of(op, base_name(tensor.path)) for tensor in floats]
+    beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
+    return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
     """All floating-point tensors complex, where the op's code lists such a dtype, or asks for it."""
-    floats = [each for each in view.tensors if each.floating]
+    floats = [tensor for tensor in view.tensors if tensor.floating]
     for dtype in view.named_dtypes:
-        if dtype.is_complex and floats and not any(each.dtype.is_complex for each in floats):
+        if dtype.is_complex and floats and not any(tensor.dtype.is_complex for tensor in floats):
             yield from _all_of(dtype, floats, 4)
             return
 
 
 def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:
     """All floating-point tensors in one other dtype."""
-    changes = {each.path: _cast(each.spec, dtype) for each in floats}
-    if all(each.dtype == dtype for each in floats) or not all(map(is_drawable, changes.values())):
+    changes = {tensor.path: _cast(tensor.spec, dtype) for tensor in floats}
+    if all(tensor.dtype == dtype for tensor in floats) or not all(
+        map(is_drawable, changes.values())
+    ):
         return
     if not (dtype.is_floating_point or dtype.is_complex or all(map(_is_finite, floats))):
         return  # no whole number is NaN
     name = dtype_name(dtype)
-    mixed = len({each.dtype for each in floats}) > 1
+    mixed = len({tensor.dtype for tensor in floats}) > 1
     yield Step(
         name,
         f"tensors of {name}",
@@ -109,8 +111,8 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     )
 
 
-def _is_finite(each: TensorArgument) -> bool:
-    return each.spec.values is None or bool(each.listed.isfinite().all())
+def _is_finite(tensor: TensorArgument) -> bool:
+    return tensor.spec.values is None or bool(tensor.listed.isfinite().all())
 
 
 def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
@@ -123,24 +125,24 @@ def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
 def _listed_floats(view: SampleView) -> Iterator[Step]:
     """The only tensor, of whole numbers, in each floating-point dtype that the code lists beside it."""
     if len(view.tensors) == 1:
-        (each,) = view.tensors
-        for dtype in floats_beside(view.op, each.dtype):
-            changes = {each.path: replace(each.spec, dtype=dtype)}
+        (tensor,) = view.tensors
+        for dtype in floats_beside(view.op, tensor.dtype):
+            changes = {tensor.path: replace(tensor.spec, dtype=dtype)}
             yield Step(dtype_name(dtype), f"a tensor of {dtype_name(dtype)}", changes, 4)
 
 
 def _whole(view: SampleView) -> Iterator[Step]:
     """All tensors of an op that gets whole numbers only in another dtype that holds their range."""
-    tensors = [each for each in view.tensors if each.dtype != torch.bool]
-    ranges = [range_of(each) for each in tensors]
+    tensors = [tensor for tensor in view.tensors if tensor.dtype != torch.bool]
+    ranges = [range_of(tensor) for tensor in tensors]
     for dtype in _WHOLE:
         limits = torch.iinfo(dtype)
         if any(
-            span is None or span[0] < limits.min or span[1] > limits.max or each.dtype == dtype
-            for each, span in zip(tensors, ranges, strict=True)
+            span is None or span[0] < limits.min or span[1] > limits.max or tensor.dtype == dtype
+            for tensor, span in zip(tensors, ranges, strict=True)
         ):
             continue
-        changes = {each.path: _of_dtype(each, dtype) for each in tensors}
+        changes = {tensor.path: _of_dtype(tensor, dtype) for tensor in tensors}
         if changes:
             name = dtype_name(dtype)
             rank = 10 if dtype == torch.uint8 else 13
@@ -154,10 +156,14 @@ def _whole(view: SampleView) -> Iterator[Step]:
             )
 
 
-def _of_dtype(each: TensorArgument, dtype: torch.dtype) -> TensorSpec:
+def _of_dtype(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:
     """A tensor of whole numbers in another dtype, with a range that the dtype has."""
-    if each.spec.values is not None or each.spec.low is not None or each.spec.high is not None:
-        return replace(each.spec, dtype=dtype)
-    span = range_of(each)
+    if (
+        tensor.spec.values is not None
+        or tensor.spec.low is not None
+        or tensor.spec.high is not None
+    ):
+        return replace(tensor.spec, dtype=dtype)
+    span = range_of(tensor)
     assert span is not None
-    return replace(each.spec, dtype=dtype, low=span[0], high=span[1] + 1)
+    return replace(tensor.spec, dtype=dtype, low=span[0], high=span[1] + 1)

@@ -14,14 +14,15 @@ _ALL_SUBSETS = 3  # of more inputs, only each alone and all but each
 
 def steps(view: SampleView) -> Iterator[Step]:
     """Each subset of the inputs that can require gradients, but for none and all of them."""
-    able = [each for each in view.tensors if each.wants_grad]
+    able = [tensor for tensor in view.tensors if tensor.wants_grad]
     for count in range(1, len(able)):
         if len(able) > _ALL_SUBSETS and count not in (1, len(able) - 1):
             continue
         for some in combinations(able, count):
-            names = [each.path for each in some]
+            names = [tensor.path for tensor in some]
             changes = {
-                each.path: replace(each.spec, requires_grad=each.path in names) for each in able
+                tensor.path: replace(tensor.spec, requires_grad=tensor.path in names)
+                for tensor in able
             }
             description = f"only {' and '.join(names)} requires gradients"
             yield Step("grad." + ".".join(names), description, changes, 6 if count == 1 else 11)

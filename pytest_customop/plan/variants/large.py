@@ -22,7 +22,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     that are equal to it grow with it. And some hundred rows, for an op that compares each with each, which
     takes too long where they are many.
     """
-    tensors = [each for each in view.tensors if each.resizable]
+    tensors = [tensor for tensor in view.tensors if tensor.resizable]
     if not tensors:
         return
     first = tensors[0]
@@ -30,19 +30,19 @@ def steps(view: SampleView) -> Iterator[Step]:
     rest = sorted((dim for dim in free[1:]), key=lambda dim: -first.shape[dim])
     places = [(first, dim, rank) for dim, rank in zip([*free[:1], *rest], (4, 10), strict=False)]
     elsewhere = [
-        (each, dim, 5)
-        for each in tensors[1:]
-        for dim in _free_dims(view, each)
-        if each.shape[dim] not in first.shape
+        (tensor, dim, 5)
+        for tensor in tensors[1:]
+        for dim in _free_dims(view, tensor)
+        if tensor.shape[dim] not in first.shape
     ]
     grown: set[int] = set()
-    for each, dim, rank in [*places, *elsewhere[:1]]:
-        size = each.shape[dim]
+    for tensor, dim, rank in [*places, *elsewhere[:1]]:
+        size = tensor.shape[dim]
         if size not in grown:
             grown.add(size)
-            larger = min(_needed(one.shape, size) for one in tensors if size in one.shape)
-            name = f"large{dim}" if each is first else f"{each.path}.large{dim}"
-            yield from _grown(view, tensors, (each, dim), larger, Step(name, "", {}, rank))
+            larger = min(_needed(tensor.shape, size) for tensor in tensors if size in tensor.shape)
+            name = f"large{dim}" if tensor is first else f"{tensor.path}.large{dim}"
+            yield from _grown(view, tensors, (tensor, dim), larger, Step(name, "", {}, rank))
     for dim in free[:1]:
         yield from _grown(view, tensors, (first, dim), _HUNDREDS, Step(f"hundreds{dim}", "", {}, 6))
 
@@ -52,8 +52,8 @@ def long_steps(view: SampleView) -> Iterator[Step]:
 
     Then the dim before it, where positions in a sequence may be counted.
     """
-    tensors = [each for each in view.tensors if each.resizable]
-    first = next((each for each in tensors if each.floating), None)
+    tensors = [tensor for tensor in view.tensors if tensor.resizable]
+    first = next((tensor for tensor in tensors if tensor.floating), None)
     if first is None:
         return
     last = _free_dims(view, first)[:-3:-1]
@@ -81,27 +81,27 @@ def _grown(
     """
     first, dim = place
     size = first.shape[dim]
-    shapes = {each.path: _replaced(each.shape, {size: larger}) for each in tensors}
+    shapes = {tensor.path: _replaced(tensor.shape, {size: larger}) for tensor in tensors}
     if larger > size and sum(map(prod, shapes.values())) <= _MOST:
         changes = {
-            each.path: each.resized(shapes[each.path])
-            for each in tensors
-            if shapes[each.path] != each.shape
+            tensor.path: tensor.resized(shapes[tensor.path])
+            for tensor in tensors
+            if shapes[tensor.path] != tensor.shape
         }
         sizes = {
-            (each.path, at): larger
-            for each in tensors
-            for at, one in enumerate(each.shape)
-            if one == size
+            (tensor.path, at): larger
+            for tensor in tensors
+            for at, dim_size in enumerate(tensor.shape)
+            if dim_size == size
         }
         description = f"dim {dim} of {first.path}, and all sizes equal to it, grown to {larger}"
-        found = step._replace(description=description, changes=changes, reads_beyond=True)
-        yield from with_numbers(view, found, sizes)
+        grown_step = step._replace(description=description, changes=changes, reads_beyond=True)
+        yield from with_numbers(view, grown_step, sizes)
 
 
 def _needed(shape: tuple[int, ...], size: int) -> int:
     """The smallest odd size with which a tensor has more elements than `_ELEMENTS`."""
-    others = prod(other for other in shape if other != size)
+    others = prod(dim_size for dim_size in shape if dim_size != size)
     if not others:
         return 0
     needed: int = ceil(((_ELEMENTS + 1) / others) ** (1 / shape.count(size)))

@@ -21,21 +21,23 @@ def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
         value: the dims that the sample gives, or the default.
         count: the most dims of a tensor of the sample.
     """
-    if not all(type(each) is int and -count <= each < count for each in value):
+    if not all(type(dim) is int and -count <= dim < count for dim in value):
         return
-    other = [each - count if each >= 0 else each + count for each in value]
-    description = f"{name}={other}, the same dims counted the other way"
-    yield Step(f"{name}.negated", description, {name: other}, 1, True)
-    every = [*range(count)]
-    if sorted(each % count for each in value) != every:
-        yield Step(f"{name}.all", f"{name}={every}", {name: every}, 6, True)
+    negated = [dim - count if dim >= 0 else dim + count for dim in value]
+    description = f"{name}={negated}, the same dims counted the other way"
+    yield Step(f"{name}.negated", description, {name: negated}, 1, True)
+    all_dims = [*range(count)]
+    if sorted(dim % count for dim in value) != all_dims:
+        yield Step(f"{name}.all", f"{name}={all_dims}", {name: all_dims}, 6, True)
 
 
 def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
     """An order, as 0, 1, 2, in reverse. In other lists the place of a number has a meaning."""
     if len(value) > 1 and sorted(value) == [*range(len(value))]:
-        other = type(value)(reversed(value))  # type: ignore[call-arg]
-        yield Step(f"{name}.reversed", f"{name}={other}, the reverse order", {name: other}, 3, True)
+        reordered = type(value)(reversed(value))  # type: ignore[call-arg]
+        yield Step(
+            f"{name}.reversed", f"{name}={reordered}, the reverse order", {name: reordered}, 3, True
+        )
 
 
 def reversed_tensors(view: SampleView) -> Iterator[Step]:
@@ -43,20 +45,22 @@ def reversed_tensors(view: SampleView) -> Iterator[Step]:
 
     An op may take for all of them what the first one has.
     """
-    given = view.given.items()
-    lists = {name: value for name, value in given if isinstance(value, (list, tuple)) and value}
-    if any(isinstance(one, SameAs) for value in lists.values() for one in value):
+    arguments = view.given.items()
+    lists = {name: value for name, value in arguments if isinstance(value, (list, tuple)) and value}
+    if any(isinstance(item, SameAs) for value in lists.values() for item in value):
         return
-    inside = [each for each in view.tensors if "[" in each.path]
-    sizes = {size for each in view.tensors if each not in inside for size in each.shape}
+    inside = [tensor for tensor in view.tensors if "[" in tensor.path]
+    sizes = {size for tensor in view.tensors if tensor not in inside for size in tensor.shape}
     done: set[int] = set()
     for name, value in lists.items():
-        kinds = {(each.shape, each.dtype) for each in inside if each.path.startswith(f"{name}[")}
+        kinds = {
+            (tensor.shape, tensor.dtype) for tensor in inside if tensor.path.startswith(f"{name}[")
+        }
         count = len(value)
         if len(kinds) > 1 and count not in done:
             done.add(count)
-            together = [other for other, values in lists.items() if len(values) == count]
-            changes = {other: type(lists[other])(reversed(lists[other])) for other in together}
+            together = [key for key, values in lists.items() if len(values) == count]
+            changes = {key: type(lists[key])(reversed(lists[key])) for key in together}
             # Native code may not look whether a tensor with an entry for each fits them.
             beyond = _ORDERED if view.may_read_outside and count in sizes else None
             description = f"{listed(together)} in reverse"
@@ -76,13 +80,15 @@ def _may_shrink(view: SampleView, name: str) -> bool:
 
     The length of a list of numbers is mostly a number of dims.
     """
-    given = view.given[name]
-    count = len(given)
-    inside = [each for each in view.tensors if each.path.startswith(f"{name}[")]
+    elements = view.given[name]
+    count = len(elements)
+    inside = [tensor for tensor in view.tensors if tensor.path.startswith(f"{name}[")]
     others = [value for key, value in view.given.items() if key != name]
     lists = [value for value in others if isinstance(value, (list, tuple))]
-    sizes = {size for each in view.tensors if each not in inside for size in each.shape}
-    repeated = any(len(each) == count for each in lists) or count in sizes or count in _ints(others)
+    sizes = {size for tensor in view.tensors if tensor not in inside for size in tensor.shape}
+    repeated = (
+        any(len(value) == count for value in lists) or count in sizes or count in _ints(others)
+    )
     return len(inside) == count and not repeated
 
 

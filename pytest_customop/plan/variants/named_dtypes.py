@@ -30,19 +30,21 @@ _ASKED = {"is_complex": torch.complex64, "is_floating_point": torch.int64}
 
 def named_dtypes(op: Op) -> list[torch.dtype]:
     """The dtypes, each once, in the order of the code: kernels, fake kernel, formula."""
-    found: dict[torch.dtype, None] = {}
+    dtypes: dict[torch.dtype, None] = {}
     for named in _named_in(op):
-        found |= dict.fromkeys(named.dtypes if named.alone else _listed(named.dtypes))
-    return [*found]
+        dtypes |= dict.fromkeys(named.dtypes if named.alone else _listed(named.dtypes))
+    return [*dtypes]
 
 
 def floats_beside(op: Op, dtype: torch.dtype) -> list[torch.dtype]:
     """The real floating-point dtypes that the code lists together with a dtype."""
-    found: dict[torch.dtype, None] = {}
+    dtypes: dict[torch.dtype, None] = {}
     for named in _named_in(op):
         if dtype in named.dtypes:
-            found |= dict.fromkeys(one for one in named.dtypes if one in _REAL.values())
-    return [*found]
+            dtypes |= dict.fromkeys(
+                candidate for candidate in named.dtypes if candidate in _REAL.values()
+            )
+    return [*dtypes]
 
 
 class _Named(NamedTuple):
@@ -78,7 +80,7 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[_Named]:
             yield _Named([_REAL[name]], alone=True)
         value = known.get(name)
         if isinstance(value, Collection) and not isinstance(value, (str, bytes, torch.Tensor)):
-            yield _Named([each for each in value if isinstance(each, torch.dtype)])
+            yield _Named([item for item in value if isinstance(item, torch.dtype)])
         elif isinstance(value, types.FunctionType):
             yield from _of_function(value, depth - 1, seen)
 
@@ -86,20 +88,20 @@ def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[_Named]:
 def _written(code: types.CodeType) -> Iterator[list[torch.dtype]]:
     """The tuples, lists and sets of dtypes that the code writes out: `(torch.float32, torch.int64)`."""
     row: list[torch.dtype] = []
-    for one in dis.get_instructions(code):
-        if one.opname in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
-            if row and len(row) == one.arg:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
+            if row and len(row) == instruction.arg:
                 yield row
             row = []
-        elif one.opname == "LOAD_ATTR" and isinstance(
-            getattr(torch, one.argval, None), torch.dtype
+        elif instruction.opname == "LOAD_ATTR" and isinstance(
+            getattr(torch, instruction.argval, None), torch.dtype
         ):
-            row.append(getattr(torch, one.argval))
-        elif one.opname not in ("LOAD_GLOBAL", "CACHE"):
+            row.append(getattr(torch, instruction.argval))
+        elif instruction.opname not in ("LOAD_GLOBAL", "CACHE"):
             row = []
 
 
 def _listed(values: Collection[torch.dtype]) -> list[torch.dtype]:
     """The dtypes of a list that has a floating-point one; none of a single byte."""
-    dtypes = [each for each in values if each.itemsize > 1]
-    return dtypes if any(each.is_floating_point for each in dtypes) else []
+    dtypes = [dtype for dtype in values if dtype.itemsize > 1]
+    return dtypes if any(dtype.is_floating_point for dtype in dtypes) else []

@@ -50,31 +50,33 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
     whole = not isinstance(value, float)
     for constant in constants:
         if abs(constant) <= _MOST and (isinstance(constant, int) or not whole):
-            other = constant if whole else float(constant)
-            if other != value:
-                beyond = _beyond(view, name, value, other) if whole else None
-                yield _step(name, str(other), other, 5, beyond)
+            number = constant if whole else float(constant)
+            if number != value:
+                beyond = _beyond(view, name, value, number) if whole else None
+                yield _step(name, str(number), number, 5, beyond)
 
 
-def other_number(view: SampleView, name: str, value: float, other: float) -> Step:
+def other_number(view: SampleView, name: str, value: float, number: float) -> Step:
     """The step from a number to any other one of its type."""
     whole = not isinstance(value, float)
-    beyond = (_beyond(view, name, int(value), other) if whole else None) or _negative(value, other)
-    return _step(name, str(other), other, 5, beyond)
+    beyond = (_beyond(view, name, int(value), number) if whole else None) or _negative(
+        value, number
+    )
+    return _step(name, str(number), number, 5, beyond)
 
 
-def other_in_list(view: SampleView, name: str, values: Sequence[int], at: int, other: int) -> Step:
+def other_in_list(view: SampleView, name: str, values: Sequence[int], at: int, number: int) -> Step:
     """The step that changes one number of a list."""
-    changed = [*values[:at], other, *values[at + 1 :]]
-    beyond = _TIED if _is_tied(view, values[at], name) else _negative(values[at], other)
+    changed = [*values[:at], number, *values[at + 1 :]]
+    beyond = _TIED if _is_tied(view, values[at], name) else _negative(values[at], number)
     description = f"{name}={changed}"
     change = {name: type(values)(changed)}  # type: ignore[call-arg]
-    return Step(f"{name}[{at}].{other}", description, change, 6, True, beyond=beyond)
+    return Step(f"{name}[{at}].{number}", description, change, 6, True, beyond=beyond)
 
 
 def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
     """A number in place of None."""
-    counts = whole and any(each.holds_positions for each in view.tensors)
+    counts = whole and any(tensor.holds_positions for tensor in view.tensors)
     for rank, value in enumerate(_OPTIONAL_INT if whole else _OPTIONAL_FLOAT):
         yield _step(name, str(value), value, 4 + 4 * rank, _COUNTS if counts else None)
 
@@ -92,11 +94,11 @@ def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Ste
         ("ones", [1] * len(values), 7),
         ("zeros", [0] * len(values), 8),
     ]
-    for step, other, rank in others:
-        if other != [*values]:
-            beyond = _TIED if tied else _negative(min(values), min(other))
-            change = {name: type(values)(other)}  # type: ignore[call-arg]
-            yield Step(f"{name}.{step}", f"{name}={other}", change, rank, True, beyond=beyond)
+    for step, changed, rank in others:
+        if changed != [*values]:
+            beyond = _TIED if tied else _negative(min(values), min(changed))
+            change = {name: type(values)(changed)}  # type: ignore[call-arg]
+            yield Step(f"{name}.{step}", f"{name}={changed}", change, rank, True, beyond=beyond)
 
 
 def _sizes_for(view: SampleView, count: int) -> Iterator[tuple[str, list[int]]]:
@@ -117,47 +119,49 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("0", 0, 8),
         ("-1", -1, 11),
         *((f"size_{size}", size, 4) for size in _last_sizes(view)),
-        *((f"is.{other}", number, 4) for other, number in _numbers_before(view, name)),
+        *((f"is.{other_name}", number, 4) for other_name, number in _numbers_before(view, name)),
     ]
     if view.may_read_outside and value > 0:
         others.append(("large", value + _BUFFER, 6))
     seen = {value}
-    for step, other, rank in others:
-        if other not in seen and abs(other) <= max(_MOST, abs(value)):
-            seen.add(other)
-            beyond = _beyond(view, name, value, other) or _negative(value, other)
+    for step, number, rank in others:
+        if number not in seen and abs(number) <= max(_MOST, abs(value)):
+            seen.add(number)
+            beyond = _beyond(view, name, value, number) or _negative(value, number)
             # With 1, as a width or a stride, an op may do nothing, and return what it was given.
-            tie = 2 if other == 1 else 3
-            yield _step(name, step, other, rank + tie * tied, beyond)
+            tie = 2 if number == 1 else 3
+            yield _step(name, step, number, rank + tie * tied, beyond)
 
 
 def _last_sizes(view: SampleView) -> list[int]:
     """The last sizes of the tensors above 1: where a number equals one, an op may do nothing at all."""
-    last = [each.shape[-1] for each in view.tensors if each.shape and each.shape[-1] > 1]
+    last = [tensor.shape[-1] for tensor in view.tensors if tensor.shape and tensor.shape[-1] > 1]
     return [*dict.fromkeys(last)][:_SIZES]
 
 
 def _numbers_before(view: SampleView, name: str) -> list[tuple[str, int]]:
     """(name, value) of the whole numbers before an argument: where two are equal, an op may do nothing."""
     before = [
-        *itertools.takewhile(lambda one: one != name, (each.name for each in view.op.arguments))
+        *itertools.takewhile(
+            lambda other_name: other_name != name, (argument.name for argument in view.op.arguments)
+        )
     ]
     return [
-        (other, view.given[other])
-        for other in before
-        if type(view.given.get(other)) is int and not names_dims(other)
+        (other_name, view.given[other_name])
+        for other_name in before
+        if type(view.given.get(other_name)) is int and not names_dims(other_name)
     ]
 
 
-def _beyond(view: SampleView, name: str, value: int, other: float) -> str | None:
+def _beyond(view: SampleView, name: str, value: int, number: float) -> str | None:
     """Why another number leaves what the tensors of the sample show; None if it does not."""
     if view.may_read_outside:  # a Python kernel raises where a number does not fit, or takes it
         if _is_tied(view, value, name):
             return _TIED
-        if any(each.holds_positions for each in view.tensors):
+        if any(tensor.holds_positions for tensor in view.tensors):
             return _BELONGS
-    highest = [each.highest_position for each in view.tensors]
-    return _TOO_SMALL if any(h is not None and other <= h < value for h in highest) else None
+    highest = [tensor.highest_position for tensor in view.tensors]
+    return _TOO_SMALL if any(h is not None and number <= h < value for h in highest) else None
 
 
 def _floats(view: SampleView, name: str, value: float) -> Iterator[Step]:
@@ -173,9 +177,9 @@ def _floats(view: SampleView, name: str, value: float) -> Iterator[Step]:
     elif value == int(value):
         others.append(("fraction", value + 0.5, 9))
     others.append(("negative", -value or -0.1, 11))
-    for step, other, rank in others:
-        if other != value:
-            yield _step(name, step, other, rank, _negative(value, other))
+    for step, number, rank in others:
+        if number != value:
+            yield _step(name, step, number, rank, _negative(value, number))
 
 
 def _uneven(view: SampleView, value: float) -> float | None:
@@ -183,14 +187,15 @@ def _uneven(view: SampleView, value: float) -> float | None:
 
     There rounding is not cutting off. None if there is no size to scale.
     """
-    sizes = {size for each in view.tensors for size in each.shape[-2:] if size > 1}
+    sizes = {size for tensor in view.tensors for size in tensor.shape[-2:] if size > 1}
     if not sizes or value <= 0:
         return None
     scaled = [round(value * factor, 4) for factor in _FACTORS]
     above = {
-        one: sum(_ABOVE_HALF < one * size % 1 < 1 - _SMALL for size in sizes) for one in scaled
+        number: sum(_ABOVE_HALF < number * size % 1 < 1 - _SMALL for size in sizes)
+        for number in scaled
     }
-    best = max(scaled, key=lambda one: above[one])
+    best = max(scaled, key=lambda number: above[number])
     return best if above[best] else None
 
 
@@ -199,9 +204,9 @@ def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None
     return Step(f"{name}.{step}", description, {name: value}, rank, True, beyond=beyond)
 
 
-def _negative(value: float, other: float) -> str | None:
+def _negative(value: float, number: float) -> str | None:
     """Why another number leaves the sample for its sign; None if it does not."""
-    return _NEGATIVE if other < 0 <= value else None
+    return _NEGATIVE if number < 0 <= value else None
 
 
 def _is_tied(view: SampleView, value: int, name: str) -> bool:
@@ -212,11 +217,11 @@ def _is_tied(view: SampleView, value: int, name: str) -> bool:
     """
     if value <= 1:
         return False
-    for each in view.tensors:
-        if value in each.shape or value in each.counted or value == math.prod(each.shape):
+    for tensor in view.tensors:
+        if value in tensor.shape or value in tensor.counted or value == math.prod(tensor.shape):
             return True
-        high = None if each.floating or each.dtype == torch.bool else each.spec.high
+        high = None if tensor.floating or tensor.dtype == torch.bool else tensor.spec.high
         if high is not None and value in (int(high), int(high) - 1):
             return True
-    others = [given for other, given in view.given.items() if other != name]
-    return any(len(one) == value for one in others if isinstance(one, (list, tuple)))
+    others = [argument for other_name, argument in view.given.items() if other_name != name]
+    return any(len(argument) == value for argument in others if isinstance(argument, (list, tuple)))

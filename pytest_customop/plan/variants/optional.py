@@ -23,7 +23,7 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
 
     The dtype is that of the first floating-point tensor.
     """
-    like = next((each for each in view.tensors if each.floating), None)
+    like = next((tensor for tensor in view.tensors if tensor.floating), None)
     if like is None:
         return
     shape = like.shape

@@ -43,18 +43,20 @@ class _Level:
 _Pair = frozenset[_Level]
 
 
-def steps(view: SampleView, found: Sequence[tuple[Step, str]], derive: Derive) -> Iterator[Step]:
+def steps(
+    view: SampleView, single_steps: Sequence[tuple[Step, str]], derive: Derive
+) -> Iterator[Step]:
     """Rows of changes that are likely, and within the sample, each alone.
 
     Args:
-        found: the steps from the sample, each with its kind.
+        single_steps: the steps from the sample, each with its kind.
         derive: gives the steps from a changed sample, so that a later change fits the earlier ones.
     """
-    levels = _levels(view, found)
+    levels = _levels(view, single_steps)
     open_pairs = {
-        frozenset(pair): sum(one.rank for one in pair)
+        frozenset(pair): sum(level.rank for level in pair)
         for pair in combinations(levels, 2)
-        if pair[0].axis != pair[1].axis and any(one.kind == "arguments" for one in pair)
+        if pair[0].axis != pair[1].axis and any(level.kind == "arguments" for level in pair)
     }
     yield from islice(_rows(view, levels, open_pairs, derive), _ROWS)
 
@@ -70,23 +72,29 @@ def _rows(
         yield from _applied(view, sorted(row, key=levels.index), derive)
 
 
-def _levels(view: SampleView, found: Sequence[tuple[Step, str]]) -> list[_Level]:
+def _levels(view: SampleView, single_steps: Sequence[tuple[Step, str]]) -> list[_Level]:
     """The changes that pairs are made of; those of arguments first, then of sizes, dtype and layout."""
-    likely = [(step, kind) for step, kind in found if step.beyond is None and step.rank < _LIKELY]
-    likely.sort(key=lambda one: one[0].rank)
+    likely = [
+        (step, kind) for step, kind in single_steps if step.beyond is None and step.rank < _LIKELY
+    ]
+    likely.sort(key=lambda item: item[0].rank)
     levels: list[_Level] = []
     for step, kind in likely:
         names = {*step.changes, *step.dropped}
         ties = ".size_" in step.name  # to a size, which changes too
         if kind == "arguments" and len(names) == 1 and not names & _unsafe(view) and not ties:
             (axis,) = names
-            if sum(one.axis == axis for one in levels) < _LEVELS:
+            if sum(level.axis == axis for level in levels) < _LEVELS:
                 levels.append(_Level(axis, kind, step.name, step.rank))
     order = [argument.name for argument in view.op.arguments]
-    levels.sort(key=lambda one: order.index(one.axis))
-    for kind, wanted in _TENSORS.items():
-        of_kind = {step.name: step for step, its in found if its == kind and step.beyond is None}
-        name = next((one for one in wanted if one in of_kind), None)
+    levels.sort(key=lambda level: order.index(level.axis))
+    for kind, step_names in _TENSORS.items():
+        of_kind = {
+            step.name: step
+            for step, step_kind in single_steps
+            if step_kind == kind and step.beyond is None
+        }
+        name = next((step_name for step_name in step_names if step_name in of_kind), None)
         if name is not None:
             levels.append(_Level(kind, kind, name, of_kind[name].rank))
     return levels
@@ -96,16 +104,20 @@ def _unsafe(view: SampleView) -> set[str]:
     """The arguments whose changes may fit no others: whole numbers, in code that may read outside."""
     if not view.may_read_outside:
         return set()
-    return {one.name for one in view.op.arguments if any(it in str(one.type) for it in _WHOLE)}
+    return {
+        argument.name
+        for argument in view.op.arguments
+        if any(type_name in str(argument.type) for type_name in _WHOLE)
+    }
 
 
 def _row(levels: Sequence[_Level], open_pairs: dict[_Pair, int]) -> list[_Level]:
     """The likeliest pair that no row has yet, and the changes that add most others to it."""
     row = [*min(open_pairs, key=lambda pair: (open_pairs[pair], sorted(map(levels.index, pair))))]
     while len(row) < _CHANGES:
-        axes = {one.axis for one in row}
+        axes = {level.axis for level in row}
         gains = {
-            level: sum(frozenset((level, one)) in open_pairs for one in row)
+            level: sum(frozenset((level, chosen)) in open_pairs for chosen in row)
             for level in levels
             if level.axis not in axes
         }
@@ -120,7 +132,14 @@ def _applied(view: SampleView, row: Sequence[_Level], derive: Derive) -> Iterato
     """The step that makes the changes of a row which are there after the others; none if one is left."""
     changed, taken, axes = view, [], []
     for level in row:
-        step = next((one for one in derive(changed, level.kind) if one.name == level.step), None)
+        step = next(
+            (
+                candidate
+                for candidate in derive(changed, level.kind)
+                if candidate.name == level.step
+            ),
+            None,
+        )
         if step is not None and step.beyond is None:
             changed = replace(changed, sample=changed.apply(step))
             taken.append(step)

@@ -81,20 +81,20 @@ def ranked_variants(
         changed = view.apply(step)
         return step, kind, changed, call_signature(changed)
 
-    def place(one: _Found) -> tuple[bool, int, bool, int]:
-        step, kind, *_ = one
+    def place(candidate: _Found) -> tuple[bool, int, bool, int]:
+        step, kind, *_ = candidate
         # What is found beyond the sample is a note only, but for positions that an op ought to reject.
         later = _LATER if step.beyond is not None and kind != "positions" else 0
         rank = (step.rank >= ONLY_FULL, step.rank + later)
         return *rank, kind == "pairs", _order(seed, op.name, step.name)
 
     alone = [kind for kind in kinds if kind != "pairs"]
-    found = [applied(step, kind) for kind in alone for step in derive(view, kind)]
+    candidates = [applied(step, kind) for kind in alone for step in derive(view, kind)]
     if "pairs" in kinds:
         # What another sample shows already has that sample's variants.
-        new = [(step, kind) for step, kind, _, signature in found if signature not in seen]
-        found += [applied(step, "pairs") for step in pairs.steps(view, new, derive)]
-    for step, kind, changed, signature in sorted(found, key=place):
+        new = [(step, kind) for step, kind, _, signature in candidates if signature not in seen]
+        candidates += [applied(step, "pairs") for step in pairs.steps(view, new, derive)]
+    for step, kind, changed, signature in sorted(candidates, key=place):
         if signature not in seen:
             seen.add(signature)
             likely = step.rank < ONLY_FULL
@@ -116,7 +116,7 @@ def _aspect(view: SampleView, step: Step, kind: str) -> str:
         return step.aspect
     if kind == "arguments":
         return ",".join([*step.changes, *step.dropped])
-    dims = {each.path: len(each.shape) for each in view.tensors}
+    dims = {tensor.path: len(tensor.shape) for tensor in view.tensors}
     changed = [(path, to) for path, to in step.changes.items() if isinstance(to, TensorSpec)]
     if any(len(to.shape) != dims.get(path, len(to.shape)) for path, to in changed):
         return "dims"

@@ -21,30 +21,30 @@ _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 def steps(view: SampleView) -> Iterator[Step]:
     """One tensor of whole numbers with an entry that comes twice; not a permutation, and not offsets."""
-    several = sum(each.holds_positions for each in view.tensors) > 1
-    for each in view.tensors:
-        if not _may_repeat(each):
+    several = sum(tensor.holds_positions for tensor in view.tensors) > 1
+    for tensor in view.tensors:
+        if not _may_repeat(tensor):
             continue
         # A sorted list may be one of different numbers; of rows and columns it is the whole that differs.
-        beyond = why_beyond(each, several) if several or len(each.shape) == 1 else None
-        for name, dims in _entries(each.shape):
-            values = _repeated(each, dims)
+        beyond = why_beyond(tensor, several) if several or len(tensor.shape) == 1 else None
+        for name, dims in _entries(tensor.shape):
+            values = _repeated(tensor, dims)
             if values is not None:
                 spec = replace(
-                    each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values
+                    tensor.spec, dtype=tensor.dtype, low=None, high=None, fill=None, values=values
                 )
-                what = f"{each.path}: {_described(dims, len(each.shape))} twice"
-                step = f"{each.path}.{name}"
-                yield Step(step, what, {each.path: spec}, _RANK, beyond=beyond)
+                what = f"{tensor.path}: {_described(dims, len(tensor.shape))} twice"
+                step = f"{tensor.path}.{name}"
+                yield Step(step, what, {tensor.path: spec}, _RANK, beyond=beyond)
 
 
-def _may_repeat(each: TensorArgument) -> bool:
+def _may_repeat(tensor: TensorArgument) -> bool:
     return (
-        each.holds_positions
-        and not each.mutated
-        and 0 < math.prod(each.shape) <= _ELEMENTS
-        and not each.is_permutation
-        and not counts_sizes(each)
+        tensor.holds_positions
+        and not tensor.mutated
+        and 0 < math.prod(tensor.shape) <= _ELEMENTS
+        and not tensor.is_permutation
+        and not counts_sizes(tensor)
     )
 
 
@@ -70,29 +70,29 @@ def _described(dims: tuple[int, ...], count: int) -> str:
     return " and ".join(f"one {('row', 'column')[dim]}" for dim in dims)
 
 
-def _repeated(each: TensorArgument, dims: tuple[int, ...]) -> torch.Tensor | None:
+def _repeated(tensor: TensorArgument, dims: tuple[int, ...]) -> torch.Tensor | None:
     """The numbers with an entry in place of the next one; None where entries come twice already."""
-    given = _numbers(each)
-    if given is None:
+    numbers = _numbers(tensor)
+    if numbers is None:
         return None
-    values = given.clone()
+    values = numbers.clone()
     for dim in dims:
-        if torch.unique(given, dim=dim).shape[dim] < given.shape[dim]:
+        if torch.unique(numbers, dim=dim).shape[dim] < numbers.shape[dim]:
             continue
         entries = values.movedim(dim, 0)
         # Negative numbers may stand for what is missing.
         usable = [at for at in range(len(entries)) if bool((entries[at] >= 0).all())]
         if len(usable) > 1:
             entries[usable[1]] = entries[usable[0]].clone()
-    return None if torch.equal(values, given) else values.to(each.dtype)
+    return None if torch.equal(values, numbers) else values.to(tensor.dtype)
 
 
-def _numbers(each: TensorArgument) -> torch.Tensor | None:
+def _numbers(tensor: TensorArgument) -> torch.Tensor | None:
     """The numbers of the sample; where they are drawn, others of their range, each entry another one."""
-    if each.spec.values is not None:
-        return each.listed
-    span, count = range_of(each), math.prod(each.shape)
-    if span is None or span[0] < 0 or (len(each.shape) == 1 and count > span[1] - span[0]):
+    if tensor.spec.values is not None:
+        return tensor.listed
+    span, count = range_of(tensor), math.prod(tensor.shape)
+    if span is None or span[0] < 0 or (len(tensor.shape) == 1 and count > span[1] - span[0]):
         return None
     low, high = span
-    return low + torch.arange(count).reshape(each.shape) % (high - low + 1)
+    return low + torch.arange(count).reshape(tensor.shape) % (high - low + 1)

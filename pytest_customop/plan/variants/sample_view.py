@@ -147,10 +147,10 @@ class TensorArgument:
         Raises:
             ValueError: for one that is not `resizable`.
         """
-        found = redrawn(self.spec, self.dtype, shape, self.others)
-        if found is None:
+        spec = redrawn(self.spec, self.dtype, shape, self.others)
+        if spec is None:
             raise ValueError(f"{self.path} cannot be drawn at another size")
-        return found
+        return spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,15 +193,17 @@ class SampleView:
     @functools.cached_property
     def free_sizes(self) -> frozenset[int]:
         """The sizes that can change: those which no tensor has that keeps its size, or counts."""
-        fixed = {size for each in self.tensors if not each.resizable for size in each.shape}
-        fixed |= {size for each in self.tensors for size in each.counts_others | each.record_sizes}
-        every = {size for each in self.tensors for size in each.shape}
-        return frozenset(every - fixed)
+        fixed = {size for tensor in self.tensors if not tensor.resizable for size in tensor.shape}
+        fixed |= {
+            size for tensor in self.tensors for size in tensor.counts_others | tensor.record_sizes
+        }
+        all_sizes = {size for tensor in self.tensors for size in tensor.shape}
+        return frozenset(all_sizes - fixed)
 
     def _tensors(self) -> Iterator[TensorArgument]:
-        found = [*self._descriptions()]
-        shapes = {path: spec.shape for path, _, spec in found}
-        for path, name, spec in found:
+        descriptions = [*self._descriptions()]
+        shapes = {path: spec.shape for path, _, spec in descriptions}
+        for path, name, spec in descriptions:
             others = sizes_besides(path, shapes)
             dtype = dtype_of(spec, self.placement.dtype)
             mutated = name in self.op.mutated

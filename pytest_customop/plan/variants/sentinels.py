@@ -41,37 +41,41 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 def _padded(view: SampleView) -> Iterator[Step]:
     """Some positions -1, which stands for padding in many ops; an op need not be made for it."""
-    for each in view.tensors:
-        if not (_holds_positions(each, view) and _may_hold(each, view)):
+    for tensor in view.tensors:
+        if not (_holds_positions(tensor, view) and _may_hold(tensor, view)):
             continue
-        span = range_of(each)
-        if span is not None and span[0] >= 0 and each.dtype.is_signed:
+        span = range_of(tensor)
+        if span is not None and span[0] >= 0 and tensor.dtype.is_signed:
             beyond = None if pads_with_negative(view.op) else _PADDED
-            yield from _marked(each, f"{each.path}.has.-1", -1, "-1", beyond)
+            yield from _marked(tensor, f"{tensor.path}.has.-1", -1, "-1", beyond)
 
 
-def _holds_positions(each: TensorArgument, view: SampleView) -> bool:
+def _holds_positions(tensor: TensorArgument, view: SampleView) -> bool:
     """Whether whole numbers are positions by their name, or native code may take them for some."""
-    name = base_name(each.path)
+    name = base_name(tensor.path)
     if names_positions(name):
         return True
-    highest = each.highest_position
-    if not view.may_read_outside or highest is None or names_lengths(name) or each.is_sorted:
+    highest = tensor.highest_position
+    if not view.may_read_outside or highest is None or names_lengths(name) or tensor.is_sorted:
         return False
-    return any(highest < size for size in each.others)
+    return any(highest < size for size in tensor.others)
 
 
 def _empty(view: SampleView) -> Iterator[Step]:
     """Some lengths 0, as of an empty sequence; an op need not be made for it."""
-    for each in view.tensors:
-        if not names_lengths(base_name(each.path)) or not each.holds_positions or each.mutated:
+    for tensor in view.tensors:
+        if (
+            not names_lengths(base_name(tensor.path))
+            or not tensor.holds_positions
+            or tensor.mutated
+        ):
             continue
-        span = range_of(each)
-        if span is None or span[0] <= 0 or math.prod(each.shape) > _ELEMENTS:
+        span = range_of(tensor)
+        if span is None or span[0] <= 0 or math.prod(tensor.shape) > _ELEMENTS:
             continue
-        if each.spec.values is None or not adds_up_to_size(each.listed, each.others):
+        if tensor.spec.values is None or not adds_up_to_size(tensor.listed, tensor.others):
             beyond = None if allows_empty_sequences(view.op) else _EMPTY
-            yield from _marked(each, f"{each.path}.has.0", 0, "0", beyond)
+            yield from _marked(tensor, f"{tensor.path}.has.0", 0, "0", beyond)
 
 
 def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
@@ -83,39 +87,43 @@ def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
     for name, value in marks.items():
         if isinstance(value, bool) or not isinstance(value, int):
             continue
-        for each in view.tensors:
-            if _may_hold(each, view) and value >= torch.iinfo(each.dtype).min:
+        for tensor in view.tensors:
+            if _may_hold(tensor, view) and value >= torch.iinfo(tensor.dtype).min:
                 beyond = None if _IGNORED.search(name) else _MARKED
                 marked = f"{value}, the value of {name}"
-                yield from _marked(each, f"{each.path}.has.{name}", value, marked, beyond)
+                yield from _marked(tensor, f"{tensor.path}.has.{name}", value, marked, beyond)
 
 
 def _marked(
-    each: TensorArgument, step: str, value: int, marked: str, beyond: str | None
+    tensor: TensorArgument, step: str, value: int, marked: str, beyond: str | None
 ) -> Iterator[Step]:
-    values = _with(each, value)
+    values = _with(tensor, value)
     if values is not None:
-        spec = replace(each.spec, dtype=each.dtype, low=None, high=None, fill=None, values=values)
-        description = f"some elements of {each.path} are {marked}"
-        yield Step(step, description, {each.path: spec}, 3, True, beyond=beyond)
+        spec = replace(
+            tensor.spec, dtype=tensor.dtype, low=None, high=None, fill=None, values=values
+        )
+        description = f"some elements of {tensor.path} are {marked}"
+        yield Step(step, description, {tensor.path: spec}, 3, True, beyond=beyond)
 
 
-def _may_hold(each: TensorArgument, view: SampleView) -> bool:
-    whole = not each.floating and each.dtype != torch.bool and not each.mutated
-    size = math.prod(each.shape)
-    return whole and 0 < size <= _ELEMENTS and not each.is_permutation and not counts_sizes(each)
+def _may_hold(tensor: TensorArgument, view: SampleView) -> bool:
+    whole = not tensor.floating and tensor.dtype != torch.bool and not tensor.mutated
+    size = math.prod(tensor.shape)
+    return (
+        whole and 0 < size <= _ELEMENTS and not tensor.is_permutation and not counts_sizes(tensor)
+    )
 
 
-def _with(each: TensorArgument, value: int) -> torch.Tensor | None:
+def _with(tensor: TensorArgument, value: int) -> torch.Tensor | None:
     """The elements with each other one, from the second on, replaced; the only one if there is one."""
-    size = math.prod(each.shape)
-    if each.spec.values is not None:
-        flat = each.listed.flatten().clone()
+    size = math.prod(tensor.shape)
+    if tensor.spec.values is not None:
+        flat = tensor.listed.flatten().clone()
     else:
-        span = range_of(each)
+        span = range_of(tensor)
         if span is None:
             return None
         low, high = span
         flat = low + torch.arange(size) % (high - low + 1)
     flat[min(1, size - 1) :: 2] = value
-    return flat.to(each.dtype).reshape(each.shape)
+    return flat.to(tensor.dtype).reshape(tensor.shape)

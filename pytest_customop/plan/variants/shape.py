@@ -34,7 +34,7 @@ class DimPlace(NamedTuple):
 
 def steps(view: SampleView) -> Iterator[Step]:
     """Every change of sizes; those that would be too large are left out."""
-    tensors = [each for each in view.tensors if each.resizable]
+    tensors = [tensor for tensor in view.tensors if tensor.resizable]
     free = free_places(view)
     if not free:
         return
@@ -54,8 +54,8 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 def free_places(view: SampleView) -> list[DimPlace]:
     """The dims whose size can change."""
-    tensors = [each for each in view.tensors if each.resizable]
-    places = [DimPlace(each, dim) for each in tensors for dim in range(len(each.shape))]
+    tensors = [tensor for tensor in view.tensors if tensor.resizable]
+    places = [DimPlace(tensor, dim) for tensor in tensors for dim in range(len(tensor.shape))]
     return [place for place in places if place.size in view.free_sizes]
 
 
@@ -105,19 +105,19 @@ def _distinct(
     view: SampleView, tensors: Sequence[TensorArgument], free: Sequence[DimPlace]
 ) -> Iterator[Step]:
     """Sizes that differ within each tensor: by the dim's position, or so that a matrix product fits."""
-    square = [each for each in tensors if len(set(each.shape)) < len(each.shape)]
-    square = [each for each in square if max(each.shape) > 1]
+    square = [tensor for tensor in tensors if len(set(tensor.shape)) < len(tensor.shape)]
+    square = [tensor for tensor in square if max(tensor.shape) > 1]
     if not square:
         return
     allowed = {place.key for place in free if place.size > 1}
     by_position, by_product = {}, {}
-    for index, each in enumerate(tensors):
-        dims = len(each.shape)
-        for dim, size in enumerate(each.shape):
-            if (each.path, dim) in allowed:
+    for index, tensor in enumerate(tensors):
+        dims = len(tensor.shape)
+        for dim, size in enumerate(tensor.shape):
+            if (tensor.path, dim) in allowed:
                 from_end = dims - dim
-                by_position[each.path, dim] = size + 2 * (from_end - 1)
-                by_product[each.path, dim] = size + 2 * (index + dim)
+                by_position[tensor.path, dim] = size + 2 * (from_end - 1)
+                by_product[tensor.path, dim] = size + 2 * (index + dim)
     yield from resizing(view, by_position, "distinct", "the sizes of each tensor distinct", 2)
     if len(tensors) > 1:
         description = "the sizes distinct, as of factors of a product"
@@ -157,22 +157,22 @@ def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[St
     if len(tensors) == len(view.tensors):
         yield _with_batch(tensors, "batch", "one more leading dim", 5)
     if len(view.tensors) > 1:
-        for each in tensors:
+        for tensor in tensors:
             yield _with_batch(
-                [each], f"{each.path}.batch", f"one more leading dim of {each.path}", 14
+                [tensor], f"{tensor.path}.batch", f"one more leading dim of {tensor.path}", 14
             )
 
 
 def _without_dims(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
     """Every tensor without dims, where all have one shape, as those of elementwise ops do."""
-    if len(tensors) == len(view.tensors) and len({each.shape for each in tensors}) == 1:
-        changes = {each.path: each.resized(()) for each in tensors}
+    if len(tensors) == len(view.tensors) and len({tensor.shape for tensor in tensors}) == 1:
+        changes = {tensor.path: tensor.resized(()) for tensor in tensors}
         beyond = "fewer dims"
         yield Step("no_dims", "every tensor without dims", changes, 10, True, beyond=beyond)
 
 
 def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, rank: int) -> Step:
-    changes = {each.path: each.resized((2, *each.shape)) for each in tensors}
+    changes = {tensor.path: tensor.resized((2, *tensor.shape)) for tensor in tensors}
     return Step(name, description, changes, rank, reads_beyond=True, beyond="one dim more")
 
 
@@ -185,17 +185,17 @@ def resizing(
     """
     changes = {}
     elements = 0
-    for each in view.tensors:
-        shape = tuple(sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape))
+    for tensor in view.tensors:
+        shape = tuple(sizes.get((tensor.path, dim), size) for dim, size in enumerate(tensor.shape))
         elements += prod(shape)
-        if shape != each.shape:
-            changes[each.path] = each.resized(shape)
-    before = sum(prod(each.shape) for each in view.tensors)
+        if shape != tensor.shape:
+            changes[tensor.path] = tensor.resized(shape)
+    before = sum(prod(tensor.shape) for tensor in view.tensors)
     if changes and elements <= max(4 * before, _ELEMENTS):
         shrinks = any(
-            prod(changes[each.path].shape) < prod(each.shape)
-            for each in view.tensors
-            if each.path in changes
+            prod(changes[tensor.path].shape) < prod(tensor.shape)
+            for tensor in view.tensors
+            if tensor.path in changes
         )
         yield from with_numbers(
             view, Step(name, description, changes, rank, alone or shrinks), sizes

@@ -35,10 +35,10 @@ def with_numbers(view: SampleView, step: Step, sizes: Sizes) -> Iterator[Step]:
         numbers = _changed_numbers(view, {size: new for size, (new,) in changes.items()})
     yield step._replace(beyond=beyond_sample(view, sizes))
     if numbers:
-        told = ", ".join(f"{name}={value}" for name, value in numbers.items())
+        text = ", ".join(f"{name}={value}" for name, value in numbers.items())
         yield step._replace(
             name=f"{step.name}_with_numbers",
-            description=f"{step.description}, with {told}",
+            description=f"{step.description}, with {text}",
             changes={**step.changes, **numbers},
             reads_beyond=True,
             beyond=beyond_sample(view, sizes, numbers),
@@ -54,32 +54,36 @@ def beyond_sample(
         sizes: the new sizes; all others stay.
         numbers: the numbers, and lists of them, that change with the sizes to which they are equal.
     """
-    given = {**view.given, **(numbers or {})}
+    arguments = {**view.given, **(numbers or {})}
     new = {
-        each.path: [sizes.get((each.path, dim), size) for dim, size in enumerate(each.shape)]
-        for each in view.tensors
+        tensor.path: [sizes.get((tensor.path, dim), size) for dim, size in enumerate(tensor.shape)]
+        for tensor in view.tensors
     }
     became = _became(view, sizes)
-    if any(len(found) > 1 for found in became.values()):
+    if any(len(new_sizes) > 1 for new_sizes in became.values()):
         return UNTIED
-    changes = {size: one for size, (one,) in became.items() if one != size}
+    changes = {size: new_size for size, (new_size,) in became.items() if new_size != size}
     if numbers:
         if view.may_read_outside and _has_multiples(view, changes):
             return "a number, and not the sizes and numbers that are multiples of it"
     elif changes.keys() & set(numbers_in(view.given)):
         return "a size that an argument gives as a number differs from it"
-    if any(_is_counted(view, given, each, math.prod(new[each.path])) for each in view.tensors):
+    if any(
+        _is_counted(view, arguments, tensor, math.prod(new[tensor.path])) for tensor in view.tensors
+    ):
         return "a number of elements that an argument gives as sizes differs from it"
     if _leaves_positions_outside(view, changes):
         return "a size smaller than whole numbers of the sample, which may be positions in it"
     if _repeats_positions(view, new):
         return "positions that come twice in several tensors of whole numbers"
-    emptied = [each for each in view.tensors if 0 in new[each.path] and 0 not in each.shape]
-    if any(each.holds_positions for each in emptied):
+    emptied = [tensor for tensor in view.tensors if 0 in new[tensor.path] and 0 not in tensor.shape]
+    if any(tensor.holds_positions for tensor in emptied):
         return None  # no boxes, no edges, no tokens
     # A tensor of one element is a number to most ops.
-    kept = [each for each in view.tensors if 0 not in new[each.path] and set(each.shape) - {1}]
-    if all(allows_empty(view.op, base_name(each.path)) for each in emptied):
+    kept = [
+        tensor for tensor in view.tensors if 0 not in new[tensor.path] and set(tensor.shape) - {1}
+    ]
+    if all(allows_empty(view.op, base_name(tensor.path)) for tensor in emptied):
         return None
     return "one of several tensors empty" if kept else None
 
@@ -87,28 +91,28 @@ def beyond_sample(
 def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
     """What each size of the sample becomes; several ones if equal sizes change apart."""
     became: dict[int, set[int]] = defaultdict(set)
-    for each in view.tensors:
-        for dim, size in enumerate(each.shape):
-            became[size].add(sizes.get((each.path, dim), size))
+    for tensor in view.tensors:
+        for dim, size in enumerate(tensor.shape):
+            became[size].add(sizes.get((tensor.path, dim), size))
     return became
 
 
-def numbers_in(given: Mapping[str, Any], least: int = 2) -> Iterator[int]:
+def numbers_in(arguments: Mapping[str, Any], least: int = 2) -> Iterator[int]:
     """The whole numbers among the arguments, and in lists of them, that count no dims.
 
     Args:
         least: smaller ones are left out.
     """
-    for name, value in given.items():
+    for name, value in arguments.items():
         if not names_dims(name):
             listed = value if isinstance(value, (list, tuple)) else [value]
-            yield from (one for one in listed if type(one) is int and one >= least)
+            yield from (number for number in listed if type(number) is int and number >= least)
 
 
 def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, Any]:
     """The numbers, and lists of them, that are equal to a size that changes: changed with it."""
     return {
-        name: type(value)(changes.get(one, one) for one in value)
+        name: type(value)(changes.get(number, number) for number in value)
         if isinstance(value, (list, tuple))
         else changes[value]
         for name, value in view.given.items()
@@ -118,20 +122,20 @@ def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, 
 
 def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
     """Whether a size or number that stays may be counted in one that changes."""
-    kept = {size for each in view.tensors for size in each.shape} | set(numbers_in(view.given))
+    kept = {size for tensor in view.tensors for size in tensor.shape} | set(numbers_in(view.given))
     changed = changes.keys() & set(numbers_in(view.given))
-    return any(size % one == 0 for one in changed for size in kept - changes.keys() if size)
+    return any(size % divisor == 0 for divisor in changed for size in kept - changes.keys() if size)
 
 
 def _is_counted(
-    view: SampleView, given: Mapping[str, Any], tensor: TensorArgument, elements: int
+    view: SampleView, arguments: Mapping[str, Any], tensor: TensorArgument, elements: int
 ) -> bool:
     """Whether a list of sizes says how many elements a tensor has, and no more if it gets others.
 
     Several numbers may be packed into one element, or one spread over several.
 
     Args:
-        given: the arguments after the change.
+        arguments: the arguments after the change.
         elements: of the tensor after the change.
     """
     before = math.prod(tensor.shape)
@@ -141,28 +145,28 @@ def _is_counted(
         if isinstance(value, (list, tuple)) and len(value) > 1 and _are_sizes(value):
             count = math.prod(value)
             packed = {count / before, before / count} & {*_PACKED}
-            if packed and math.prod(given[name]) * before != elements * count:
+            if packed and math.prod(arguments[name]) * before != elements * count:
                 return True
     return False
 
 
 def _are_sizes(values: Sequence[Any]) -> bool:
-    return all(type(one) is int and one > 0 for one in values)
+    return all(type(value) is int and value > 0 for value in values)
 
 
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
     """Whether listed whole numbers of several tensors, which may belong together, are repeated."""
-    return sum(each.holds_positions for each in view.tensors) > 1 and any(
-        each.listed_whole and math.prod(new[each.path]) > math.prod(each.shape)
-        for each in view.tensors
+    return sum(tensor.holds_positions for tensor in view.tensors) > 1 and any(
+        tensor.listed_whole and math.prod(new[tensor.path]) > math.prod(tensor.shape)
+        for tensor in view.tensors
     )
 
 
 def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
     """Whether a size of another tensor becomes too small for the positions in one."""
-    for each in view.tensors:
-        most = each.highest_position
-        others = {size for other in view.tensors if other is not each for size in other.shape}
+    for tensor in view.tensors:
+        most = tensor.highest_position
+        others = {size for other in view.tensors if other is not tensor for size in other.shape}
         if most is not None and any(
             0 < new <= most < size for size, new in changes.items() if size in others
         ):

@@ -34,14 +34,14 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
     """Every floating-point tensor whose range has enough of some bounds, with values from these."""
     changes = {}
-    for each in _free(view):
-        limits = each.value_limits or _ANY
+    for tensor in _free(view):
+        limits = tensor.value_limits or _ANY
         low, high = max(limits[0], bounds[0]), min(limits[1], bounds[1])
         enough = high - low >= (bounds[1] - bounds[0]) / 2
-        if enough and each.dtype.itemsize > 2 and math.prod(each.shape) <= _ELEMENTS:
-            drawn = torch.rand(each.shape, generator=_generator(each), dtype=torch.float64)
+        if enough and tensor.dtype.itemsize > 2 and math.prod(tensor.shape) <= _ELEMENTS:
+            drawn = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
             values = low + drawn * (high - low)
-            changes[each.path] = replace(each.spec, low=None, high=None, values=values)
+            changes[tensor.path] = replace(tensor.spec, low=None, high=None, values=values)
     if changes:
         description = f"values from {bounds[0]:g} to {bounds[1]:g}"
         yield Step(name, description, changes, rank, reads_beyond=True)
@@ -53,56 +53,56 @@ def steps(view: SampleView) -> Iterator[Step]:
     yield from _uniform(view, "tails", (-_TAIL, _TAIL), 7)
     floats = _free(view)
     if floats:
-        equal = {each.path: _filled(each) for each in floats}
+        equal = {tensor.path: _filled(tensor) for tensor in floats}
         yield Step("equal", "every value of a tensor the same", equal, 8)
-    rows = [each for each in floats if len(each.shape) > 1 and each.shape[0] > 1]
-    if rows and all(math.prod(each.shape) <= _ELEMENTS for each in rows):
-        changes = {each.path: _with_equal_rows(each) for each in rows}
+    rows = [tensor for tensor in floats if len(tensor.shape) > 1 and tensor.shape[0] > 1]
+    if rows and all(math.prod(tensor.shape) <= _ELEMENTS for tensor in rows):
+        changes = {tensor.path: _with_equal_rows(tensor) for tensor in rows}
         yield Step("equal_rows", "every row of a tensor the same", changes, 9)
 
 
 def _free(view: SampleView) -> list[TensorArgument]:
     """The tensors of real numbers whose values may be any of a range; none if one has others."""
-    floats = [each for each in view.tensors if each.dtype.is_floating_point]
-    if any(each.value_limits is None for each in floats):
+    floats = [tensor for tensor in view.tensors if tensor.dtype.is_floating_point]
+    if any(tensor.value_limits is None for tensor in floats):
         return []
-    return [each for each in floats if math.prod(each.shape) > 1]
+    return [tensor for tensor in floats if math.prod(tensor.shape) > 1]
 
 
 def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[Step]:
     floats = _free(view)
     changes = {}
-    for each in floats:
-        most = highest if each.dtype.itemsize > 2 else min(highest, _MODERATE)
-        low, high = each.value_limits or _ANY
-        if math.prod(each.shape) > _ELEMENTS or each.dtype.itemsize < 2:
+    for tensor in floats:
+        most = highest if tensor.dtype.itemsize > 2 else min(highest, _MODERATE)
+        low, high = tensor.value_limits or _ANY
+        if math.prod(tensor.shape) > _ELEMENTS or tensor.dtype.itemsize < 2:
             return
         top = min(most, max(-low, high))
         bottom = max(_LOWEST, low, -high)
         if top < _RATIO * bottom:
             continue
-        changes[each.path] = replace(
-            each.spec,
+        changes[tensor.path] = replace(
+            tensor.spec,
             low=None,
             high=None,
-            values=_numbers(each, bottom, top, (low, high)),
+            values=_numbers(tensor, bottom, top, (low, high)),
         )
     if changes:
         description = f"values of magnitudes from {_LOWEST:g} to {highest:g}"
         yield Step(name, description, changes, rank, reads_beyond=True)
 
 
-def _generator(each: TensorArgument) -> torch.Generator:
-    return torch.Generator().manual_seed(seed_of("spread", each.path, each.shape))
+def _generator(tensor: TensorArgument) -> torch.Generator:
+    return torch.Generator().manual_seed(seed_of("spread", tensor.path, tensor.shape))
 
 
 def _numbers(
-    each: TensorArgument, bottom: float, top: float, limits: tuple[float, float]
+    tensor: TensorArgument, bottom: float, top: float, limits: tuple[float, float]
 ) -> torch.Tensor:
     """Numbers whose magnitudes are spread evenly over the powers of ten, in random order."""
     low, high = limits
-    count = math.prod(each.shape)
-    generator = _generator(each)
+    count = math.prod(tensor.shape)
+    generator = _generator(tensor)
     share = torch.linspace(0, 1, count, dtype=torch.float64)[
         torch.randperm(count, generator=generator)
     ]
@@ -111,22 +111,22 @@ def _numbers(
     value = size * sign
     value = torch.where((value < low) | (value >= high), size, value)
     value = torch.where((value < low) | (value >= high), -size, value)
-    return value.reshape(each.shape)
+    return value.reshape(tensor.shape)
 
 
-def _filled(each: TensorArgument) -> object:
+def _filled(tensor: TensorArgument) -> object:
     """The same number everywhere, from inside of the range."""
-    low, high = each.value_limits or _ANY
+    low, high = tensor.value_limits or _ANY
     low = low if math.isfinite(low) else min(-1.0, high - 2)
     high = high if math.isfinite(high) else max(2.0, low + 2)
     fill = low + 0.75 * (high - low)
-    return replace(each.spec, low=None, high=None, values=None, fill=fill)
+    return replace(tensor.spec, low=None, high=None, values=None, fill=fill)
 
 
-def _with_equal_rows(each: TensorArgument) -> object:
-    low, high = each.value_limits or _ANY
+def _with_equal_rows(tensor: TensorArgument) -> object:
+    low, high = tensor.value_limits or _ANY
     low = low if math.isfinite(low) else min(-9.0, high - 2)
     high = high if math.isfinite(high) else max(9.0, low + 2)
-    row = torch.rand(each.shape[1:], generator=_generator(each), dtype=torch.float64)
-    values = (low + row * (high - low)).expand(each.shape).clone()
-    return replace(each.spec, low=None, high=None, values=values)
+    row = torch.rand(tensor.shape[1:], generator=_generator(tensor), dtype=torch.float64)
+    values = (low + row * (high - low)).expand(tensor.shape).clone()
+    return replace(tensor.spec, low=None, high=None, values=values)

@@ -34,27 +34,27 @@ def positions(view: SampleView) -> Iterator[Step]:
     permutation do not, as an op may rely on it. Or they count from 0. Of offsets and lengths, the first
     part is empty, or the last.
     """
-    several = sum(each.holds_positions for each in view.tensors) > 1
+    several = sum(tensor.holds_positions for tensor in view.tensors) > 1
     beyond = "one of several tensors of whole numbers" * several
-    for each in view.tensors:
-        if each.floating:
+    for tensor in view.tensors:
+        if tensor.floating:
             continue
-        if counts_sizes(each):
-            yield from _empty_parts(view, each, beyond)
+        if counts_sizes(tensor):
+            yield from _empty_parts(view, tensor, beyond)
             continue
-        yield from _mixed(each)
-        if not each.is_permutation:
-            yield from _whole(each, why_beyond(each, several))
-        yield from _counting(each, beyond)
+        yield from _mixed(tensor)
+        if not tensor.is_permutation:
+            yield from _whole(tensor, why_beyond(tensor, several))
+        yield from _counting(tensor, beyond)
 
 
-def why_beyond(each: TensorArgument, several: bool) -> str | None:
+def why_beyond(tensor: TensorArgument, several: bool) -> str | None:
     """Why other whole numbers leave what the sample shows; None if they do not."""
-    if not each.holds_positions:
+    if not tensor.holds_positions:
         return None
     if several:
         return "values of one of several tensors of whole numbers"
-    return "whole numbers that are sorted in the sample" if each.is_sorted else None
+    return "whole numbers that are sorted in the sample" if tensor.is_sorted else None
 
 
 def special(view: SampleView) -> Iterator[Step]:
@@ -78,33 +78,33 @@ def _together(
     **to: Any,
 ) -> Iterator[Step]:
     """A change of all floating-point tensors, if the author's ranges allow it for each."""
-    floats = [each for each in view.tensors if each.floating]
-    if floats and all(_allows(each, to) for each in floats):
+    floats = [tensor for tensor in view.tensors if tensor.floating]
+    if floats and all(_allows(tensor, to) for tensor in floats):
         changes = {
-            each.path: replace(each.spec, **{"low": None, "high": None, "values": None, **to})
-            for each in floats
+            tensor.path: replace(tensor.spec, **{"low": None, "high": None, "values": None, **to})
+            for tensor in floats
         }
         # A kernel that computes positions from values could look anywhere.
         yield Step(name, description, changes, rank, reads_beyond=name != "zeros", beyond=beyond)
 
 
-def _allows(each: TensorArgument, wanted: dict[str, float]) -> bool:
+def _allows(tensor: TensorArgument, changes: dict[str, float]) -> bool:
     """Whether the range that the author gave contains the values."""
-    limits = each.value_limits
+    limits = tensor.value_limits
     if limits is None:
         return False
     low, high = limits
     if (low, high) == (-math.inf, math.inf):
         return True
-    if "fill" in wanted:
-        return wanted["fill"] == 0 and low <= 0 < high
-    return low <= wanted["low"] and high >= wanted["high"]
+    if "fill" in changes:
+        return changes["fill"] == 0 and low <= 0 < high
+    return low <= changes["low"] and high >= changes["high"]
 
 
-def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
+def _whole(tensor: TensorArgument, beyond: str | None) -> Iterator[Step]:
     """One tensor of whole numbers filled with its lowest value, or its highest."""
-    size = each.spec.shape
-    seen = range_of(each)
+    size = tensor.spec.shape
+    seen = range_of(tensor)
     if seen is None or 0 in size:
         return
     low, high = seen
@@ -112,42 +112,44 @@ def _whole(each: TensorArgument, beyond: str | None) -> Iterator[Step]:
         ("lowest", "every value the lowest seen", 8, low),
         ("highest", "every value the highest seen", 8, high),
     ):
-        spec = replace(each.spec, dtype=each.dtype, values=None, low=None, high=None, fill=fill)
-        what = f"{each.path}: {description}"
-        yield Step(f"{each.path}.{name}", what, {each.path: spec}, rank, beyond=beyond)
+        spec = replace(tensor.spec, dtype=tensor.dtype, values=None, low=None, high=None, fill=fill)
+        what = f"{tensor.path}: {description}"
+        yield Step(f"{tensor.path}.{name}", what, {tensor.path: spec}, rank, beyond=beyond)
 
 
-def _mixed(each: TensorArgument) -> Iterator[Step]:
+def _mixed(tensor: TensorArgument) -> Iterator[Step]:
     """A mask that is the same everywhere, with every second element the other way."""
-    if each.spec.values is None or not is_constant_mask(each.listed):
+    if tensor.spec.values is None or not is_constant_mask(tensor.listed):
         return
-    values = each.listed.flatten().clone()
+    values = tensor.listed.flatten().clone()
     values[1::2] = ~values[1::2]
-    spec = replace(each.spec, values=values.reshape(each.shape))
-    what = f"{each.path}: every second element {not bool(values[0])}"
-    yield Step(f"{each.path}.mixed", what, {each.path: spec}, 1)
+    spec = replace(tensor.spec, values=values.reshape(tensor.shape))
+    what = f"{tensor.path}: every second element {not bool(values[0])}"
+    yield Step(f"{tensor.path}.mixed", what, {tensor.path: spec}, 1)
 
 
-def _counting(each: TensorArgument, beyond: str) -> Iterator[Step]:
+def _counting(tensor: TensorArgument, beyond: str) -> Iterator[Step]:
     """The elements 0, 1, 2, ..., where that is no more than the highest: a shortcut of many ops.
 
     A permutation is in order then, whatever it begins with.
     """
-    seen, count = range_of(each), math.prod(each.shape)
-    if seen is None or each.dtype == torch.bool or not each.holds_positions:
+    seen, count = range_of(tensor), math.prod(tensor.shape)
+    if seen is None or tensor.dtype == torch.bool or not tensor.holds_positions:
         return
     low, high = seen
-    start = low if each.is_permutation else 0
+    start = low if tensor.is_permutation else 0
     if low >= 0 and 2 <= count <= high - start + 1:
-        values = torch.arange(start, start + count, dtype=each.dtype).reshape(each.shape)
-        spec = replace(each.spec, dtype=each.dtype, values=values, low=None, high=None, fill=None)
+        values = torch.arange(start, start + count, dtype=tensor.dtype).reshape(tensor.shape)
+        spec = replace(
+            tensor.spec, dtype=tensor.dtype, values=values, low=None, high=None, fill=None
+        )
         unseen = "whole numbers below all of the sample" if start < low else ""
-        what = f"{each.path}: {start}, {start + 1}, ..."
-        step = f"{each.path}.counting"
-        yield Step(step, what, {each.path: spec}, 8, beyond=beyond or unseen or None)
+        what = f"{tensor.path}: {start}, {start + 1}, ..."
+        step = f"{tensor.path}.counting"
+        yield Step(step, what, {tensor.path: spec}, 8, beyond=beyond or unseen or None)
 
 
-def _empty_parts(view: SampleView, each: TensorArgument, beyond: str) -> Iterator[Step]:
+def _empty_parts(view: SampleView, tensor: TensorArgument, beyond: str) -> Iterator[Step]:
     """Offsets or lengths of which the first part is empty, or the last.
 
     What they add up to stays, and so does the longest part where there is room in the others. A longer
@@ -156,24 +158,26 @@ def _empty_parts(view: SampleView, each: TensorArgument, beyond: str) -> Iterato
     Args:
         beyond: why any of them leaves it.
     """
-    if each.spec.values is None or len(each.shape) != 1 or not each.holds_positions:
+    if tensor.spec.values is None or len(tensor.shape) != 1 or not tensor.holds_positions:
         return
-    given = each.listed
-    lengths = given.diff() if each.is_sorted else given.clone()
+    listed = tensor.listed
+    lengths = listed.diff() if tensor.is_sorted else listed.clone()
     if len(lengths) < 2:
         return
-    arguments = {one.name: view.value_of(one) for one in view.op.arguments}
-    limits = {*each.others, *numbers_in(arguments, least=1)}
+    arguments = {argument.name: view.value_of(argument) for argument in view.op.arguments}
+    limits = {*tensor.others, *numbers_in(arguments, least=1)}
     for name, empty in (("first", 0), ("last", len(lengths) - 1)):
         if lengths[empty]:
             parts = _emptied(lengths, empty)
-            values = torch.cat([given[:1], given[0] + parts.cumsum(0)]) if each.is_sorted else parts
-            spec = replace(each.spec, values=values.to(given.dtype))
-            what = f"{each.path}: the {name} part empty"
-            step = f"{each.path}.empty_{name}"
-            limited = any(lengths.max() <= one < parts.max() for one in limits)
+            values = (
+                torch.cat([listed[:1], listed[0] + parts.cumsum(0)]) if tensor.is_sorted else parts
+            )
+            spec = replace(tensor.spec, values=values.to(listed.dtype))
+            what = f"{tensor.path}: the {name} part empty"
+            step = f"{tensor.path}.empty_{name}"
+            limited = any(lengths.max() <= limit < parts.max() for limit in limits)
             why = beyond or "a part longer than all of the sample" * limited
-            yield Step(step, what, {each.path: spec}, 2, True, beyond=why or None)
+            yield Step(step, what, {tensor.path: spec}, 2, True, beyond=why or None)
 
 
 def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:
@@ -189,24 +193,24 @@ def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:
     return parts
 
 
-def counts_sizes(each: TensorArgument) -> bool:
+def counts_sizes(tensor: TensorArgument) -> bool:
     """Whether the numbers look like offsets into another tensor, or lengths that add up to its size."""
-    if not each.counted:
+    if not tensor.counted:
         return False
-    ends_there = each.is_sorted and int(each.listed.max()) in each.others
-    return ends_there or adds_up_to_size(each.listed, each.others)
+    ends_there = tensor.is_sorted and int(tensor.listed.max()) in tensor.others
+    return ends_there or adds_up_to_size(tensor.listed, tensor.others)
 
 
-def range_of(each: TensorArgument) -> tuple[int, int] | None:
+def range_of(tensor: TensorArgument) -> tuple[int, int] | None:
     """The lowest and the highest value that the tensor may have in the sample."""
-    spec = each.spec
+    spec = tensor.spec
     if spec.values is not None:
-        listed = each.listed
+        listed = tensor.listed
         return (int(listed.min()), int(listed.max())) if listed.numel() else None
     if spec.fill is not None:
         return None
-    if each.dtype == torch.bool:
+    if tensor.dtype == torch.bool:
         return 0, 1
-    low = spec.low if spec.low is not None else 0 if each.dtype == torch.uint8 else -_DRAWN
+    low = spec.low if spec.low is not None else 0 if tensor.dtype == torch.uint8 else -_DRAWN
     high = spec.high if spec.high is not None else _DRAWN + 1
     return int(low), int(high) - 1

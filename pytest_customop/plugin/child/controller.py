@@ -146,30 +146,32 @@ class Isolation:
 
         assert planned.check is not None
         finished = [
-            record_of(item, as_reported(planned.check, one.case, known))
-            for one in planned.variants
-            if (known := self._fatal_variants.get(_call_of(one.case))) is not None
+            record_of(item, as_reported(planned.check, variant.case, known))
+            for variant in planned.variants
+            if (known := self._fatal_variants.get(_call_of(variant.case))) is not None
         ]
         # Not called again after a death in the teardown: what the sample does not show, and what is fatal.
-        avoided = {one.case.variant for one in planned.variants if one.case.beyond}
-        avoided |= {one.place.variant for one in finished}
+        avoided = {variant.case.variant for variant in planned.variants if variant.case.beyond}
+        avoided |= {record.place.variant for record in finished}
         while True:
             failure = self._run_in_child(item, nextitem, log, finished)
             if isinstance(failure, ProcessExit) and failure.is_of_teardown:
-                kept = [one for one in finished if one.place.variant in avoided]
-                return self._torn_down_again(item, nextitem, kept, failure)
-            done = {one.place.variant for one in finished}
-            left = [one.case for one in planned.variants if one.case.variant not in done]
+                kept_records = [record for record in finished if record.place.variant in avoided]
+                return self._torn_down_again(item, nextitem, kept_records, failure)
+            done = {record.place.variant for record in finished}
+            left = [
+                variant.case for variant in planned.variants if variant.case.variant not in done
+            ]
             if not isinstance(failure, ProcessExit) or failure.phase not in _IN_A_CALL or not left:
                 return failure
             if failure.may_be_of_earlier_calls:
                 count = len(finished)
-                again = self._again(item, nextitem, log, finished, failure)
-                if not isinstance(again, ProcessExit):
-                    return again
+                next_failure = self._again(item, nextitem, log, finished, failure)
+                if not isinstance(next_failure, ProcessExit):
+                    return next_failure
                 if len(finished) > count:
                     continue
-                failure = again
+                failure = next_failure
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_variants[_call_of(left[0])] = failure
             result = _result_of(planned.check, left[0], failure, self._call)
@@ -200,7 +202,7 @@ class Isolation:
         self,
         item: pytest.Item,
         nextitem: pytest.Item | None,
-        kept: list[ResultRecord],
+        kept_records: list[ResultRecord],
         earlier: ProcessExit | NotCollected | None,
     ) -> ProcessExit | NotCollected | None:
         """Have an item whose results are logged run once more, as its child died when it was over.
@@ -209,9 +211,9 @@ class Isolation:
         what no sample shows: neither is made in the new child. Returns the exit if that dies too.
 
         Args:
-            kept: the records of the variants that do not run again.
+            kept_records: the records of the variants that do not run again.
         """
-        if self._run_in_child(item, nextitem, None, kept) is not None:
+        if self._run_in_child(item, nextitem, None, kept_records) is not None:
             return earlier
         self._warn_of_damage(item, earlier)
         return None
@@ -264,12 +266,12 @@ class Isolation:
             self._warn(message)
 
     def _warn(self, warned: protocol.Warned) -> None:
-        given = warnings.WarningMessage(
+        warning = warnings.WarningMessage(
             warned.text, warned.category, warned.filename, warned.lineno
         )
-        where = {"when": warned.when, "nodeid": warned.nodeid, "location": warned.location}
+        origin = {"when": warned.when, "nodeid": warned.nodeid, "location": warned.location}
         self._config.hook.pytest_warning_recorded.call_historic(
-            kwargs={"warning_message": given, **where}
+            kwargs={"warning_message": warning, **origin}
         )
 
     def _warn_of_damage(
@@ -280,7 +282,7 @@ class Isolation:
             "damaged its memory"
         )
         path, line, _ = item.location
-        where = (path, line or 0, item.name)
+        location = (path, line or 0, item.name)
         self._warn(
             protocol.Warned(
                 text=text,
@@ -289,7 +291,7 @@ class Isolation:
                 lineno=line or 0,
                 when="runtest",
                 nodeid=item.nodeid,
-                location=where,
+                location=location,
             )
         )
 

@@ -54,30 +54,32 @@ def result_of(
         # No finding: pytest ended the child's session before any op ran.
         why = f"the child process of --customop-isolate does not start: exit code {ended.exit_code}"
         return replace(plain, message=why)
-    where = _WHERE.get(phase, f"under {name}")
-    what = "the child process" if phase in (protocol.START, protocol.COLLECT) else case.op.name
-    found = Finding(ended.code, f"{what} {ended.how} {where}", plain.evidence, ended.fix)
+    stage = _WHERE.get(phase, f"under {name}")
+    subject = "the child process" if phase in (protocol.START, protocol.COLLECT) else case.op.name
+    finding = Finding(ended.code, f"{subject} {ended.how} {stage}", plain.evidence, ended.fix)
     # What could not be drawn there is not drawn here.
     drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
-    own = check.repro if phase == protocol.CHECK and check else ""
-    lines = own or (plain_call(drawn) if drawn else CALL)
-    note = note_for(drawn, found) if drawn else None
+    check_lines = check.repro if phase == protocol.CHECK and check else ""
+    lines = check_lines or (plain_call(drawn) if drawn else CALL)
+    note = note_for(drawn, finding) if drawn else None
     called = with_call(case, call) if drawn and phase == protocol.CHECK else None
     if called is not None:
         from ...fuzz.paste import with_sample
 
         drawn, lines = called, CALL
-        plain = with_sample(plain, called, listed=False, name=found.code)
+        plain = with_sample(plain, called, listed=False, name=finding.code)
     return replace(
         plain,
         outcome="noted" if note else "failed",
         skip_code=note.code if note else None,
         why_noted=note.reason if note else "",
-        found=finding_record(found, check),
-        message=found.message,
+        found=finding_record(finding, check),
+        message=finding.message,
         arguments=_described(drawn) if drawn else (),
         duration=ended.seconds,
-        reproduce=reproduced_by(found, lines, drawn) if drawn and phase != protocol.BODY else None,
+        reproduce=reproduced_by(finding, lines, drawn)
+        if drawn and phase != protocol.BODY
+        else None,
     )
 
 

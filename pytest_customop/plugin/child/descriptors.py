@@ -11,8 +11,8 @@ from typing import Any
 
 def send_descriptors(connection: Connection[Any, Any], descriptors: Sequence[int]) -> None:
     """Send file descriptors; the other side gets copies of them."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as same:
-        socket.send_fds(same, [b"-"], list(descriptors))
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        socket.send_fds(duplicate, [b"-"], list(descriptors))
 
 
 def receive_descriptors(connection: Connection[Any, Any], count: int) -> list[int]:
@@ -21,8 +21,8 @@ def receive_descriptors(connection: Connection[Any, Any], count: int) -> list[in
     Raises:
         EOFError: if it ends before it sends them.
     """
-    with socket.socket(fileno=os.dup(connection.fileno())) as same:
-        _, received, _, _ = socket.recv_fds(same, 1, count)
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        _, received, _, _ = socket.recv_fds(duplicate, 1, count)
     if len(received) != count:
         raise EOFError
     return received

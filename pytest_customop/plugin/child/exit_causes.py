@@ -128,7 +128,7 @@ def shortened(text: str) -> str:
     Of faulthandler's stacks, the innermost frame of the current thread stays too. Threads without a
     frame of the author are left out.
     """
-    other: list[str] = []
+    other_lines: list[str] = []
     stacks: list[str] = []
     lines = text.splitlines()
     while lines:
@@ -139,8 +139,8 @@ def shortened(text: str) -> str:
                 frames.append(lines.pop(0))
             stacks += _stack(line, frames)
         elif line.strip() and not line.startswith("Extension modules:"):
-            other.append(line)
-    return "\n".join([*other[-_LINES:], *stacks])
+            other_lines.append(line)
+    return "\n".join([*other_lines[-_LINES:], *stacks])
 
 
 def _stack(heading: str, frames: Sequence[str]) -> list[str]:

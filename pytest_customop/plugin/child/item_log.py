@@ -53,9 +53,9 @@ class ItemLog:
         report = self._report(self._next or "teardown", ending)
         report.duration = record.duration if record is not None else 0.0
         if record is not None and report.when == "teardown":
-            found, message = record.finding, record.message
+            finding, message = record.finding, record.message
             carried = attached(report)
-            attach(report, [replace(one, finding=found, message=message) for one in carried])
+            attach(report, [replace(old, finding=finding, message=message) for old in carried])
         self.log(report)
 
     def skip(self, why: str) -> None:
@@ -87,7 +87,7 @@ class ItemLog:
         return self._made(pytest.CallInfo.from_call(happens, when=when))
 
     def _made(self, call: pytest.CallInfo[None]) -> pytest.TestReport:
-        made: pytest.TestReport = self._item.ihook.pytest_runtest_makereport(
+        report: pytest.TestReport = self._item.ihook.pytest_runtest_makereport(
             item=self._item, call=call
         )
-        return made
+        return report

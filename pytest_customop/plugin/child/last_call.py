@@ -23,12 +23,12 @@ def sender(send: Callable[[bytes | None], None]) -> Callable[[Arguments | None],
 
     A call that cannot be described, as under fake tensors, is not sent.
     """
-    here = os.getpid(), threading.get_ident()
+    thread = os.getpid(), threading.get_ident()
     was_sent = False
 
     def on_call(arguments: Arguments | None) -> None:
         nonlocal was_sent
-        if (os.getpid(), threading.get_ident()) != here:
+        if (os.getpid(), threading.get_ident()) != thread:
             return
         data = None if arguments is None else _packed(arguments)
         if was_sent or data is not None:
@@ -46,10 +46,10 @@ def _packed(arguments: Arguments) -> bytes | None:
         if not all(is_ordinary(tensor) for _, tensor in arguments.tensors()):
             return None  # fake tensors have no values, and cannot be sent
         values = (*arguments.args, *arguments.kwargs.values())
-        seen = [seen_value(one, True, _MOST) for one in values]
+        seen_values = [seen_value(value, True, _MOST) for value in values]
         count = len(arguments.args)
-        named = dict(zip(arguments.kwargs, seen[count:], strict=True))
-        return pickle.dumps(SeenCall(arguments.op.name, tuple(seen[:count]), named))
+        seen_kwargs = dict(zip(arguments.kwargs, seen_values[count:], strict=True))
+        return pickle.dumps(SeenCall(arguments.op.name, tuple(seen_values[:count]), seen_kwargs))
     except Exception as error:  # whatever the arguments are, the check goes on
         reraise_bug(error)
         return None
@@ -60,11 +60,11 @@ def with_call(case: Case, sent: bytes | None) -> Case | None:
     from ...declare.ops import OpError
     from ...harvest.samples import NotReplayed, sample_of
 
-    own = _packed(case.inputs())
-    if sent is None or own is None:
+    usual_call = _packed(case.inputs())
+    if sent is None or usual_call is None:
         return None
     try:
-        sample, usual = (sample_of(case.op, pickle.loads(one)) for one in (sent, own))
+        sample, usual = (sample_of(case.op, pickle.loads(call)) for call in (sent, usual_call))
     except (NotReplayed, OpError):
         return None
     return None if repr(sample) == repr(usual) else replace(case, sample=sample)

@@ -12,28 +12,28 @@ _SHARE = 0.8  # of the memory that is free, for the child
 _GB = 1_000_000_000
 
 
-def seconds(asked: float | None, *, variant_call: bool = False) -> float | None:
+def seconds(limit: float | None, *, variant_call: bool = False) -> float | None:
     """The time that an item may take; None: any time.
 
     Args:
-        asked: by the session; None: nothing.
+        limit: that the session sets; None: it sets none.
         variant_call: whether it is the calls of an op on one variant, which end themselves where that is
             possible.
     """
-    if asked is None:
+    if limit is None:
         return watchdog.SECONDS + _LONGER if variant_call else SECONDS
-    return asked or None
+    return limit or None
 
 
-def memory(pid: int, asked: float | None, workers: int) -> int | None:
+def memory(pid: int, limit: float | None, workers: int) -> int | None:
     """The bytes that a process may hold; None for any number, or where the system does not say.
 
     Args:
         pid: of the child; what it holds already is added to its share of what is free.
-        asked: gigabytes; 0: any number.
+        limit: gigabytes; 0: any number.
         workers: how many processes share what is free.
     """
-    if asked is not None:
-        return int(asked * _GB) or None
+    if limit is not None:
+        return int(limit * _GB) or None
     held, free = resident(pid), available()
     return None if held is None or free is None else held + int(free * _SHARE / workers)

@@ -56,12 +56,12 @@ def main(descriptor: int) -> None:
     os._exit(0)  # freeing all modules takes long
 
 
-def _import(asked: Preload) -> None:
+def _import(request: Preload) -> None:
     before, filters = os.environ.get(_ASK_NO_DRIVER), list(warnings.filters)
     os.environ[_ASK_NO_DRIVER] = "1"
     for name in MODULES:
         importlib.import_module(name)
-    if asked.compiler:
+    if request.compiler:
         sys.modules["torch"].compiler.list_backends()  # imports them
     sys.modules["pytest_customop.checks"].builtin_checks()  # imports the families
     if before is None:
@@ -84,21 +84,21 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
     running: dict[Connection[Any, Any], int] = {}
     reported: set[int] = set()
     while True:
-        every: list[Any] = [control, reader, *running]
-        ready = wait(every)
+        sources: list[Any] = [control, reader, *running]
+        ready = wait(sources)
         if reader in ready:
             os.read(reader, 4096)
             _report_ended(running, reported)
-        for one in [one for one in running if one in ready]:  # the session is done with it
-            pid = running.pop(one)
-            one.close()
+        for connection in [key for key in running if key in ready]:  # the session is done with it
+            pid = running.pop(connection)
+            connection.close()
             _reap(pid)
             reported.discard(pid)
         if control not in ready:
             continue
         try:
-            asked: Fork | End = control.recv()
-            if isinstance(asked, End):
+            request: Fork | End = control.recv()
+            if isinstance(request, End):
                 raise EOFError
             status, *descriptors = receive_descriptors(control, 4)
         except (EOFError, OSError):
@@ -109,17 +109,17 @@ def _serve(control: Connection[Any, Any]) -> Callable[[], None] | None:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for one in (control, *running):
-                one.close()
-            for each in (reader, writer, status):
-                os.close(each)
-            return _become(asked, descriptors)
-        for each in descriptors:
-            os.close(each)
-        connection: Connection[Any, Any] = Connection(status)
-        running[connection] = pid
+            for connection in (control, *running):
+                connection.close()
+            for descriptor in (reader, writer, status):
+                os.close(descriptor)
+            return _become(request, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        status_connection: Connection[Any, Any] = Connection(status)
+        running[status_connection] = pid
         with contextlib.suppress(OSError):
-            connection.send(pid)
+            status_connection.send(pid)
 
 
 def _report_ended(running: dict[Connection[Any, Any], int], reported: set[int]) -> None:
@@ -141,24 +141,24 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _become(asked: Fork, descriptors: list[int]) -> Callable[[], None]:
+def _become(request: Fork, descriptors: list[int]) -> Callable[[], None]:
     """Make this process what a new interpreter would be, started by the session.
 
     Args:
-        asked: by the session.
+        request: of the session.
         descriptors: the connection to the session, standard output and standard error.
     """
     os.setsid()  # Ctrl-C is for the session only
     connection, stdout, stderr = descriptors
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
-    for each in (stdout, stderr):
-        os.close(each)
+    for descriptor in (stdout, stderr):
+        os.close(descriptor)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
-    os.chdir(asked.cwd)
+    os.chdir(request.cwd)
     os.environ.clear()
-    os.environ.update(asked.environment)
-    sys.path[:] = asked.path
+    os.environ.update(request.environment)
+    sys.path[:] = request.path
     tempfile.tempdir = None  # it depends on the environment
     random.seed()
     if "numpy" in sys.modules:

@@ -90,12 +90,14 @@ def _as_exit(failure: BaseException) -> ProcessExit | None:
     """The exit that a failure of pytest-timeout's stands for; None for another failure."""
     from .exit_causes import timed_out
 
-    found = _MESSAGE.search(str(failure))
-    if found is None:
+    match = _MESSAGE.search(str(failure))
+    if match is None:
         return None
-    seconds = float(found[1] or found[2])
+    seconds = float(match[1] or match[2])
     frames = traceback.extract_tb(failure.__traceback__)
-    author = [one for one in frames if is_of_author(one.filename) and not _of_runner(one.filename)]
+    author = [
+        frame for frame in frames if is_of_author(frame.filename) and not _of_runner(frame.filename)
+    ]
     ended = timed_out(seconds, "".join(traceback.format_list(author)).rstrip())
     ended.seconds = seconds
     return ended

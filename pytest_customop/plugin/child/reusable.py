@@ -86,7 +86,7 @@ class ReusableChild:
         planned = item.stash[PLANNED]
         of_variants = bool(planned.variants) or planned.fuzz is not None
         try:
-            done = tuple(to_wire(one) for one in finished)
+            done = tuple(to_wire(record) for record in finished)
             child.send(Run(path, names_of(item), item.nodeid, *following, done, shows_calls))
             while True:
                 in_call = of_variants and phase in (protocol.DRAW, protocol.EAGER)
@@ -138,7 +138,7 @@ class ReusableChild:
             raise self._start_failure
         self._started += 1
         config = self._config
-        args = tuple(str(one) for one in config.invocation_params.args)
+        args = tuple(str(argument) for argument in config.invocation_params.args)
         forks = self._server is not None
         start = Start(args, self._basetemp(), forks, workerinput(config))
         quiet = config.getoption("capture") != "no"

@@ -137,11 +137,11 @@ class ChildServer:
         """Answer the session's messages until it asks for the end, or closes the connection."""
         self._send(protocol.Ready())
         with contextlib.suppress(EOFError):
-            while not isinstance(asked := self._connection.recv(), protocol.End):
-                if isinstance(asked, Collect):
-                    self._collect(session, asked.path)
+            while not isinstance(request := self._connection.recv(), protocol.End):
+                if isinstance(request, Collect):
+                    self._collect(session, request.path)
                 elif self._runs_here():
-                    self._run(session, asked)
+                    self._run(session, request)
         if self._has_forked:
             os._exit(0)  # the session that ends is the runner's
         return True
@@ -228,20 +228,20 @@ class ChildServer:
 
     # Running
 
-    def _run(self, session: pytest.Session, asked: Run) -> None:
+    def _run(self, session: pytest.Session, request: Run) -> None:
         from ...compat import pytest_private
 
-        item = self._items[asked.path][asked.names]
+        item = self._items[request.path][request.names]
         # It may depend on the command line, and xdist may have changed it.
-        pytest_private.set_nodeid(item, asked.nodeid)
-        item.stash[FINISHED] = [from_wire(one) for one in asked.finished]
-        following = self._items.get(asked.next_path or "", {}).get(asked.next_names)
+        pytest_private.set_nodeid(item, request.nodeid)
+        item.stash[FINISHED] = [from_wire(record) for record in request.finished]
+        following = self._items.get(request.next_path or "", {}).get(request.next_names)
         state = session.config.stash[SESSION]  # made when the item was collected, if not before
         state.on_phase, state.on_record = self._enter, self._send_variant
-        state.on_input = lambda one: self._send(protocol.Generated(packed(one)))
+        state.on_input = lambda generated: self._send(protocol.Generated(packed(generated)))
         self._enter(protocol.SETUP)
         try:
-            with self._calls_shown(asked):
+            with self._calls_shown(request):
                 session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         except (KeyboardInterrupt, pytest.exit.Exception) as end:
             pytest_private.tear_down(session, None)
@@ -251,8 +251,8 @@ class ChildServer:
         else:
             self._send(protocol.Done())
 
-    def _calls_shown(self, asked: Run) -> contextlib.AbstractContextManager[None]:
-        if not asked.shows_calls:
+    def _calls_shown(self, request: Run) -> contextlib.AbstractContextManager[None]:
+        if not request.shows_calls:
             return contextlib.nullcontext()
         from ...cases.arguments import calls_watched
 
@@ -297,17 +297,17 @@ class ChildServer:
         if when != "runtest":
             return
         category = _sendable(warning_message.category)
-        where = (warning_message.filename, warning_message.lineno)
+        place = (warning_message.filename, warning_message.lineno)
         text = str(warning_message.message)
-        self._send(protocol.Warned(text, category, *where, when, nodeid, location))
+        self._send(protocol.Warned(text, category, *place, when, nodeid, location))
 
 
 def _sendable(category: type[Warning]) -> type[Warning]:
     """The category of a warning; of one that cannot be pickled, the nearest base that can be."""
-    for one in category.__mro__:
+    for base in category.__mro__:
         try:
-            pickle.dumps(one)
+            pickle.dumps(base)
         except (pickle.PicklingError, AttributeError):  # as of a class made in a function
             continue
-        return one
+        return base
     return Warning

@@ -98,8 +98,8 @@ class ForkServer:
         with other_end:
             try:
                 self._control.send(Fork(cwd, dict(os.environ), tuple(sys.path)))
-                given = (streams.connection, streams.stdout, streams.stderr)
-                send_descriptors(self._control, [other_end.fileno(), *given])
+                descriptors = (streams.connection, streams.stdout, streams.stderr)
+                send_descriptors(self._control, [other_end.fileno(), *descriptors])
                 other_end.close()
                 forked = ForkedProcess(status, status.recv())
             except (EOFError, OSError):

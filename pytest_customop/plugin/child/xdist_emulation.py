@@ -17,7 +17,7 @@ def workerinput(config: pytest.Config) -> dict[str, Any]:
     """The `workerinput` of the child: this worker's own, or one with what plugins ask for."""
     if hasattr(config, "workerinput"):
         return dict(config.workerinput)
-    given = {
+    values = {
         "workerid": "master",
         "workercount": 1,
         "testrunuid": str(os.getpid()),
@@ -26,9 +26,9 @@ def workerinput(config: pytest.Config) -> dict[str, Any]:
     }
     baseline = config.stash[SESSION].baseline
     if baseline is not None:
-        given[SENT] = baseline.text
+        values[SENT] = baseline.text
     seed = config.getoption("randomly_seed", None)
-    return given if seed is None else {**given, "randomly_seed": seed}
+    return values if seed is None else {**values, "randomly_seed": seed}
 
 
 def _coverage(config: pytest.Config) -> dict[str, Any]:

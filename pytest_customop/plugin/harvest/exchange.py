@@ -42,18 +42,20 @@ class Exchange:
         A worker that has replaced one that died may come when the others have shared out the calls. It
         checks what only itself has seen.
         """
-        own = list(calls)
+        own_calls = list(calls)
         if any(self._folder.glob("*.done")):
-            groups, _ = groups_of(call for one in self._read().values() for call in one)
+            groups, _ = groups_of(
+                call for worker_calls in self._read().values() for call in worker_calls
+            )
             checked = {(group.op.name, name) for group in groups for name in group.samples}
-            self._write("calls", pickle.dumps(own))
-            return own, lambda group, name: (group.op.name, name) not in checked
-        self._write("calls", pickle.dumps(own))
+            self._write("calls", pickle.dumps(own_calls))
+            return own_calls, lambda group, name: (group.op.name, name) not in checked
+        self._write("calls", pickle.dumps(own_calls))
         self._wait()
-        found = self._read()
+        calls_by_worker = self._read()
         self._write("done", b"")
-        every = [call for name in sorted(found) for call in found[name]]
-        return every, _shared_out(_by_op(found), self._worker)
+        all_calls = [call for name in sorted(calls_by_worker) for call in calls_by_worker[name]]
+        return all_calls, _shared_out(_by_op(calls_by_worker), self._worker)
 
     def leave(self) -> None:
         """Let the others not wait: nothing is checked here."""
@@ -77,8 +79,8 @@ class Exchange:
             for path in sorted(self._folder.glob("*.calls"))
         }
 
-    def _write(self, what: str, content: bytes) -> None:
-        write_whole(self._folder / f"{self._worker}.{what}", content)
+    def _write(self, kind: str, content: bytes) -> None:
+        write_whole(self._folder / f"{self._worker}.{kind}", content)
 
 
 def exchange_of(workerinput: Mapping[str, Any]) -> Exchange | None:
@@ -97,11 +99,11 @@ def _lives(path: Path) -> bool:
     return True
 
 
-def _by_op(found: Mapping[str, Sequence[SeenCall]]) -> dict[str, list[str]]:
+def _by_op(calls_by_worker: Mapping[str, Sequence[SeenCall]]) -> dict[str, list[str]]:
     """The workers that have called each op, without its overload."""
     workers: dict[str, list[str]] = {}
-    for worker in sorted(found):
-        for name in {_base(call.op) for call in found[worker]}:
+    for worker in sorted(calls_by_worker):
+        for name in {_base(call.op) for call in calls_by_worker[worker]}:
             workers.setdefault(name, []).append(worker)
     return workers
 

@@ -30,8 +30,8 @@ class HarvestedItem(pytest.Item):
         seen_in: the node id of the test in which the call was seen first.
     """
 
-    def __init__(self, *, planned: PlannedItem, seen_in: str, customop: Session, **given: Any):
-        super().__init__(**given)
+    def __init__(self, *, planned: PlannedItem, seen_in: str, customop: Session, **keywords: Any):
+        super().__init__(**keywords)
         self._planned = planned
         self._customop = customop
         self.stash[PLANNED] = planned
@@ -75,7 +75,9 @@ class HarvestedItem(pytest.Item):
 def module_at(path: Path) -> ModuleType | None:
     """The module that was imported from a file."""
     modules = list(sys.modules.values())
-    return next((one for one in modules if getattr(one, "__file__", None) == str(path)), None)
+    return next(
+        (module for module in modules if getattr(module, "__file__", None) == str(path)), None
+    )
 
 
 def items_of(session: pytest.Session, group: Group, customop: Session) -> list[HarvestedItem]:
@@ -84,11 +86,11 @@ def items_of(session: pytest.Session, group: Group, customop: Session) -> list[H
     Raises:
         MarkError: for samples that cannot be planned.
     """
-    seen = next(iter(group.seen_in.values()), "")
-    root = _Root.from_parent(session, name=NAME, nodeid=NAME, path=_path(session, seen))
+    nodeid = next(iter(group.seen_in.values()), "")
+    root = _Root.from_parent(session, name=NAME, nodeid=NAME, path=_path(session, nodeid))
     node = _Op.from_parent(root, name=group.op.name, nodeid=f"{NAME}::{group.op.name}")
     planned = planned_items(group, customop, node.ihook)
-    return [_item(node, one, group, customop) for one in planned]
+    return [_item(node, item, group, customop) for item in planned]
 
 
 def planned_items(group: Group, customop: Session, hook: Any) -> list[PlannedItem]:
@@ -106,8 +108,8 @@ def planned_items(group: Group, customop: Session, hook: Any) -> list[PlannedIte
         return select_checks(registry, declaration, settings)
 
     declaration = declare_call(group.declared, f"{NAME}::{group.op.name}")
-    every = plan([declaration], settings, select, customop.why_absent, customop.omissions.add)
-    planned = [one for one in every if not one.is_body]
+    items = plan([declaration], settings, select, customop.why_absent, customop.omissions.add)
+    planned = [item for item in items if not item.is_body]
     call_hook(hook.pytest_customop_modify_cases, definition=None, planned=planned)
     return planned
 
@@ -127,7 +129,7 @@ class _Op(_Root):
 def _item(node: _Op, planned: PlannedItem, group: Group, customop: Session) -> HarvestedItem:
     name = f"{group.op.name}[{planned.id}]"
     place = planned.place
-    made: HarvestedItem = HarvestedItem.from_parent(
+    item: HarvestedItem = HarvestedItem.from_parent(
         node,
         name=name,
         nodeid=f"{NAME}::{name}",
@@ -136,7 +138,7 @@ def _item(node: _Op, planned: PlannedItem, group: Group, customop: Session) -> H
         seen_in=group.seen_in.get(place.sample or "", ""),
         customop=customop,
     )
-    return made
+    return item
 
 
 def _path(session: pytest.Session, nodeid: str) -> Path:

@@ -24,8 +24,8 @@ def harvest(config: pytest.Config, session: Session) -> None:
         pytest.UsageError: for a file that is to be written of no harvest.
     """
     if not session.settings.harvest:
-        where = where_given(config, "harvest-save")
-        raise pytest.UsageError(f"{where}: give --customop-harvest=NAMESPACE too")
+        option = where_given(config, "harvest-save")
+        raise pytest.UsageError(f"{option}: give --customop-harvest=NAMESPACE too")
     config.pluginmanager.register(Harvest(session), NAME)
 
 

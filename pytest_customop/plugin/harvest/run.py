@@ -36,22 +36,24 @@ def run_harvest(
         pytest.Session.Failed, pytest.Session.Interrupted: as pytest's own loop does.
     """
     notes = customop.harvest
-    own = list(recorder.calls.values())
-    groups, notes.left = groups_of(own)
+    own_calls = list(recorder.calls.values())
+    groups, notes.left = groups_of(own_calls)
     missed = recorder.missed + Counter(
         {(op, "it raised"): count for op, count in recorder.raised.items()}
     )
     notes.left += missed
-    notes.calls = sum(one.calls for one in own) + missed.total()
+    notes.calls = sum(call.calls for call in own_calls) + missed.total()
     notes.registered = _registered()
     is_own: Shares = _all
     if exchange is not None:
-        every, is_own = exchange.merged(own)
+        all_calls, is_own = exchange.merged(own_calls)
         groups = [
-            one for one in groups_of(every)[0] if any(is_own(one, name) for name in one.samples)
+            group
+            for group in groups_of(all_calls)[0]
+            if any(is_own(group, name) for name in group.samples)
         ]
     for group in groups:
-        name, count = group.op.name, sum(is_own(group, one) for one in group.samples)
+        name, count = group.op.name, sum(is_own(group, sample) for sample in group.samples)
         notes.signatures[name] = notes.signatures.get(name, 0) + count
         if customop.settings.harvest_save is not None and is_own(group, next(iter(group.samples))):
             notes.pieces.append(piece_of(group, _modules(session, group)).to_dict())
@@ -83,11 +85,11 @@ def _planned(
     items: list[HarvestedItem] = []
     for group in groups:
         try:
-            made = items_of(session, group, customop)
+            group_items = items_of(session, group, customop)
         except MarkError as error:
             customop.harvest.left[group.op.name, str(error)] += len(group.samples)
             continue
-        items += [one for one in made if is_own(group, one.sample)]
+        items += [item for item in group_items if is_own(group, item.sample)]
     for item in items:
         if customop.settings.timeout:
             add_time_limit(item, customop)

@@ -27,17 +27,17 @@ def find_inputs(
     """
     path, known = settings.scan_examples, [op.name for op in ops]
     examples = read_examples(path, known) if path else {}
-    found = []
+    inputs = []
     for number, op in enumerate(ops, 1):
         start = f"scan: [{number}/{len(ops)}] {op.name}: "
         if op.name in examples:
             samples = examples[op.name]
             notes.found.append(FoundInputs(op.name, samples=len(samples)))
-            found.append(Inputs(op, samples, "an example"))
+            inputs.append(Inputs(op, samples, "an example"))
             tell(f"{start}{len(samples)} examples")
         elif settings.scan_seconds:
             result = search(op, settings.scan_seconds, settings.seed)
-            samples = tuple(one.sample(op) for one in result.kept)
+            samples = tuple(candidate.sample(op) for candidate in result.kept)
             notes.found.append(
                 FoundInputs(
                     op=op.name,
@@ -53,17 +53,19 @@ def find_inputs(
             )
             if samples:
                 origin = f"found by a scan: {result.accepted} of {result.tried} were accepted"
-                found.append(Inputs(op, samples, origin))
+                inputs.append(Inputs(op, samples, origin))
             tell(start + _told(notes.found[-1]))
-    return found
+    return inputs
 
 
-def _told(one: FoundInputs) -> str:
-    return ", ".join([f"{one.tried} tried", f"{one.accepted} accepted", *one.ended])
+def _told(found_inputs: FoundInputs) -> str:
+    return ", ".join(
+        [f"{found_inputs.tried} tried", f"{found_inputs.accepted} accepted", *found_inputs.ended]
+    )
 
 
 def _example(op: Op) -> str:
     """The line that an author adds to give an example of the arguments."""
-    names = [one.name for one in op.arguments if not one.has_default_value()]
+    names = [argument.name for argument in op.arguments if not argument.has_default_value()]
     comma = "," * (len(names) == 1)
     return f'EXAMPLES["{op.name}"] = [({", ".join(names)}{comma})]  # --customop-scan-examples'

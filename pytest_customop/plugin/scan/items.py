@@ -30,17 +30,17 @@ class AuditItem(pytest.Item):
         packages: that register it.
     """
 
-    def __init__(self, *, audited: AuditedOp, packages: Sequence[str], **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, audited: AuditedOp, packages: Sequence[str], **keywords: Any) -> None:
+        super().__init__(**keywords)
         self._audited = audited
         self._packages = packages
 
     def runtest(self) -> None:
         """End by the findings of the audit."""
-        one = self._audited
-        results = [self._result(finding, "failed") for finding in one.failures]
-        results += [self._result(finding, "noted") for finding in one.notes]
-        passed = CheckResult(op=one.op.name, check=AUDIT, case="", outcome="passed")
+        audited = self._audited
+        results = [self._result(finding, "failed") for finding in audited.failures]
+        results += [self._result(finding, "noted") for finding in audited.notes]
+        passed = CheckResult(op=audited.op.name, check=AUDIT, case="", outcome="passed")
         records = [self._record(result) for result in results or [passed]]
         self.stash[RECORDS] = records
         end_item(records)
@@ -60,8 +60,8 @@ class AuditItem(pytest.Item):
         )
 
     def _record(self, result: CheckResult) -> ResultRecord:
-        words = ["pytest", f"--customop-scan={','.join(self._packages)}"]
-        rerun = shlex.join([*words, "--customop-scan-seconds=0", "-k", self.name])
+        arguments = ["pytest", f"--customop-scan={','.join(self._packages)}"]
+        rerun = shlex.join([*arguments, "--customop-scan-seconds=0", "-k", self.name])
         text = "" if result.outcome == "passed" else result.text(rerun)
         return with_baseline(self, replace(result.record(self.nodeid), repro=rerun, text=text))
 
@@ -84,12 +84,12 @@ def items_of(
     """One item per op."""
     root = _Root.from_parent(session, name=NAME, nodeid=NAME, path=session.config.rootpath)
     packages = customop.settings.scan or ()
-    return [_item(root, one, packages) for one in audited]
+    return [_item(root, audited_op, packages) for audited_op in audited]
 
 
 def _item(root: _Root, audited: AuditedOp, packages: Sequence[str]) -> AuditItem:
     name = f"{audited.op.name}[audit]"
-    made: AuditItem = AuditItem.from_parent(
+    item: AuditItem = AuditItem.from_parent(
         root, name=name, nodeid=f"{NAME}::{name}", audited=audited, packages=packages
     )
-    return made
+    return item

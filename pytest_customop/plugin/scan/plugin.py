@@ -34,8 +34,8 @@ def scan(config: pytest.Config, session: Session) -> None:
     """
     settings = session.settings
     if not settings.scan:
-        given = "scan-save" if settings.scan_save else "scan-examples"
-        raise pytest.UsageError(f"{where_given(config, given)}: give --customop-scan=PACKAGE too")
+        option = "scan-save" if settings.scan_save else "scan-examples"
+        raise pytest.UsageError(f"{where_given(config, option)}: give --customop-scan=PACKAGE too")
     config.pluginmanager.register(Scan(session), _NAME)
 
 
@@ -92,15 +92,15 @@ class Scan:
         settings = self._session.settings
         worker = getattr(session.config, "workerinput", None)
         try:
-            found = import_packages(settings.scan or (), settings.scan_namespaces)
-            self._audited = audit(found.ops)
-            off_cpu = tuple(one.op.name for one in self._audited if not one.runs_on_cpu)
-            self._session.scan = ScanNotes(found.namespaces, len(self._audited), off_cpu)
+            imported = import_packages(settings.scan or (), settings.scan_namespaces)
+            self._audited = audit(imported.ops)
+            off_cpu = tuple(audited.op.name for audited in self._audited if not audited.runs_on_cpu)
+            self._session.scan = ScanNotes(imported.namespaces, len(self._audited), off_cpu)
             if worker is not None:
                 self._file = Path(worker[_FILE]) if worker.get(_FILE) else None
                 return
-            title = f"scan: {counted(len(self._audited), 'op')} of {', '.join(found.namespaces)}"
-            rows = [HEADING, *(one.row for one in self._audited)]
+            title = f"scan: {counted(len(self._audited), 'op')} of {', '.join(imported.namespaces)}"
+            rows = [HEADING, *(audited.row for audited in self._audited)]
             self._write([title, *(f"  {line}" for line in aligned(rows))])
             inputs = self._inputs()
         except ScanError as error:
@@ -114,7 +114,7 @@ class Scan:
 
         notes = self._session.scan
         assert notes is not None
-        ops = [one.op for one in self._audited if one.runs_on_cpu]
+        ops = [audited.op for audited in self._audited if audited.runs_on_cpu]
         return find_inputs(ops, self._session.settings, notes, lambda line: self._write([line]))
 
     def _keep(self, inputs: list[Inputs]) -> None:

@@ -41,11 +41,11 @@ def load(config: pytest.Config, settings: Settings) -> SessionBaseline | None:
     """
     path = settings.baseline
     if path is None:
-        for given, flag in (
+        for value, flag in (
             (settings.update_baseline, "--customop-update-baseline"),
             (settings.baseline_strict, "--customop-baseline-strict"),
         ):
-            if given:
+            if value:
                 raise pytest.UsageError(f"{flag}: of which file? give --customop-baseline=PATH")
         return None
     name = _shown(path, config.invocation_params.dir)
@@ -104,7 +104,7 @@ class SessionBaseline:
 
     def collect(self, nodeid: str, planned: Sequence[PlannedItem]) -> None:
         """Take the items of a test, before any are deselected."""
-        of_body = any(one.is_body for one in planned)
+        of_body = any(item.is_body for item in planned)
         self.collected.add(f"{nodeid} body" if of_body else nodeid, _places(planned))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -114,7 +114,7 @@ class SessionBaseline:
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Notice tests that do not run. An item that stands for nothing is none."""
         if not _is_own_choice(self._config):
-            self.collected.partial |= any(not _is_empty(one) for one in items)
+            self.collected.partial |= any(not _is_empty(item) for item in items)
 
     def with_baseline(self, record: ResultRecord) -> ResultRecord:
         """The record of a check with the outcome that the baseline gives it."""
@@ -150,7 +150,7 @@ class SessionBaseline:
         if not (everything or left_out or interrupted):
             whole = seen(results, collected.counts)
             merged = merge(self._merged.entries, whole, records=False)
-            self._maybe_fixed = sum(one.is_fixed for one in merged.changes)
+            self._maybe_fixed = sum(change.is_fixed for change in merged.changes)
         if everything:
             cells = collected.cells
             for key, of_check in ran.items():
@@ -164,7 +164,7 @@ class SessionBaseline:
         """Why the session fails by its baseline; None if it does not."""
         if self._merged is None or not self._settings.baseline_strict:
             return None
-        stale = sum(one.is_fixed for one in self._merged.changes)
+        stale = sum(change.is_fixed for change in self._merged.changes)
         if not stale or self._settings.update_baseline:
             return None
         entries = "1 entry that no longer fails" if stale == 1 else f"{stale} that no longer fail"
@@ -184,9 +184,9 @@ class SessionBaseline:
 def _places(planned: Iterable[PlannedItem]) -> Iterator[tuple[str, str, Place]]:
     from ...plan.items import place_of
 
-    for one in planned:
-        for place in [place_of(each.case) for each in one.variants] or [one.place]:
-            yield one.op, one.check_name, place
+    for item in planned:
+        for place in [place_of(variant.case) for variant in item.variants] or [item.place]:
+            yield item.op, item.check_name, place
 
 
 def _is_empty(item: pytest.Item) -> bool:
@@ -198,11 +198,11 @@ def _is_empty(item: pytest.Item) -> bool:
 def _is_own_choice(config: pytest.Config) -> bool:
     """Whether tests are deselected by nothing but the `-m` that the ini file adds to every run."""
     option, added = config.option, config.getini("addopts")
-    others = ("keyword", "deselect", "lf", "stepwise")
+    option_names = ("keyword", "deselect", "lf", "stepwise")
     return (
         bool(option.markexpr)
         and option.markexpr in added
-        and not any(getattr(option, name, None) for name in others)
+        and not any(getattr(option, name, None) for name in option_names)
     )
 
 
@@ -211,4 +211,4 @@ def _collects_everything(config: pytest.Config) -> bool:
     if any(config.getoption(name, None) for name in ("lf", "ignore", "ignore_glob")):
         return False
     folder = config.invocation_params.dir
-    return all((folder / one).is_dir() for one in config.args)
+    return all((folder / argument).is_dir() for argument in config.args)

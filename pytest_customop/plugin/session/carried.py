@@ -15,13 +15,13 @@ _COMPILES = "customop_compiles"
 
 def attach(report: pytest.TestReport, records: Sequence[ResultRecord]) -> None:
     """Have a report carry these records."""
-    setattr(report, _ATTRIBUTE, [to_wire(one) for one in records])
+    setattr(report, _ATTRIBUTE, [to_wire(record) for record in records])
 
 
 def attached(report: pytest.TestReport) -> list[ResultRecord]:
     """The records that a report carries."""
     plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
-    return [from_wire(one) for one in plain]
+    return [from_wire(record) for record in plain]
 
 
 def mark_first_compilation(report: pytest.TestReport) -> None:

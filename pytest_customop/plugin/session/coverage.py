@@ -39,7 +39,7 @@ def judge(session: Session, ended: pytest.Session) -> list[NamespaceCoverage]:
         namespaces=frozenset(facts.namespaces),
         devices_required=session.settings.require_devices,
     )
-    registered = [one for one in facts.registered.values() if one.namespace in judged]
+    registered = [op for op in facts.registered.values() if op.namespace in judged]
     return coverage_of(registered, records, scope)
 
 
@@ -71,7 +71,7 @@ def _why_partial(session: Session, ended: pytest.Session) -> str | None:
 def _has_collection_errors(config: pytest.Config) -> bool:
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
     errors = terminal.stats.get("error", ()) if terminal is not None else ()
-    return any(isinstance(one, pytest.CollectReport) for one in errors)
+    return any(isinstance(error, pytest.CollectReport) for error in errors)
 
 
 def _part_of_suite(config: pytest.Config) -> str | None:
@@ -82,11 +82,13 @@ def _part_of_suite(config: pytest.Config) -> str | None:
     if config.args_source is not config.ArgsSource.ARGS:
         return None
     folder = config.invocation_params.dir
-    given = [Path(os.path.normpath(folder / argument)) for argument in config.args]
-    if any(path.is_file() for path in given):
+    selected = [Path(os.path.normpath(folder / argument)) for argument in config.args]
+    if any(path.is_file() for path in selected):
         return "single files were selected"
     patterns = [str(config.rootpath / path) for path in config.getini("testpaths")]
-    whole = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
-    if all(any(path.is_relative_to(one) for one in given) for path in whole):
+    test_paths = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
+    if all(
+        any(path.is_relative_to(selected_path) for selected_path in selected) for path in test_paths
+    ):
         return None
     return "a part of pytest's testpaths was selected"

@@ -51,15 +51,15 @@ class Facts:
             formula = has_autograd_formula(overload) and not is_composite(overload)
             name = overload_name(overload)
             self.registered[name] = RegisteredOp(name, formula, kernel_devices(overload))
-        devices = {device for one in self.registered.values() for device in one.kernels}
+        devices = {device for op in self.registered.values() for device in op.kernels}
         self.absent |= {device for device in devices if session.why_absent(device)}
-        if set(required) - {one.namespace for one in self.registered.values()}:
+        if set(required) - {op.namespace for op in self.registered.values()}:
             self.namespaces |= registered_namespaces() - OF_TORCH
 
     def to_dict(self) -> dict[str, Any]:
         """As plain lists and dicts, which a worker can send."""
         return {
-            "registered": [asdict(one) for one in self.registered.values()],
+            "registered": [asdict(op) for op in self.registered.values()],
             "namespaces": sorted(self.namespaces),
             "absent": sorted(self.absent),
             "deselected": sorted(self.deselected),
@@ -69,8 +69,8 @@ class Facts:
 
     def merge(self, sent: Mapping[str, Any]) -> None:
         """Add what a worker sent."""
-        for one in sent["registered"]:
-            op = RegisteredOp(one["name"], one["has_formula"], tuple(one["kernels"]))
+        for record in sent["registered"]:
+            op = RegisteredOp(record["name"], record["has_formula"], tuple(record["kernels"]))
             self.registered[op.name] = op
         for name in ("namespaces", "absent", "deselected"):
             getattr(self, name).update(sent[name])
@@ -80,11 +80,11 @@ class Facts:
 
 def namespaces_of(records: Iterable[ResultRecord]) -> set[str]:
     """The namespaces of the ops that were checked, without torch's."""
-    return {one.op.partition("::")[0] for one in records} - OF_TORCH
+    return {record.op.partition("::")[0] for record in records} - OF_TORCH
 
 
 def required_of(session: Session) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The namespaces that the session requires, and the patterns of ops that need no case."""
-    words = session.settings.require_coverage or ()
-    left_out = tuple(word[1:] for word in words if word.startswith("-"))
-    return tuple(word for word in words if not word.startswith("-")), left_out
+    entries = session.settings.require_coverage or ()
+    left_out = tuple(entry[1:] for entry in entries if entry.startswith("-"))
+    return tuple(entry for entry in entries if not entry.startswith("-")), left_out

@@ -24,7 +24,7 @@ def add_case(item: pytest.Item, planned: PlannedItem) -> None:
     """Add what is known of an item before it runs: its op, check and case."""
     place = planned.place
     gradients = None if place.requires_grad is None else str(place.requires_grad).lower()
-    given = {
+    values = {
         "op": planned.op,
         "check": planned.check_name or None,
         "device": place.device,
@@ -33,7 +33,7 @@ def add_case(item: pytest.Item, planned: PlannedItem) -> None:
         "layout": place.layout,
         "sample": place.sample,
     }
-    item.user_properties += [(name, value) for name, value in given.items() if value is not None]
+    item.user_properties += [(name, value) for name, value in values.items() if value is not None]
 
 
 def add_results(
@@ -45,19 +45,19 @@ def add_results(
         records: of the run.
     """
     earlier = item.stash.get(_OF_RUN, [])
-    found = item.stash[_OF_RUN] = list(dict.fromkeys(_of_results(item, records)))
+    results = item.stash[_OF_RUN] = list(dict.fromkeys(_of_results(item, records)))
     for properties in (item.user_properties, report.user_properties):
-        properties[:] = [one for one in properties if one not in earlier] + found
+        properties[:] = [pair for pair in properties if pair not in earlier] + results
 
 
 def _of_results(item: pytest.Item, records: Iterable[ResultRecord]) -> Iterable[tuple[str, object]]:
     by_hand_only = PLANNED not in item.stash
-    for one in records:
+    for record in records:
         if by_hand_only:
-            yield "op", one.op
-        if one.finding is not None:
-            yield "note" if one.outcome == "noted" else "finding", one.finding.code
-            if one.place.variant is not None:
-                yield "variant", one.place.variant
-        if one.known:
-            yield "known", one.known
+            yield "op", record.op
+        if record.finding is not None:
+            yield "note" if record.outcome == "noted" else "finding", record.finding.code
+            if record.place.variant is not None:
+                yield "variant", record.place.variant
+        if record.known:
+            yield "known", record.known

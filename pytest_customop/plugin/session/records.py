@@ -38,15 +38,15 @@ def record_of(
     """
     rerun = rerun_command(item, result.place.variant)
     bad = result.outcome in ("failed", "error")
-    made = script_of(item, result) if bad else None
-    script = written_script(item, made, result, number) if made else None
+    repro_script = script_of(item, result) if bad else None
+    script = written_script(item, repro_script, result, number) if repro_script else None
     is_shown = bad or result.outcome == "noted"
     text = result.text(rerun, script, item.stash.get(HARVESTED, None)) if is_shown else ""
     file, line = _place_in_source(item)
     record = replace(
         result.record(item.nodeid),
         repro=rerun,
-        script=made.text if made else "",
+        script=repro_script.text if repro_script else "",
         file=file,
         line=line,
         text=text,
@@ -83,18 +83,18 @@ def records_of(item: pytest.Item, report: pytest.TestReport) -> list[ResultRecor
     planned = item.stash.get(PLANNED, None)
     if report.when == "teardown":
         return [_of_item(item, planned, report)] if planned is not None and report.failed else []
-    kept = item.stash.get(RECORDS, []) if report.when == "call" else []
-    found = [_with_outcome(one, report) for one in kept]
-    if planned is None or (found and not found[0].by_hand):
-        return found
+    item_records = item.stash.get(RECORDS, []) if report.when == "call" else []
+    records = [_with_outcome(record, report) for record in item_records]
+    if planned is None or (records and not records[0].by_hand):
+        return records
     if report.when == "setup" and report.skipped and planned.variants:
-        return [_not_run(item, planned, one, report) for one in planned.variants]
+        return [_not_run(item, planned, variant, report) for variant in planned.variants]
     record = _of_item(item, planned, report)
     if report.when == "setup" and report.passed:
         record = replace(record, outcome="pending")
     elif report.when == "call" and record.outcome == "failed" and not planned.is_body:
         record = replace(record, outcome="error")  # nothing was checked: no finding, and no pass
-    return [record, *found]
+    return [record, *records]
 
 
 def _not_run(
@@ -114,8 +114,8 @@ def _not_run(
 
 def _without_child(item: pytest.Item, variant: PlannedVariant) -> str | None:
     """How a variant would run that needs a child process, or whose item does."""
-    asked = item.config.stash[SESSION].settings.without_child if variant.needs_child else None
-    return item.stash.get(NO_CHILD, asked)
+    default = item.config.stash[SESSION].settings.without_child if variant.needs_child else None
+    return item.stash.get(NO_CHILD, default)
 
 
 def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> ResultRecord:

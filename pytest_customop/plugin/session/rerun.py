@@ -36,8 +36,8 @@ def written_script(
     folder = session.settings.repro_dir
     if folder is None:
         return script
-    words = [item.nodeid.replace(".py::", "-"), result.place.variant or "", str(number or "")]
-    name = re.sub(r"[^\w.]+", "-", "-".join(filter(None, words))).strip("-")
+    parts = [item.nodeid.replace(".py::", "-"), result.place.variant or "", str(number or "")]
+    name = re.sub(r"[^\w.]+", "-", "-".join(filter(None, parts))).strip("-")
     try:
         path = script.write(folder / f"repro-{name}.py")
     except OSError as error:  # the finding counts, with or without its script
@@ -55,27 +55,27 @@ def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
         variant: the step of the one variant to run.
     """
     settings = item.config.stash[SESSION].settings
-    words = ["pytest", *_ran_in(item), *rerun_flags(settings)]
+    arguments = ["pytest", *_ran_in(item), *rerun_flags(settings)]
     planned = item.stash.get(PLANNED, None)
     if (settings.checks or HARVESTED in item.stash) and planned is not None and planned.check_name:
-        words.append(f"--customop-checks={planned.check_name}")
+        arguments.append(f"--customop-checks={planned.check_name}")
     if planned is not None and planned.fuzz is not None:
-        words.append(f"--customop-fuzz={settings.fuzz}")
-        words += _variants_of(
+        arguments.append(f"--customop-fuzz={settings.fuzz}")
+        arguments += _variants_of(
             settings._replace(variants=settings.variants._replace(amount="quick"))
         )
     elif variant is not None:
-        words.append(f"--customop-variant={variant}")
-        words += ["--customop-variants=strict"] * settings.variants.strict
+        arguments.append(f"--customop-variant={variant}")
+        arguments += ["--customop-variants=strict"] * settings.variants.strict
     elif planned is not None and planned.variants:
-        words += _variants_of(settings)
-    return shlex.join(words)
+        arguments += _variants_of(settings)
+    return shlex.join(arguments)
 
 
 def _variants_of(settings: Settings) -> list[str]:
     """Which variants the session asks for, where it says so."""
-    given = settings.variants != Settings().variants
-    return [f"--customop-variants={settings.variants}"] if given else []
+    is_changed = settings.variants != Settings().variants
+    return [f"--customop-variants={settings.variants}"] if is_changed else []
 
 
 def _ran_in(item: pytest.Item) -> list[str]:

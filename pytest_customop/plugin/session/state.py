@@ -44,8 +44,8 @@ HARVESTED: pytest.StashKey[str] = pytest.StashKey()
 COUNT: pytest.StashKey[int] = pytest.StashKey()
 
 
-def _no_op(what: object) -> None:
-    del what
+def _no_op(value: object) -> None:
+    del value
 
 
 class Session:
@@ -129,9 +129,9 @@ class Session:
             return
         from ...run.devices import worker_devices
 
-        own = contextlib.ExitStack()
-        own.enter_context(worker_devices([device], self.worker))
-        request.addfinalizer(own.close)
+        stack = contextlib.ExitStack()
+        stack.enter_context(worker_devices([device], self.worker))
+        request.addfinalizer(stack.close)
 
     def registry(self, hook: Any) -> Registry:
         """The checks that a node sees: the package's, and those of plugins and of its conftests."""
@@ -149,8 +149,8 @@ class Session:
             if wrong is None:
                 self.unknown_checks[name] = ""
             else:
-                where = where_given(self.config, "checks")
-                self.unknown_checks.setdefault(name, f"{where}: {wrong}")
+                option = where_given(self.config, "checks")
+                self.unknown_checks.setdefault(name, f"{option}: {wrong}")
 
     def wrong_names(self) -> list[str]:
         """What is wrong with the session's names of checks and variants, after the collection."""
@@ -158,12 +158,12 @@ class Session:
         return [*wrong, *self._unknown_steps()]
 
     def _unknown_steps(self) -> list[str]:
-        derived = {step for one in self.omissions.variants.values() for step in one.steps}
+        derived = {step for omitted in self.omissions.variants.values() for step in omitted.steps}
         unknown_steps = set(self.settings.variant_steps or ()) - derived
         if not unknown_steps or not self.omissions.variants:
             return []
-        where = where_given(self.config, "variant")
-        return [f"{where}: {unknown('variant', step, derived)}" for step in sorted(unknown_steps)]
+        option = where_given(self.config, "variant")
+        return [f"{option}: {unknown('variant', step, derived)}" for step in sorted(unknown_steps)]
 
     def exit_status(self, status: int) -> int:
         """The status that the session ends with, of the one that pytest found."""
@@ -174,7 +174,7 @@ class Session:
             status = pytest.ExitCode.OK  # they are in other shards
         stale = self.baseline is not None and self.baseline.why_failed
         failed = bool(stale or self.result_hook.error or self.omissions.unwritten)
-        failed = failed or any(one.fails for one in self.coverage)
+        failed = failed or any(namespace.fails for namespace in self.coverage)
         if status == pytest.ExitCode.OK and failed:
             return pytest.ExitCode.TESTS_FAILED
         return status
@@ -202,38 +202,40 @@ class Session:
             return
         self._begun.pop(report.nodeid, None)
         # Without a call, the item was skipped, or its setup failed.
-        self._keep(report.nodeid, [one for one in begun if one.outcome != "pending"])
+        self._keep(report.nodeid, [record for record in begun if record.outcome != "pending"])
         if report.failed:
-            failed = [_as_error(one, report) for one in carried]
-            self._keep(report.nodeid, [one for one in failed if not self._has_failed(report, one)])
+            failed = [_as_error(record, report) for record in carried]
+            self._keep(
+                report.nodeid, [record for record in failed if not self._has_failed(report, record)]
+            )
 
-    def _has_failed(self, report: pytest.TestReport, one: ResultRecord) -> bool:
+    def _has_failed(self, report: pytest.TestReport, record: ResultRecord) -> bool:
         """Whether there is a finding already, which a failing teardown must not hide."""
         return any(
             known.outcome in ("failed", "error")
             for key, known in self.records.items()
-            if key[:3] == (report.nodeid, one.op, one.check or "")
+            if key[:3] == (report.nodeid, record.op, record.check or "")
         )
 
     def _record_crash(self, report: pytest.TestReport) -> None:
         """Record a report without a phase: a worker died while it ran this item."""
-        for one in self._begun.pop(report.nodeid, []):
-            self._keep(report.nodeid, [_as_error(one, report)])
+        for record in self._begun.pop(report.nodeid, []):
+            self._keep(report.nodeid, [_as_error(record, report)])
 
     def _keep(self, nodeid: str, records: Iterable[ResultRecord]) -> None:
         runs: Counter[tuple[str, str, str]] = Counter()
-        for one in records:
-            op, check, variant = key = (one.op, one.check or "", one.place.variant or "")
-            self.records[nodeid, op, check, variant, runs[key]] = one
-            self.result_hook(one)
+        for record in records:
+            op, check, variant = key = (record.op, record.check or "", record.place.variant or "")
+            self.records[nodeid, op, check, variant, runs[key]] = record
+            self.result_hook(record)
             runs[key] += 1  # a test may run a check by hand several times
 
     def record_unfinished(self) -> None:
         """Turn items that began and never ended into errors; at the end of the session."""
         for nodeid, begun in self._begun.items():
-            for one in begun:
-                lost = replace(one, outcome="error", message="interrupted while it ran")
-                self._keep(nodeid, [lost if one.outcome == "pending" else one])
+            for record in begun:
+                lost = replace(record, outcome="error", message="interrupted while it ran")
+                self._keep(nodeid, [lost if record.outcome == "pending" else record])
         self._begun.clear()
 
 

@@ -50,7 +50,9 @@ def from_worker(node: Any, session: Session) -> None:
     if left is None:
         return
     session.worker_errors |= set(left["errors"])
-    session.worker_versions |= {name: one for name, one in left["versions"].items() if one}
+    session.worker_versions |= {
+        name: version for name, version in left["versions"].items() if version
+    }
     session.omissions.merge(left["notes"])
     session.coverage_facts.merge(left["coverage"])
     session.harvest.merge(left["harvest"])

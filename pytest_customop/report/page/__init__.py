@@ -72,7 +72,7 @@ def render(report: Mapping[str, Any]) -> str:
         rows_of(view.results, _number_of(view, numbered)), separators=(",", ":")
     )
     cards = _Cards(view, environment, max(_LEAST, _PAGE - len(rows)))
-    by_group = {id(one.group): one for one in numbered}
+    by_group = {id(item.group): item for item in numbered}
     # The last one has the room that the others leave.
     sections = [
         cards.section(key, title, [by_group[id(group)] for group in groups], share)
@@ -89,7 +89,11 @@ def render(report: Mapping[str, Any]) -> str:
         script=script,
         policy=_policy(style, script),
         sections=sections[::-1],
-        explained=[(name, one) for name, one in view.findings.items() if one.get("meaning")],
+        explained=[
+            (name, explanation)
+            for name, explanation in view.findings.items()
+            if explanation.get("meaning")
+        ],
         unchecked=[by_group[id(group)] for group in view.unchecked],
         uncovered=all_lines(map(NamespaceCoverage.from_dict, view.coverage)),
         rows=rows,
@@ -145,11 +149,11 @@ def _digest(text: str) -> str:
 
 def _number_of(view: View, numbered: Iterable[_Numbered]) -> dict[int, int]:
     """By position of a result, the number of what shows it."""
-    positions = {id(one): at for at, one in enumerate(view.results)}
+    positions = {id(result): at for at, result in enumerate(view.results)}
     return {
-        positions[id(one)]: number
+        positions[id(result)]: number
         for number, group in numbered
-        for one in (group.first, *group.others)
+        for result in (group.first, *group.others)
     }
 
 

@@ -43,22 +43,22 @@ def rows_of(results: Sequence[Result], group_of: Mapping[int, int]) -> dict[str,
     """
     texts = _Texts()
     longest = _MESSAGE
-    if sum(len(one) for one in {message_of(one) for one in results}) > _MESSAGES:
+    if sum(len(message) for message in {message_of(result) for result in results}) > _MESSAGES:
         longest = _SHORT
     columns: dict[str, Iterable[int]] = {
-        name: [texts(one.get(name)) for one in results]
+        name: [texts(result.get(name)) for result in results]
         for name in ("op", "device", "dtype", "layout", "sample", "variant", "finding")
     }
-    columns["check"] = [texts(check_of(one)) for one in results]
-    columns["message"] = [texts(first_line(message_of(one))[:longest]) for one in results]
-    columns["grad"] = [_gradients(one) for one in results]
-    columns["state"] = [_STATES.index(state_of(one)) for one in results]
-    columns["ms"] = [round(1000 * float(one.get("duration") or 0)) for one in results]
+    columns["check"] = [texts(check_of(result)) for result in results]
+    columns["message"] = [texts(first_line(message_of(result))[:longest]) for result in results]
+    columns["grad"] = [_gradients(result) for result in results]
+    columns["state"] = [_STATES.index(state_of(result)) for result in results]
+    columns["ms"] = [round(1000 * float(result.get("duration") or 0)) for result in results]
     columns["card"] = [group_of.get(at, 0) for at in range(len(results))]
     columns |= _ids(results, texts)
     return {
         "count": len(results),
-        "states": [[one.key, one.mark, one.word] for one in STATES.values()],
+        "states": [[state.key, state.mark, state.word] for state in STATES.values()],
         "texts": texts.all,
         "columns": {name: _column(values) for name, values in columns.items()},
     }
@@ -73,15 +73,15 @@ def _gradients(result: Result) -> int:
 def _ids(results: Sequence[Result], texts: Callable[[object], int]) -> dict[str, list[int]]:
     """Node ids in three parts, which many of them share: the test, the case, and what ends it."""
     parts = []
-    for one in results:
-        test, bracket, rest = str(one["nodeid"]).partition("[")
-        end = f"-{one.get('check')}]"
+    for result in results:
+        test, bracket, rest = str(result["nodeid"]).partition("[")
+        end = f"-{result.get('check')}]"
         is_usual = rest.endswith(end)
         case = rest.removesuffix(end) if is_usual else rest
         parts.append((texts(test + bracket), texts(case), int(is_usual)))
-    return {name: [one[at] for one in parts] for at, name in enumerate(("test", "case", "usual"))}
+    return {name: [part[at] for part in parts] for at, name in enumerate(("test", "case", "usual"))}
 
 
 def _column(values: Iterable[int]) -> list[int] | int:
-    found = list(values)
-    return found[0] if found and len(set(found)) == 1 else found
+    numbers = list(values)
+    return numbers[0] if numbers and len(set(numbers)) == 1 else numbers

@@ -56,7 +56,7 @@ def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
     Args:
         arguments: the names of the op's arguments.
     """
-    text, found = _GIVEN.sub("", message), []
+    text, shapes = _GIVEN.sub("", message), []
     for match in _BRACKETS.finditer(text):
         before = text[: match.start()]
         dims = tuple(part.strip() for part in match[1].split(",") if part.strip())
@@ -64,52 +64,52 @@ def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
             continue
         if all(_is_formula(dim) for dim in dims):
             named = [word for word in re.findall(r"\w+", before) if word in arguments]
-            found.append(AskedShape(named[-1] if named else "", dims))
-    return found
+            shapes.append(AskedShape(named[-1] if named else "", dims))
+    return shapes
 
 
 def asked_rank(message: str) -> int | None:
     """The number of dims that a message asks for: `exactly 4D`, `must be a 2-dimensional tensor`."""
-    found = _RANK.search(_GIVEN.sub("", message))
-    return int(found[2]) if found else None
+    match = _RANK.search(_GIVEN.sub("", message))
+    return int(match[2]) if match else None
 
 
 def asked_dtypes(message: str) -> list[torch.dtype]:
     """The dtypes, one of which a message asks for: `not in {torch.int8, torch.uint8}`."""
-    found = _DTYPES.search(message)
-    return dtypes_named(re.sub(r"\b(but|got|found|given)\b.*", "", found[1])) if found else []
+    match = _DTYPES.search(message)
+    return dtypes_named(re.sub(r"\b(but|got|found|given)\b.*", "", match[1])) if match else []
 
 
 def asked_size(message: str) -> tuple[int, int, int] | None:
     """A dim, its size, and the least one that a message asks for there: that which an index needs."""
-    found = _OUT_OF_BOUNDS.search(message)
-    return (int(found[2]), int(found[3]), int(found[1]) + 1) if found else None
+    match = _OUT_OF_BOUNDS.search(message)
+    return (int(match[2]), int(match[3]), int(match[1]) + 1) if match else None
 
 
 def asked_alike(message: str) -> str:
     """In what a message asks two arguments to be alike: `shape`, `dtype`, or nothing of these."""
-    found = _SAME.search(message)
-    if found is None:
+    match = _SAME.search(message)
+    if match is None:
         return ""
-    return "dtype" if found[2].lower().endswith("type") else "shape"
+    return "dtype" if match[2].lower().endswith("type") else "shape"
 
 
 def asked_runs(message: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Pairs of lists of sizes in a message, of which one should be the other: `(4, 3)` and `(2, 1)`."""
-    lists = [tuple(map(int, re.findall(r"\d+", one))) for one in _NUMBERS.findall(message)]
+    lists = [tuple(map(int, re.findall(r"\d+", text))) for text in _NUMBERS.findall(message)]
     pairs = itertools.permutations(dict.fromkeys(lists), 2)
-    return [(one, other) for one, other in pairs if len(one) == len(other) and _is_small(other)]
+    return [(old, new) for old, new in pairs if len(old) == len(new) and _is_small(new)]
 
 
 def asked_numbers(message: str) -> list[int]:
     """The numbers of a message that could be sizes."""
-    found = map(int, _NUMBER.findall(message))
-    return [*dict.fromkeys(one for one in found if 0 < one <= _MOST)]
+    numbers = map(int, _NUMBER.findall(message))
+    return [*dict.fromkeys(number for number in numbers if 0 < number <= _MOST)]
 
 
 def names_of(dim: str) -> list[str]:
     """The names in a formula."""
-    return [one.id for one in ast.walk(ast.parse(dim, mode="eval")) if isinstance(one, ast.Name)]
+    return [node.id for node in ast.walk(ast.parse(dim, mode="eval")) if isinstance(node, ast.Name)]
 
 
 def number_of(dim: str, names: Mapping[str, int]) -> int | None:
@@ -133,15 +133,15 @@ def _evaluated(node: ast.expr, names: Mapping[str, int]) -> float:
 
 def _is_formula(text: str) -> bool:
     try:
-        every = [*ast.walk(ast.parse(text, mode="eval"))]
+        nodes = [*ast.walk(ast.parse(text, mode="eval"))]
     except (SyntaxError, ValueError):
         return False
     return all(
-        isinstance(one, (ast.Expression, ast.BinOp, ast.Name, ast.Load, *_OPERATORS))
-        or (isinstance(one, ast.Constant) and type(one.value) is int)
-        for one in every
+        isinstance(node, (ast.Expression, ast.BinOp, ast.Name, ast.Load, *_OPERATORS))
+        or (isinstance(node, ast.Constant) and type(node.value) is int)
+        for node in nodes
     )
 
 
 def _is_small(sizes: Collection[int]) -> bool:
-    return all(0 < one <= _MOST for one in sizes)
+    return all(0 < size <= _MOST for size in sizes)

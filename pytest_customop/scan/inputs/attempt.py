@@ -59,7 +59,7 @@ class Asker:
         self._risky = risky
         self._has_fake = has_fake
         self._on_call = on_call
-        self._names = frozenset(one.name for one in op.arguments)
+        self._names = frozenset(argument.name for argument in op.arguments)
 
     def ask(self, candidate: Candidate, *, skip_fake: bool = False) -> Attempt:
         """Ask with one candidate.
@@ -85,8 +85,10 @@ class Asker:
                 if rejected is not None and (not skip_fake or self._is_meant(rejected)):
                     return Attempt(FAKE, self._read(rejected))
                 result = self._call(arguments)
-                outputs = [one for _, one in output_leaves(result)]
-                if any(isinstance(one, torch.Tensor) and not one.numel() for one in outputs):
+                outputs = [output for _, output in output_leaves(result)]
+                if any(
+                    isinstance(output, torch.Tensor) and not output.numel() for output in outputs
+                ):
                     stage = EMPTY
                 for seed in _SEEDS[1:]:
                     self._call(draw(self._op, sample, _PLACE, seed))
@@ -129,16 +131,16 @@ def _agree(fake: FakeRun, outputs: list[object]) -> bool:
     """Whether the fake kernel returns outputs of the same shapes, as far as it knows them."""
     if fake.error is not None:
         return False
-    faked = [one for _, one in output_leaves(fake.run.result)]
+    faked = [output for _, output in output_leaves(fake.run.result)]
     return len(faked) == len(outputs) and all(map(_alike, faked, outputs))
 
 
 def _alike(fake: object, real: object) -> bool:
     if not (isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor)):
         return isinstance(fake, torch.Tensor) == isinstance(real, torch.Tensor)
-    known = [(one, other) for one, other in zip(fake.shape, real.shape, strict=False)]
+    known = [(expected, actual) for expected, actual in zip(fake.shape, real.shape, strict=False)]
     return fake.dim() == real.dim() and all(
-        one == other for one, other in known if isinstance(one, int)
+        expected == actual for expected, actual in known if isinstance(expected, int)
     )
 
 

@@ -37,9 +37,11 @@ class Breeder:
     def __init__(self, op: Op, words: Words, rng: random.Random) -> None:
         self._words = words
         self._rng = rng
-        self._types = {one.name: _type_of(one) for one in op.arguments}
-        self._lengths = {one.name: getattr(one, "N", None) for one in op.arguments}
-        self._optional = [one.name for one in op.arguments if one.has_default_value()]
+        self._types = {argument.name: _type_of(argument) for argument in op.arguments}
+        self._lengths = {argument.name: getattr(argument, "N", None) for argument in op.arguments}
+        self._optional = [
+            argument.name for argument in op.arguments if argument.has_default_value()
+        ]
 
     # The first ones
 
@@ -103,9 +105,9 @@ class Breeder:
         about: Collection[str] = ()
         if rejection is not None:
             about = rejection.about
-            asked = repaired(candidate, rejection.message, about, self._rng)
-            if asked is not None and self._rng.random() < _REPAIRED and _is_small(asked):
-                candidate = asked
+            proposal = repaired(candidate, rejection.message, about, self._rng)
+            if proposal is not None and self._rng.random() < _REPAIRED and _is_small(proposal):
+                candidate = proposal
                 if self._rng.random() < 0.7:
                     return candidate
         for _ in range(self._rng.choice((1, 1, 1, 2, 2, 3))):
@@ -136,24 +138,24 @@ class Breeder:
             genes[name] = self._other_tensor(name, gene, candidate)
         else:
             genes[name] = self._new(name, _required(kind), candidate)
-        ordered = {each: genes[each] for each in names if each in genes}
-        made = replace(candidate, genes=ordered)
-        return made if _is_small(made) else candidate
+        ordered = {argument: genes[argument] for argument in names if argument in genes}
+        changed = replace(candidate, genes=ordered)
+        return changed if _is_small(changed) else candidate
 
     def _resized(self, candidate: Candidate) -> Candidate:
         """Another number for one of the letters."""
         used = sorted(
-            {one for _, gene in candidate.tensors() for d in gene.dims for one in d.letters}
+            {letter for _, gene in candidate.tensors() for d in gene.dims for letter in d.letters}
         )
         letter = self._rng.choice(used or ["a"])
-        made = replace(candidate, sizes={**candidate.sizes, letter: self._number()})
-        return made if _is_small(made) else candidate
+        changed = replace(candidate, sizes={**candidate.sizes, letter: self._number()})
+        return changed if _is_small(changed) else candidate
 
     def _made_alike(self, candidate: Candidate, about: Collection[str]) -> Candidate:
         """Several tensors in one dtype, or of one shape: those that are named, or all of fractions."""
         rng = self._rng
         tensors = {
-            name: one for name, one in candidate.genes.items() if isinstance(one, TensorGene)
+            name: gene for name, gene in candidate.genes.items() if isinstance(gene, TensorGene)
         }
         named = [name for name in tensors if name in about]
         chosen = [name for name in tensors if tensor_kind(name).dtypes[0] is None]
@@ -161,15 +163,15 @@ class Breeder:
             chosen = named
         genes = dict(candidate.genes)
         if rng.random() < 0.6 or not chosen:
-            dtypes = [None, *self._words.dtypes[-4:], *({one.dtype for one in tensors.values()})]
+            dtypes = [None, *self._words.dtypes[-4:], *({gene.dtype for gene in tensors.values()})]
             dtype = rng.choice(dtypes)
             for name in chosen:
                 genes[name] = tensors[name].of_dtype(None if dtype == torch.float32 else dtype)
         else:
             dims = tensors[rng.choice(chosen)].dims
             genes |= {name: replace(tensors[name], dims=dims) for name in chosen}
-        made = replace(candidate, genes=genes)
-        return made if _is_small(made) else candidate
+        changed = replace(candidate, genes=genes)
+        return changed if _is_small(changed) else candidate
 
     def _number(self) -> int:
         """A size, by preference one that was named."""
@@ -179,7 +181,9 @@ class Breeder:
         return self._rng.choice(_USUAL)
 
     def _sizes_named(self) -> list[int]:
-        return [one for one in self._words.numbers[-_NUMBERS_NAMED:] if 0 < one <= _LARGEST]
+        return [
+            number for number in self._words.numbers[-_NUMBERS_NAMED:] if 0 < number <= _LARGEST
+        ]
 
     def _new(self, name: str, kind: str, candidate: Candidate) -> Gene:
         """A value for an argument, whatever it was before."""
@@ -247,7 +251,7 @@ class Breeder:
         rng, known = self._rng, tensor_kind(name)
         what = rng.random()
         if what < 0.3:
-            named = [one for one in self._words.ranks[-3:] if one <= 5]
+            named = [rank for rank in self._words.ranks[-3:] if rank <= 5]
             ranks = named if named and rng.random() < 0.6 else [*known.ranks]
             if rng.random() < _ANY_RANK:
                 ranks = [2, 3, 4, 1]
@@ -265,10 +269,12 @@ class Breeder:
             return gene.of_dtype(None if dtype == torch.float32 else dtype)
         if what < 0.9:
             contents = [*known.contents, "indices", "positive", "ones", "offsets", "lengths"]
-            made = replace(gene, content=rng.choice(contents))
-            whole = made.content in WHOLE
+            changed = replace(gene, content=rng.choice(contents))
+            whole = changed.content in WHOLE
             return (
-                replace(made, dtype=torch.int64) if whole and made.dtype not in INTEGERS else made
+                replace(changed, dtype=torch.int64)
+                if whole and changed.dtype not in INTEGERS
+                else changed
             )
         return replace(gene, total=self._dim(candidate, name))
 
@@ -276,7 +282,7 @@ class Breeder:
         self, name: str, gene: TensorGene, rank: int, candidate: Candidate
     ) -> TensorGene:
         """The tensor with so many dims, by preference those of another one."""
-        others = [one.dims for _, one in candidate.tensors() if len(one.dims) >= rank]
+        others = [tensor.dims for _, tensor in candidate.tensors() if len(tensor.dims) >= rank]
         if others and self._rng.random() < 0.7:
             dims = self._rng.choice(others)
             start = self._rng.choice((0, len(dims) - rank))
@@ -302,12 +308,12 @@ class Breeder:
         if what < 0.83:
             return replace(base, plus=base.plus + rng.choice((1, 1, -1)))
         if what < 0.9:
-            over = rng.choice((2, 2, 4, 8, *[one for one in named if one > 1][-3:]))
+            over = rng.choice((2, 2, 4, 8, *[size for size in named if size > 1][-3:]))
             return replace(base, over=base.over * over)
         if what < 0.95:
             return replace(base, times=base.times * 2)
-        other = rng.choice(tokens) if tokens else Size(("b",))
-        return replace(base, letters=(*base.letters, *other.letters)[:3])
+        factor = rng.choice(tokens) if tokens else Size(("b",))
+        return replace(base, letters=(*base.letters, *factor.letters)[:3])
 
 
 def _type_of(argument: Any) -> str:

@@ -39,7 +39,9 @@ class Size:
         if not self.letters:
             return self.plus
         return max(
-            math.prod(sizes[one] for one in self.letters) * self.times // self.over + self.plus, 0
+            math.prod(sizes[letter] for letter in self.letters) * self.times // self.over
+            + self.plus,
+            0,
         )
 
 
@@ -109,13 +111,13 @@ class Candidate:
     def tensors(self) -> Iterator[tuple[str, TensorGene]]:
         """The tensors, with the argument that each is in."""
         for name, gene in self.genes.items():
-            for one in gene.elements if isinstance(gene, ListGene) else (gene,):
-                if isinstance(one, TensorGene):
-                    yield name, one
+            for element in gene.elements if isinstance(gene, ListGene) else (gene,):
+                if isinstance(element, TensorGene):
+                    yield name, element
 
     def shape(self, gene: TensorGene) -> tuple[int, ...]:
         """The shape of one of its tensors."""
-        return tuple(one.number(self.sizes) for one in gene.dims)
+        return tuple(dim.number(self.sizes) for dim in gene.dims)
 
     def sample(self, op: Op, name: str | None = None) -> Sample:
         """The candidate as an author would write it."""
@@ -135,7 +137,7 @@ class Candidate:
 
     def _value(self, gene: Gene) -> Any:
         if isinstance(gene, ListGene):
-            return [self._value(one) for one in gene.elements]
+            return [self._value(element) for element in gene.elements]
         if isinstance(gene, Size):
             return gene.number(self.sizes)
         return self._tensor(gene) if isinstance(gene, TensorGene) else gene.value
@@ -160,8 +162,8 @@ class Candidate:
             )
         numbers = _numbers(gene.content, drawn, count, total)
         if numbers is not None and len(shape) == 1:
-            own = dtype if dtype != torch.int64 else None
-            return tensor(values=numbers, dtype=own)
+            explicit = dtype if dtype != torch.int64 else None
+            return tensor(values=numbers, dtype=explicit)
         return tensor(*shape, dtype=dtype)
 
 
@@ -186,8 +188,8 @@ def _boxes(drawn: random.Random, shape: tuple[int, ...]) -> list[float]:
     numbers: list[float] = []
     for _ in range(math.prod(shape[:-1])):
         low = [drawn.randint(0, 3) for _ in range(2)]
-        corners = [*low, *(one + drawn.randint(1, 4) for one in low)]
-        numbers += [0.0] * (shape[-1] - 4) + [float(one) for one in corners]
+        corners = [*low, *(start + drawn.randint(1, 4) for start in low)]
+        numbers += [0.0] * (shape[-1] - 4) + [float(corner) for corner in corners]
     return numbers
 
 

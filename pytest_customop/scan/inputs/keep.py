@@ -16,13 +16,16 @@ def unlike(accepted: Sequence[Candidate]) -> list[Candidate]:
     """The plainest candidate, and others that differ most from those that are kept, if they are plain."""
     if not accepted:
         return []
-    costs = {id(one): cost_of(one) for one in accepted}
-    kept = [min(accepted, key=lambda one: costs[id(one)])]
+    costs = {id(candidate): cost_of(candidate) for candidate in accepted}
+    kept = [min(accepted, key=lambda candidate: costs[id(candidate)])]
     most = costs[id(kept[0])] + _FURTHER
-    others = [one for one in accepted if costs[id(one)] <= most]
+    others = [candidate for candidate in accepted if costs[id(candidate)] <= most]
     while len(kept) < _MOST:
-        distances = {id(one): min(_distance(one, other) for other in kept) for one in others}
-        best = max(others, key=lambda one: (distances[id(one)], -costs[id(one)]))
+        distances = {
+            id(candidate): min(_distance(candidate, chosen) for chosen in kept)
+            for candidate in others
+        }
+        best = max(others, key=lambda candidate: (distances[id(candidate)], -costs[id(candidate)]))
         if not distances[id(best)]:
             break
         kept.append(best)
@@ -44,21 +47,21 @@ def cost_of(candidate: Candidate) -> int:
         cost += 40 * (expects_float != is_float) + 10 * (gene.dtype != kind.dtypes[0])
         cost += 5 * (gene.content != kind.contents[0])
     values = (gene.value for gene in candidate.genes.values() if isinstance(gene, Plain))
-    numbers = [one for one in values if type(one) is int or type(one) is float]
-    cost += 8 * sum(one < -2 or one > 16 or one == 0.0 for one in numbers)
+    numbers = [number for number in values if type(number) is int or type(number) is float]
+    cost += 8 * sum(number < -2 or number > 16 or number == 0.0 for number in numbers)
     return cost + 50 * max(len(floats) - 1, 0)
 
 
-def _distance(one: Candidate, other: Candidate) -> int:
+def _distance(first: Candidate, second: Candidate) -> int:
     """In how many arguments two differ in kind."""
-    names = {*one.genes, *other.genes}
-    return sum(_kind(one.genes.get(name)) != _kind(other.genes.get(name)) for name in names)
+    names = {*first.genes, *second.genes}
+    return sum(_kind(first.genes.get(name)) != _kind(second.genes.get(name)) for name in names)
 
 
 def _kind(gene: Gene | None) -> Any:
     if isinstance(gene, TensorGene):
         return len(gene.dims), str(gene.dtype)
     if isinstance(gene, ListGene):
-        return "list", len(gene.elements), str({_kind(one) for one in gene.elements})
+        return "list", len(gene.elements), str({_kind(element) for element in gene.elements})
     value = getattr(gene, "value", None)
     return repr(value) if isinstance(value, (str, bool)) else type(value).__name__

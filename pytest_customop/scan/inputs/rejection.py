@@ -69,8 +69,8 @@ _RANK_WORDS = {"vector": 1, "matrix": 2, "one": 1, "two": 2, "three": 3, "four":
 
 def dtypes_named(text: str) -> list[torch.dtype]:
     """The dtypes that a text names, each once."""
-    words = (match[2] for match in _DTYPE.finditer(text))
-    return [*dict.fromkeys(_NAMES_OF_DTYPES[word] for word in words)]
+    names = (match[2] for match in _DTYPE.finditer(text))
+    return [*dict.fromkeys(_NAMES_OF_DTYPES[name] for name in names)]
 
 
 @dataclass
@@ -92,13 +92,13 @@ class Words:
         for number in _NUMBER.findall(text):
             if abs(int(number)) <= _MOST:
                 _add(self.numbers, int(number))
-        for word in _WORD.findall(text if source else _wanted(text)):
+        for word in _WORD.findall(text if source else _without_actual(text)):
             if word in _NAMES_OF_DTYPES and not (
                 source and word in ("int", "float", "bool", "long")
             ):
                 _add(self.dtypes, _NAMES_OF_DTYPES[word])
-        for one, other in _RANK.findall(text):
-            _add(self.ranks, int(one or other))
+        for before, after in _RANK.findall(text):
+            _add(self.ranks, int(before or after))
         for word, rank in _RANK_WORDS.items():
             if re.search(rf"\b{word}\b(-?\s?dim|$|\b)", text, re.I) and word not in ("one",):
                 _add(self.ranks, rank)
@@ -126,13 +126,13 @@ class Words:
         """Take in the names of an enumeration, and the words and numbers that a container holds."""
         if isinstance(value, enum.EnumMeta):
             members: Mapping[str, Any] = value.__members__
-            values: list[Any] = [*members, *(one.value for one in members.values())]
+            values: list[Any] = [*members, *(member.value for member in members.values())]
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)) and len(value) <= _MOST_HELD:
             values = [*value]
         else:
             return
-        for one in values:
-            self._read_constant(one)
+        for item in values:
+            self._read_constant(item)
 
     def _read_constant(self, value: Any) -> None:
         if isinstance(value, str) and _TOKEN.fullmatch(value):
@@ -188,7 +188,7 @@ def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> 
     head = _OF_TORCH.split(message, maxsplit=1)[0]
     plain = _FILE.sub("", head)
     words.learn(plain)
-    frames = [one for one in frames_of(error) if is_of_author(one.f_code.co_filename)]
+    frames = [frame for frame in frames_of(error) if is_of_author(frame.f_code.co_filename)]
     lines = ""
     native = None if head.startswith("[enforce fail") else _NATIVE.search(head)
     place = native[0] if native else ""
@@ -203,23 +203,23 @@ def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> 
             words.read_code(frame.f_code, frame.f_globals)
         lines = _statement(last.f_code.co_filename, number)
         words.learn(lines, source=True)
-    said = set(_WORD.findall(plain)) & set(arguments)
-    if not said:
+    about = set(_WORD.findall(plain)) & set(arguments)
+    if not about:
         words_said = set(_WORD.findall(f"{plain}\n{lines}"))
-        letters = {one.lower() for one in words_said if len(one) == 1}
-        said = words_said & set(arguments) or {n for n in arguments if n[0].lower() in letters}
+        letters = {word.lower() for word in words_said if len(word) == 1}
+        about = words_said & set(arguments) or {n for n in arguments if n[0].lower() in letters}
     text = " ".join(_FOLDER.sub("", head).split())
     key = re.sub(r"-?\d+(\.\d+)?", "#", _DTYPE.sub("@", _LIST.sub("[]", head)))[:160]
     return Rejection(
         key=(type(error).__name__, place, key),
         depth=depth,
-        about=frozenset(said),
+        about=frozenset(about),
         text=_typed(error, text[:240]),
         message=" ".join(plain.split()),
     )
 
 
-def _wanted(text: str) -> str:
+def _without_actual(text: str) -> str:
     """A message without what it says of the arguments as they are: `but got Half`."""
     return re.sub(r"\b(but )?(got|found|not)\b[^.;\n]*", "", text)
 
@@ -230,14 +230,14 @@ def _typed(error: Exception, text: str) -> str:
 
 def _statement(file: str, line: int) -> str:
     """The line that raised, with those above it that belong to the same check."""
-    found = [linecache.getline(file, line)]
-    indent = _indent(found[0])
+    lines = [linecache.getline(file, line)]
+    indent = _indent(lines[0])
     for number in range(line - 1, max(line - 1 - _BEFORE, 0), -1):
         text = linecache.getline(file, number)
-        found.insert(0, text)
+        lines.insert(0, text)
         if text.strip() and _indent(text) < indent:
             break
-    return "".join(found)
+    return "".join(lines)
 
 
 def _indent(text: str) -> int:

@@ -37,14 +37,14 @@ def repaired(
     meant = [name for name in tensors if name in about] or tensors
     if not meant:
         return None
-    made: list[Candidate] = []
+    repairs: list[Candidate] = []
     for shape in asked_shapes(message, candidate.genes):
         name = shape.argument if shape.argument in tensors else rng.choice(meant)
-        made.append(_shaped(candidate, name, shape))
+        repairs.append(_shaped(candidate, name, shape))
     rank = asked_rank(message)
     if rank is not None:
-        made.append(_of_rank(candidate, rng.choice(meant), rank))
-    made += [
+        repairs.append(_of_rank(candidate, rng.choice(meant), rank))
+    repairs += [
         _with_gene(candidate, name, gene.of_dtype(dtype))
         for dtype in asked_dtypes(message)
         for name, gene in candidate.genes.items()
@@ -52,29 +52,29 @@ def repaired(
     ]
     size = asked_size(message)
     if size is not None:
-        made += _with_size(candidate, meant, *size)
+        repairs += _with_size(candidate, meant, *size)
     for old, new in asked_runs(message):
-        made += _with_run(candidate, meant, old, new)
-    made += _made_alike(
+        repairs += _with_run(candidate, meant, old, new)
+    repairs += _made_alike(
         candidate, [name for name in tensors if name in about], asked_alike(message)
     )
     # A shape says more than a number in it does.
-    if made and rng.random() < 0.8:
-        return rng.choice(made)
-    made += _with_number(candidate, about, asked_numbers(message))
-    return rng.choice(made) if made else None
+    if repairs and rng.random() < 0.8:
+        return rng.choice(repairs)
+    repairs += _with_number(candidate, about, asked_numbers(message))
+    return rng.choice(repairs) if repairs else None
 
 
 def _made_alike(candidate: Candidate, names: Sequence[str], what: str) -> Iterator[Candidate]:
     """Each candidate in which one of the tensors has the shape, or the dtype, of another one."""
-    for one, other in itertools.permutations(names, 2) if what else ():
-        gene, like = candidate.genes[one], candidate.genes[other]
+    for name, source in itertools.permutations(names, 2) if what else ():
+        gene, like = candidate.genes[name], candidate.genes[source]
         assert isinstance(gene, TensorGene)
         assert isinstance(like, TensorGene)
         if what == "shape":
-            yield _with_gene(candidate, one, replace(gene, dims=like.dims))
+            yield _with_gene(candidate, name, replace(gene, dims=like.dims))
         else:
-            yield _with_gene(candidate, one, gene.of_dtype(like.dtype))
+            yield _with_gene(candidate, name, gene.of_dtype(like.dtype))
 
 
 def _shaped(candidate: Candidate, name: str, shape: AskedShape) -> Candidate:
@@ -123,12 +123,17 @@ def _with_letter(candidate: Candidate, word: str) -> Candidate:
     gene = candidate.genes.get(word)
     if isinstance(gene, (Size, TensorGene, ListGene)):
         return candidate
-    used = {one for _, gene in candidate.tensors() for dim in gene.dims for one in dim.letters}
+    used = {
+        letter for _, gene in candidate.tensors() for dim in gene.dims for letter in dim.letters
+    }
     used |= {
-        one for gene in candidate.genes.values() if isinstance(gene, Size) for one in gene.letters
+        letter
+        for gene in candidate.genes.values()
+        if isinstance(gene, Size)
+        for letter in gene.letters
     }
     used |= {*candidate.symbols.values()}
-    free = next((one for one in reversed(LETTERS) if one not in used), None)
+    free = next((letter for letter in reversed(LETTERS) if letter not in used), None)
     if free is None:
         return candidate
     value = gene.value if isinstance(gene, Plain) else None
@@ -136,20 +141,20 @@ def _with_letter(candidate: Candidate, word: str) -> Candidate:
     if type(value) is int and value > 0:
         sizes[free] = value
     if gene is not None:
-        made = _with_gene(candidate, word, Size((free,)))
-        return replace(made, sizes=sizes)
+        changed = _with_gene(candidate, word, Size((free,)))
+        return replace(changed, sizes=sizes)
     return replace(candidate, sizes=sizes, symbols={**candidate.symbols, word: free})
 
 
 def _named(candidate: Candidate) -> dict[str, Size]:
     """The sizes that have a name: whole numbers among the arguments, and what a message has named."""
-    found = {word: Size((letter,)) for word, letter in candidate.symbols.items()}
+    sizes = {word: Size((letter,)) for word, letter in candidate.symbols.items()}
     for name, gene in candidate.genes.items():
         if isinstance(gene, Size):
-            found[name] = gene
+            sizes[name] = gene
         elif isinstance(gene, Plain) and type(gene.value) is int and gene.value > 0:
-            found[name] = fixed(gene.value)
-    return found
+            sizes[name] = fixed(gene.value)
+    return sizes
 
 
 def _with_run(

@@ -104,7 +104,7 @@ class _State:
         is_new = not of_key
         of_key.append(candidate)
         if len(of_key) > _KEPT_BY_KEY and self.tried % 2:
-            costs = [cost_of(one) for one in of_key[:-_LATEST]]
+            costs = [cost_of(kept) for kept in of_key[:-_LATEST]]
             del of_key[costs.index(max(costs))]
         elif len(of_key) > _KEPT_BY_KEY:  # whatever it is, so that changes add up
             del of_key[self.tried // 2 % _KEPT_BY_KEY]
@@ -126,34 +126,34 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
     """
     importlib.import_module("torch._dynamo")  # a CustomOpDef imports it at its first call
     start = time.monotonic()
-    found, state = Searched(), _State()
+    searched, state = Searched(), _State()
     wall = start + _WALL * seconds
     for function in [f for _, f in python_kernels(op.overload)] + traced_functions(op.overload):
         state.words.read(function)
     while (left := seconds - state.used) > 0.05 and time.monotonic() < wall:
-        number = found.crashes + found.hangs
+        number = searched.crashes + searched.hangs
         ended = _in_copy(op, state, left, wall, f"{seed}:{op.name}:{number}")
         if ended is None:
-            found.rejections = ["no copy of this process can call the op"]
+            searched.rejections = ["no copy of this process can call the op"]
             break
         state = _last_state(ended, state)
         if ended.messages[-1][0] == "done":
             break
         if ended.signal == signal.SIGALRM or ended.hung:
-            found.hangs += 1
+            searched.hangs += 1
             state.used += seconds / 10  # a call that waits uses no processor time
         else:
-            found.crashes += 1
-        if found.crashes + found.hangs > _MOST_CRASHES:
+            searched.crashes += 1
+        if searched.crashes + searched.hangs > _MOST_CRASHES:
             break
-    found.tried, found.accepted = state.tried, state.all_accepted
-    found.kept = unlike(state.accepted or state.doubtful or state.empty)
-    if not found.kept:
+    searched.tried, searched.accepted = state.tried, state.all_accepted
+    searched.kept = unlike(state.accepted or state.doubtful or state.empty)
+    if not searched.kept:
         best = sorted(state.rejections, key=lambda key: -state.progress(key))
         texts = dict.fromkeys(state.rejections[key].text for key in best)
-        found.rejections = found.rejections or [*texts][:3]
-    found.seconds = time.monotonic() - start
-    return found
+        searched.rejections = searched.rejections or [*texts][:3]
+    searched.seconds = time.monotonic() - start
+    return searched
 
 
 def _last_state(ended: Forked, state: _State) -> _State:
@@ -163,8 +163,8 @@ def _last_state(ended: Forked, state: _State) -> _State:
         if kind in ("state", "done"):
             state = value
         elif kind == "tried":
-            state.tried, asked, last, state.used = value
-            state.asked.add(asked)
+            state.tried, digest, last, state.used = value
+            state.asked.add(digest)
         elif kind == "rejected":
             key, candidate, rejection, state.words = value
             state.keep_rejected(key, candidate, rejection)
@@ -252,9 +252,9 @@ class _Search:
         state = self._state
         first = list(self._breeder.first())
         while self._clock.left > 0 and len(state.accepted) < _ENOUGH:
-            had = bool(state.accepted), len(state.doubtful) > _ENOUGH
+            before = bool(state.accepted), len(state.doubtful) > _ENOUGH
             self._ask(first.pop(0) if first else self._next())
-            if (bool(state.accepted), len(state.doubtful) > _ENOUGH) != had:
+            if (bool(state.accepted), len(state.doubtful) > _ENOUGH) != before:
                 self._clock.shorten(_AFTER, 0.2)
 
     def _next(self) -> Candidate:
@@ -269,7 +269,7 @@ class _Search:
         if not keys or rng.random() < 0.05:
             return rng.choice(list(self._breeder.first()))
         if rng.random() < 0.6:
-            best = sorted(keys, key=lambda one: -state.progress(one))
+            best = sorted(keys, key=lambda rejected: -state.progress(rejected))
             key = best[min(int(rng.expovariate(0.7)), len(best) - 1)]
         else:
             key = rng.choice(keys)
@@ -280,13 +280,13 @@ class _Search:
     def _ask(self, candidate: Candidate) -> None:
         """Ask, and keep the candidate where it belongs."""
         state = self._state
-        asked = hash(repr(candidate))
-        if asked in state.asked:
+        digest = hash(repr(candidate))
+        if digest in state.asked:
             return
         state.tried += 1
-        state.asked.add(asked)
+        state.asked.add(digest)
         state.used = self._before + self._clock.used
-        self._send(("tried", (state.tried, asked, candidate, state.used)))
+        self._send(("tried", (state.tried, digest, candidate, state.used)))
         skip_fake = self._rng.random() < _SKIP_FAKE
         try:
             attempt = self._asker.ask(candidate, skip_fake=skip_fake)
@@ -298,11 +298,11 @@ class _Search:
             return
         if attempt.stage == UNDRAWN:
             return
-        found = (attempt.stage, *attempt.rejection.key)
-        if state.keep_rejected(found, candidate, attempt.rejection):
-            self._send(("rejected", (found, candidate, attempt.rejection, state.words)))
+        key = (attempt.stage, *attempt.rejection.key)
+        if state.keep_rejected(key, candidate, attempt.rejection):
+            self._send(("rejected", (key, candidate, attempt.rejection, state.words)))
         else:
-            self._send(("again", found))
+            self._send(("again", key))
 
     def _on_call(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._hang)

@@ -107,9 +107,9 @@ def _table(
     function: VectorFunction, pairs: list[Pair], pair: Pair, options: GradOptions
 ) -> list[str]:
     rows = [("input", "output", "finite differences", "formula", "")]
-    for one in pairs:
-        source, target = function.inputs[one.source].name, function.outputs[one.target].name
-        rows.append((source, target, f"{one.numeric:.9g}", f"{one.formula:.9g}", one.verdict))
+    for item in pairs:
+        source, target = function.inputs[item.source].name, function.outputs[item.target].name
+        rows.append((source, target, f"{item.numeric:.9g}", f"{item.formula:.9g}", item.verdict))
     how = (
         "the first element that differs of each, or the first of all"
         if pair.element
@@ -119,24 +119,24 @@ def _table(
 
 
 def _hints(pairs: list[Pair], twice: tuple[Pair, Pair]) -> list[str]:
-    pair, other = twice
+    pair, second = twice
     if pair.zero:
         return ["where none is due: describe the argument with tensor(..., requires_grad=False)"]
-    if pair.factor and other.factor and abs(pair.factor / other.factor - 1) < 1e-3:
+    if pair.factor and second.factor and abs(pair.factor / second.factor - 1) < 1e-3:
         return [
             f"everywhere the formula is {pair.factor:.6g} times the finite difference",
             'if a gradient is scaled or reversed on purpose, the mark says so: gradcheck="the reason"',
         ]
-    for one in pairs:
-        if one.source != pair.source and one.target == pair.target and _swapped(pair, one):
+    for item in pairs:
+        if item.source != pair.source and item.target == pair.target and _swapped(pair, item):
             return ["the gradients of the two inputs look swapped"]
     return []
 
 
-def _swapped(pair: Pair, other: Pair) -> bool:
-    if pair.jacobians is None or other.jacobians is None:
+def _swapped(pair: Pair, second: Pair) -> bool:
+    if pair.jacobians is None or second.jacobians is None:
         return False
-    (numeric, formula), (numeric2, formula2) = pair.jacobians, other.jacobians
+    (numeric, formula), (numeric2, formula2) = pair.jacobians, second.jacobians
     return (
         numeric.shape == numeric2.shape
         and torch.allclose(numeric, formula2, rtol=1e-4, atol=1e-5)

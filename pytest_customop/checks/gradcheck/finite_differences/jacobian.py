@@ -95,7 +95,7 @@ class _Columns:
         """The columns of one output, one for each direction."""
         return _Columns(
             *(
-                torch.stack([getattr(one, name)[target] for one in slopes], 1)
+                torch.stack([getattr(slope, name)[target] for slope in slopes], 1)
                 for name in ("ahead", "behind", "centre", "wide")
             )
         )
@@ -116,7 +116,7 @@ def _compare_elements(function: VectorFunction, options: GradOptions) -> list[Pa
         ]
         if not slopes:
             continue
-        taken = torch.stack([one.step.sum() for one in slopes])
+        taken = torch.stack([slope.step.sum() for slope in slopes])
         for target in range(len(function.outputs)):
             columns = _Columns.of(slopes, target)
             formula = rows[target][source] * taken
@@ -216,8 +216,8 @@ def _compare_projected(function: VectorFunction, draw: Draw, options: GradOption
         if direction.numel() > 0
     }
     return [
-        _projected_pair(function, (source, target), weight, one, options)
-        for source, one in slopes.items()
+        _projected_pair(function, (source, target), weight, source_slopes, options)
+        for source, source_slopes in slopes.items()
         for target, weight in enumerate(draw.weights)
     ]
 
@@ -251,13 +251,13 @@ def _projected_pair(
             factor=float(formula / numeric) if numeric and formula else None,
         )
 
-    found = look(smooth | still)
-    if found.verdict == RIGHT:
-        return found
-    if not math.isfinite(found.formula):
-        return _not_finite(function, found, options)
-    found = look((smooth | still) & steady)
-    return found if found.verdict == WRONG else replace(found, verdict=UNCLEAR)
+    result = look(smooth | still)
+    if result.verdict == RIGHT:
+        return result
+    if not math.isfinite(result.formula):
+        return _not_finite(function, result, options)
+    result = look((smooth | still) & steady)
+    return result if result.verdict == WRONG else replace(result, verdict=UNCLEAR)
 
 
 def _not_finite(function: VectorFunction, pair: Pair, options: GradOptions) -> Pair:

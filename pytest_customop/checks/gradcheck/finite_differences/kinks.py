@@ -29,16 +29,16 @@ def has_hidden_kink(
     generator = torch.Generator().manual_seed(seed)
     point = function.point[source]
     for _ in range(_DRAWS):
-        one, other = (random_weights(point, generator) for _ in range(2))
+        first, second = (random_weights(point, generator) for _ in range(2))
         try:
-            found = [
+            all_slopes = [
                 function.slopes(source, direction, options.eps)
-                for direction in (one, other, one + other)
+                for direction in (first, second, first + second)
             ]
         except (CallError, OutputsChanged):
             return True
-        slopes = torch.stack([each.centre[target] for each in found])
-        wide = torch.stack([each.wide[target] for each in found])
+        slopes = torch.stack([item.centre[target] for item in all_slopes])
+        wide = torch.stack([item.wide[target] for item in all_slopes])
         noise = 64 * ROUNDING * function.outputs[target].values.abs() / options.eps
         limit = _SHARE * slopes.abs().sum(0) + noise
         off = (slopes[0] + slopes[1] - slopes[2]).abs()

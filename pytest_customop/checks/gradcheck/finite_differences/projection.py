@@ -54,7 +54,7 @@ class Draw:
     def of(function: VectorFunction, seed: int) -> Draw:
         """A random draw."""
         generator = torch.Generator().manual_seed(seed)
-        weights = [random_weights(one.values, generator) for one in function.outputs]
+        weights = [random_weights(output.values, generator) for output in function.outputs]
         return Draw(weights, [signs(point, generator) for point in function.point])
 
     @staticmethod
@@ -64,7 +64,7 @@ class Draw:
         An op on a grid needs the even ones of `of`.
         """
         generator = torch.Generator().manual_seed(seed)
-        weights = [random_weights(one.values, generator) for one in function.outputs]
+        weights = [random_weights(output.values, generator) for output in function.outputs]
         return Draw(weights, [random_weights(point, generator) for point in function.point])
 
     def masks(self, seed: int) -> tuple[Draw, Draw]:
@@ -90,16 +90,18 @@ def is_linear(function: VectorFunction, draw: Draw) -> bool:
     low = [torch.where(weight < 0, weight, 0) for weight in draw.weights]
     high = [torch.where(weight < 0, 0, weight) for weight in draw.weights]
     parts = zip(_gradients(function, low), _gradients(function, high), strict=True)
-    others = [
-        [-one for one in _gradients(function, [-weight for weight in draw.weights])],
-        [256 * one for one in _gradients(function, [weight / 256 for weight in draw.weights])],
-        [one + other for one, other in parts],
+    variants = [
+        [-grad for grad in _gradients(function, [-weight for weight in draw.weights])],
+        [256 * grad for grad in _gradients(function, [weight / 256 for weight in draw.weights])],
+        [left + right for left, right in parts],
     ]
     return all(
-        torch.allclose(one, two, rtol=0.0, atol=_UNLIKE * largest_magnitude(one), equal_nan=True)
-        for other in others
-        for one, two in zip(whole, other, strict=True)
-        if one.numel() > 0
+        torch.allclose(
+            left, right, rtol=0.0, atol=_UNLIKE * largest_magnitude(left), equal_nan=True
+        )
+        for variant in variants
+        for left, right in zip(whole, variant, strict=True)
+        if left.numel() > 0
     )
 
 
@@ -189,9 +191,11 @@ def _line(
         values = function(*vectors)
         # The outputs at the point are subtracted first, because sums of large numbers round.
         changes = [
-            one - output.values for one, output in zip(values, function.outputs, strict=True)
+            value - output.values for value, output in zip(values, function.outputs, strict=True)
         ]
-        return torch.stack([one @ by for one, by in zip(changes, weights, strict=True)]).sum()
+        return torch.stack(
+            [change @ weight for change, weight in zip(changes, weights, strict=True)]
+        ).sum()
 
     return along
 

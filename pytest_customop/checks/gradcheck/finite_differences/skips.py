@@ -39,8 +39,8 @@ def random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
     """The gradients of the inputs that have some, for random grad_outputs."""
     generator = torch.Generator().manual_seed(seed)
     weights = [random_weights(output.values, generator) for output in function.outputs]
-    found = function.vjp(dict(enumerate(weights)))
-    return [gradient for gradient in found if gradient is not None and gradient.numel() > 0]
+    gradients = function.vjp(dict(enumerate(weights)))
+    return [gradient for gradient in gradients if gradient is not None and gradient.numel() > 0]
 
 
 def _skip_if_nondeterministic(function: VectorFunction, gradients: list[Tensor], seed: int) -> None:
@@ -59,9 +59,11 @@ def _skip_if_nondeterministic(function: VectorFunction, gradients: list[Tensor],
 def _repeat(first: list[Tensor], second: list[Tensor], share: float) -> bool:
     """Whether values are equal up to a share of the largest."""
     return len(first) == len(second) and all(
-        torch.equal(one, other)
-        or torch.allclose(one, other, rtol=0.0, atol=share * largest_magnitude(one), equal_nan=True)
-        for one, other in zip(first, second, strict=True)
+        torch.equal(left, right)
+        or torch.allclose(
+            left, right, rtol=0.0, atol=share * largest_magnitude(left), equal_nan=True
+        )
+        for left, right in zip(first, second, strict=True)
     )
 
 
@@ -73,7 +75,10 @@ def _skip_if_lost_in_rounding(
         raise skip("lost-in-rounding", f"a step of {options.eps:g} is lost in {size:g}. {_EPS}")
     slope = max((largest_magnitude(gradient) for gradient in gradients), default=0.0)
     noise = (
-        8 * ROUNDING * max(largest_magnitude(one.values) for one in function.outputs) / options.eps
+        8
+        * ROUNDING
+        * max(largest_magnitude(output.values) for output in function.outputs)
+        / options.eps
     )
     if noise > 0.01 * slope and noise > 1e3 * options.atol:
         raise skip(
@@ -89,13 +94,13 @@ def narrow_outputs(
     function: VectorFunction, pairs: list[Pair], options: GradOptions, seed: int
 ) -> dict[int, torch.dtype]:
     """The outputs that are not right and are computed in less than float64, with that dtype."""
-    found: dict[int, torch.dtype] = {}
+    dtypes: dict[int, torch.dtype] = {}
     for pair in pairs:
-        if pair.verdict != RIGHT and pair.target not in found:
+        if pair.verdict != RIGHT and pair.target not in dtypes:
             dtype = _narrow_dtype(function, pair, options, seed)
             if dtype is not None:
-                found[pair.target] = dtype
-    return found
+                dtypes[pair.target] = dtype
+    return dtypes
 
 
 def is_lost_in(dtype: torch.dtype, options: GradOptions) -> bool:

@@ -36,7 +36,7 @@ def _follows(function: VectorFunction, pair: Pair, reach: float, seed: int) -> b
     point, values = function.point[pair.source], function.outputs[pair.target].values
     generator = torch.Generator().manual_seed(seed)
     for _ in range(_DRAWS):
-        direction, weight = (random_weights(one, generator) for one in (point, values))
+        direction, weight = (random_weights(tensor, generator) for tensor in (point, values))
         ahead, behind = (
             function.at(pair.source, point + sign * reach * direction)[pair.target]
             for sign in (1, -1)
@@ -50,7 +50,7 @@ def _follows(function: VectorFunction, pair: Pair, reach: float, seed: int) -> b
 
 def _jumps(function: VectorFunction, pair: Pair, start: Tensor, end: Tensor) -> bool:
     """Whether the output jumps on a line, by halving it towards the larger change."""
-    first, last = (function.at(pair.source, one)[pair.target] for one in (start, end))
+    first, last = (function.at(pair.source, point)[pair.target] for point in (start, end))
     whole = float((last - first).abs().max())
     for _ in range(_HALVINGS):
         middle = (start + end) / 2

@@ -43,9 +43,9 @@ def _is_right_along(
     small = _small_step(float(numeric), float(formula), options.eps)
     if small is None:
         return False
-    found = function.slopes(pair.source, direction, small).centre[pair.target]
+    slope = function.slopes(pair.source, direction, small).centre[pair.target]
     size = (function.outputs[pair.target].values * weight).norm()
-    return bool(_agree((found @ weight)[None], formula[None], size[None], small).all())
+    return bool(_agree((slope @ weight)[None], formula[None], size[None], small).all())
 
 
 def _is_right_at_elements(function: VectorFunction, pair: Pair, options: GradOptions) -> bool:
@@ -56,12 +56,12 @@ def _is_right_at_elements(function: VectorFunction, pair: Pair, options: GradOpt
     values = function.outputs[pair.target].values
     units = torch.eye(left.shape[1]).to(function.point[pair.source])
     while left.any():
-        row, column = (int(one) for one in left.nonzero()[0])
+        row, column = (int(position) for position in left.nonzero()[0])
         small = _small_step(float(numeric[row, column]), float(formula[row, column]), options.eps)
         if small is None:
             return False
-        found = function.slopes(pair.source, units[column], small).centre[pair.target]
-        right = _agree(found, formula[:, column], values, small)
+        slope = function.slopes(pair.source, units[column], small).centre[pair.target]
+        right = _agree(slope, formula[:, column], values, small)
         if not right[row]:
             return False
         left[:, column] &= ~right

@@ -36,9 +36,9 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
         )
     except (CallError, OutputsChanged):
         return None
-    for pair, other in zip(first, second, strict=True):
-        sure = pair.verdict == other.verdict == WRONG and not (pair.still or other.still)
-        if not (sure and pair.same_place(other) and _has_ties(function.point[pair.source])):
+    for pair, repeated in zip(first, second, strict=True):
+        sure = pair.verdict == repeated.verdict == WRONG and not (pair.still or repeated.still)
+        if not (sure and pair.same_place(repeated) and _has_ties(function.point[pair.source])):
             continue
         if not follows_staircase(function, pair, seed):
             return _finding(function, pair)
@@ -52,7 +52,7 @@ def _has_ties(point: Tensor) -> bool:
 def _tied_draw(function: VectorFunction, seed: int) -> Draw:
     """Random weights, and a random number for each value of an input as the direction of its elements."""
     generator = torch.Generator().manual_seed(seed)
-    weights = [random_weights(one.values, generator) for one in function.outputs]
+    weights = [random_weights(output.values, generator) for output in function.outputs]
     directions = []
     for point in function.point:
         values, places = torch.unique(point, return_inverse=True)

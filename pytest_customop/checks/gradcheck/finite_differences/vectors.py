@@ -165,7 +165,7 @@ class VectorFunction:
         self.inputs = [Coordinates(name, tensor) for name, tensor in inputs]
         self._call = call
         self._names: set[str] | None = None
-        self._start([one.read() for one in self.inputs])
+        self._start([item.read() for item in self.inputs])
 
     def _start(self, point: list[Tensor]) -> None:
         self.point = point
@@ -184,15 +184,15 @@ class VectorFunction:
         Raises:
             OutputsChanged: if it has other outputs there.
         """
-        other = object.__new__(VectorFunction)
-        other.inputs, other._call, other._names = self.inputs, self._call, self._names
-        other._start(point)
-        if other._names != self._names:
+        function = object.__new__(VectorFunction)
+        function.inputs, function._call, function._names = self.inputs, self._call, self._names
+        function._start(point)
+        if function._names != self._names:
             raise OutputsChanged
-        return other
+        return function
 
     def _outputs(self, vectors: Sequence[Tensor]) -> Named:
-        tensors = [one.tensor(vector) for one, vector in zip(self.inputs, vectors, strict=True)]
+        tensors = [item.tensor(vector) for item, vector in zip(self.inputs, vectors, strict=True)]
         named = [(name, tensor) for name, tensor in self._call(tensors) if tensor.numel() > 0]
         if self._names is None:
             return [(name, tensor) for name, tensor in named if tensor.requires_grad]
@@ -205,8 +205,8 @@ class VectorFunction:
             OutputsChanged: if their shapes or dtypes are not those at the point.
         """
         named = self._outputs(vectors)
-        found = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
-        if found != [(one.name, one.shape, one.dtype) for one in self.outputs]:
+        signatures = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
+        if signatures != [(output.name, output.shape, output.dtype) for output in self.outputs]:
             raise OutputsChanged
         return tuple(flat(tensor) for _, tensor in named)
 
@@ -245,14 +245,14 @@ class VectorFunction:
             raise BackwardError(error) from error
 
     def _differentiate(self, weights: Mapping[int, Tensor]) -> list[Tensor | None]:
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             [self._values[output] for output in weights],
             self._leaves,
             [weight.to(self.outputs[output].values) for output, weight in weights.items()],
             allow_unused=True,
             retain_graph=True,
         )
-        return [None if gradient is None else gradient.detach() for gradient in found]
+        return [None if gradient is None else gradient.detach() for gradient in gradients]
 
     def slopes(self, index: int, direction: Tensor, eps: float) -> Slopes:
         """Difference quotients along a direction of one input."""
@@ -262,15 +262,15 @@ class VectorFunction:
         reach = eps * _larger_step(here, eps)
         try:
             far, near = (self.at(index, here + sign * reach * direction) for sign in (1, -1))
-            wide = [(one - other) / (2 * reach) for one, other in zip(far, near, strict=True)]
+            wide = [(left - right) / (2 * reach) for left, right in zip(far, near, strict=True)]
         except (CallError, OutputsChanged):
-            wide = [torch.full_like(one.values, torch.nan) for one in self.outputs]
-        base = [one.values for one in self.outputs]
+            wide = [torch.full_like(output.values, torch.nan) for output in self.outputs]
+        base = [output.values for output in self.outputs]
         return Slopes(
             step=(ends[0] - ends[1]) / (2 * eps),
-            ahead=[(one - zero) / eps for one, zero in zip(above, base, strict=True)],
-            behind=[(zero - one) / eps for one, zero in zip(below, base, strict=True)],
-            centre=[(one - other) / (2 * eps) for one, other in zip(above, below, strict=True)],
+            ahead=[(value - zero) / eps for value, zero in zip(above, base, strict=True)],
+            behind=[(zero - value) / eps for value, zero in zip(below, base, strict=True)],
+            centre=[(left - right) / (2 * eps) for left, right in zip(above, below, strict=True)],
             wide=wide,
         )
 

@@ -93,7 +93,7 @@ def verify_gradients(
 def _wrong_here_alone(function: VectorFunction, options: GradOptions, seed: int) -> bool:
     """Whether a small function's gradients are finite, and right at three nearby points."""
     if not is_small(function) or not all(
-        bool(one.isfinite().all()) for one in random_gradients(function, seed)
+        bool(gradient.isfinite().all()) for gradient in random_gradients(function, seed)
     ):
         return False
     try:
@@ -131,7 +131,7 @@ def _at_point(
     more right ones.
     """
     small = is_small(function)
-    wanted = 1 if small or not is_cheap(function) else _DRAWS
+    needed = 1 if small or not is_cheap(function) else _DRAWS
     reason: CheckSkipped | None = None
     earlier: list[Pair] = []
     right = 0
@@ -141,7 +141,7 @@ def _at_point(
             pairs = _differing(function, draw, options)
             if not pairs or _right_on_masks(function, draw, options, seed + attempt):
                 right += 1
-                if right >= (_MOST_DRAWS - 1 if earlier else wanted):
+                if right >= (_MOST_DRAWS - 1 if earlier else needed):
                     return None
                 continue
             earlier += _report(function, draw, pairs, earlier, options, seed, codes)
@@ -234,8 +234,8 @@ def _report(
     if any(pair.confirmed is not None for pair in wrong):
         earlier = compare(function, None, replace(options, eps=3 * options.eps))
     for pair in wrong:
-        for other in earlier:
-            if pair.same_place(other) and other.verdict == WRONG:
+        for earlier_pair in earlier:
+            if pair.same_place(earlier_pair) and earlier_pair.verdict == WRONG:
                 if has_hidden_kink(
                     function, pair.source, pair.target, options, seed
                 ) or is_right_closer(function, pair, draw, options):
@@ -244,5 +244,5 @@ def _report(
                 if coarse is not None:
                     subject = codes.derivative.format(input=function.inputs[pair.source].name)
                     raise narrow(subject, coarse, options)
-                raise mismatch(function, pairs, (pair, other), codes, options, seed)
+                raise mismatch(function, pairs, (pair, earlier_pair), codes, options, seed)
     return wrong

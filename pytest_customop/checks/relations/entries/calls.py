@@ -67,13 +67,13 @@ class Rearranged:
             whole: the results of all entries.
             size: how many these are.
         """
-        found = set()
+        names = set()
         first = torch.arange(size) // 2 * 2
         for index in (first, (first + 1).clamp(max=size - 1)):
-            other = self.taken(index, None) or {}
-            common = whole.keys() & other.keys()
-            found |= {name for name in common if not _is_equal(other[name], whole[name])}
-        return found
+            replaced = self.taken(index, None) or {}
+            common = whole.keys() & replaced.keys()
+            names |= {name for name in common if not _is_equal(replaced[name], whole[name])}
+        return names
 
     def _found(
         self, arguments: Arguments, index: torch.Tensor | None, along: Along | None
@@ -81,10 +81,10 @@ class Rearranged:
         run = self._calls(arguments)
         if run.error is not None:
             return None
-        found = copied(results(run))
+        leaves = copied(results(run))
         if along is not None and self.case.requires_grad:
-            found += copied(self._gradients(run, index, along))
-        return dict(found)
+            leaves += copied(self._gradients(run, index, along))
+        return dict(leaves)
 
     def _gradients(self, run: Run, index: torch.Tensor | None, along: Along) -> Leaves:
         """The gradients; none where a grad_output is not known, or has no entry for each position."""
@@ -109,10 +109,10 @@ class Rearranged:
         return gradients_of(self.case, run, grad_outputs) or []
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return same_bits(one, other)
-    return equal_values(one, other)
+def _is_equal(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return same_bits(left, right)
+    return equal_values(left, right)
 
 
 def follow(tensor: torch.Tensor, dim: int | None, index: torch.Tensor) -> torch.Tensor:
@@ -140,7 +140,7 @@ class Wrong(NamedTuple):
     @property
     def has_one_shape(self) -> bool:
         """Whether the two have one shape; one that depends on values is no mistake."""
-        shapes = [getattr(one, "shape", None) for one in (self.actual, self.expected)]
+        shapes = [getattr(value, "shape", None) for value in (self.actual, self.expected)]
         return bool(shapes[0] == shapes[1])
 
     @property
@@ -166,9 +166,9 @@ def differing(case: Case, name: str, actual: Any, expected: Any) -> Wrong | None
     rtol, atol = 0.0, 0.0
     if is_differentiable(expected.dtype) and actual.shape == expected.shape:
         rtol, _ = case.tolerance(expected.dtype)
-        given = [tensor for _, tensor in case.inputs().tensors()]
-        largest = max(largest_magnitude(in_double(one)) for one in (actual, expected))
-        atol = share_of_order(actual, expected, given) * largest
+        tensors = [tensor for _, tensor in case.inputs().tensors()]
+        largest = max(largest_magnitude(in_double(tensor)) for tensor in (actual, expected))
+        atol = share_of_order(actual, expected, tensors) * largest
     text = difference(actual, expected, rtol, atol)
     return None if text is None else Wrong(name, text, actual, expected, rtol, atol)
 

@@ -40,8 +40,8 @@ def is_confirmed(case: Case, group: DimGroup, violation: Violation, wrong: Wrong
     if _amplifies_roundings(case, group, wrong) or _shows_fresh_memory(case, group, wrong.name):
         return False
     return all(
-        other is not None and other.name == wrong.name
-        for other in map(violation, _elsewhere(case, group, wrong))
+        repeated is not None and repeated.name == wrong.name
+        for repeated in map(violation, _elsewhere(case, group, wrong))
     )
 
 
@@ -73,13 +73,15 @@ def _elsewhere(case: Case, group: DimGroup, wrong: Wrong) -> Iterator[Rearranged
     The others are drawn again, and of a smaller norm than few entries have.
     """
     yield Rearranged(case, group)
-    again = replace(case, seed=case.seed + 1)
-    yield Rearranged(again, group)
+    redrawn = replace(case, seed=case.seed + 1)
+    yield Rearranged(redrawn, group)
     if isinstance(wrong.expected, torch.Tensor) and is_differentiable(wrong.expected.dtype):
         share = group.trusted / group.size
-        wide = Rearranged(again.widened(), group)  # smaller numbers differ by less
-        of_use = again.widened() if wide.whole is not None else again
-        yield Rearranged(of_use, group, lambda: _mapped(of_use, lambda one: _scaled(one, share)))
+        wide = Rearranged(redrawn.widened(), group)  # smaller numbers differ by less
+        of_use = redrawn.widened() if wide.whole is not None else redrawn
+        yield Rearranged(
+            of_use, group, lambda: _mapped(of_use, lambda tensor: _scaled(tensor, share))
+        )
 
 
 def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
@@ -99,7 +101,7 @@ def _scaled(tensor: torch.Tensor, share: float) -> torch.Tensor:
 
     Those of both signs add up to the square root of how many there are.
     """
-    low, high = (float(one) for one in torch.aminmax(tensor))
+    low, high = (float(value) for value in torch.aminmax(tensor))
     centre = 0.0 if low <= 0.0 <= high else (low if low > 0 else high)
     factor = _BELOW * (math.sqrt(share) if low < 0 < high else share)
     return centre + (tensor - centre) * factor

@@ -60,8 +60,8 @@ def grown_groups(case: Case) -> list[DimGroup]:
         return []
     before = case if case.base_case is None else case.base_case
     shapes = [
-        {name: tensor.shape for name, tensor in one.inputs().tensors() if is_plain(tensor)}
-        for one in (before, case)
+        {name: tensor.shape for name, tensor in item.inputs().tensors() if is_plain(tensor)}
+        for item in (before, case)
     ]
     by_sizes: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for name, shape in shapes[1].items():
@@ -69,22 +69,22 @@ def grown_groups(case: Case) -> list[DimGroup]:
         if len(old) == len(shape):
             for dim, sizes in enumerate(zip(old, shape, strict=True)):
                 by_sizes.setdefault(sizes, []).append((name, dim))
-    found = []
+    groups = []
     for (trusted, size), dims in by_sizes.items():
         if case.base_case is None and size >= _LARGE:
             trusted = _PART
         if 2 <= trusted < size:
-            found += [DimGroup(each, size, trusted) for each in _alternatives(dims)]
-    return found
+            groups += [DimGroup(chosen, size, trusted) for chosen in _alternatives(dims)]
+    return groups
 
 
 def _alternatives(dims: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], ...]]:
     """All dims; where a tensor has several, the first of each and the last of each; a tensor alone."""
     first = dict(reversed(dims))
     last = dict(dims)
-    alone = [one for one in dims if one[0] == dims[0][0]]
-    every = [dims, sorted(first.items()), sorted(last.items()), alone, alone[:1], alone[-1:]]
-    yield from dict.fromkeys(tuple(each) for each in every)
+    alone = [pair for pair in dims if pair[0] == dims[0][0]]
+    choices = [dims, sorted(first.items()), sorted(last.items()), alone, alone[:1], alone[-1:]]
+    yield from dict.fromkeys(tuple(choice) for choice in choices)
 
 
 class Entries(NamedTuple):

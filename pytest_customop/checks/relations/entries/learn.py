@@ -75,35 +75,37 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
         reason = "no dim is larger than one that shows what is right"
         raise skip("nothing-to-check", reason, unjudged=False)
 
-    def found() -> Learned:
+    def look_at_all() -> Learned:
         learned = False
         for group in groups:
-            one = look(case, group)
-            learned |= one.learned
-            if one.broken is not None:
-                return one
+            outcome = look(case, group)
+            learned |= outcome.learned
+            if outcome.broken is not None:
+                return outcome
         return Learned(learned)
 
-    verdict = _in_copy(case, found) if crash_risk(case.op, case.placement.device) else found()
+    verdict = (
+        _in_copy(case, look_at_all) if crash_risk(case.op, case.placement.device) else look_at_all()
+    )
     if not verdict.learned:
         raise _nothing_learned()
     return verdict.broken
 
 
 def in_both(
-    one: Mapping[str, frozenset[Way]], other: Mapping[str, frozenset[Way]]
+    first: Mapping[str, frozenset[Way]], second: Mapping[str, frozenset[Way]]
 ) -> dict[str, frozenset[Way]]:
     """The ways that each result has in both of two draws; results without one are left out."""
-    common = {name: one[name] & other[name] for name in one.keys() & other.keys()}
+    common = {name: first[name] & second[name] for name in first.keys() & second.keys()}
     return {name: ways for name, ways in common.items() if ways}
 
 
-def _in_copy(case: Case, found: Callable[[], Learned]) -> Learned:
+def _in_copy(case: Case, look: Callable[[], Learned]) -> Learned:
     """Look in a copy of the process: positions may lie outside of the few entries that are taken."""
 
     def work(send: Send) -> None:
         Caller(case)(case.inputs())
-        send(found())
+        send(look())
 
     forked = run_calls_in_copy(case, work)
     if forked is None or not forked.messages:

@@ -32,8 +32,8 @@ class Part(NamedTuple):
 
 @functools.lru_cache(maxsize=32)
 def _positions(code: str) -> torch.Tensor:
-    found: torch.Tensor = eval(code, {"torch": torch})
-    return found
+    positions: torch.Tensor = eval(code, {"torch": torch})
+    return positions
 
 
 def _span(first: int, last: int) -> Part:
@@ -57,17 +57,17 @@ def halves(size: int) -> Iterator[tuple[Part, Part]]:
 
 def windows(group: DimGroup) -> Iterator[Part]:
     """As many of the many entries as are known to be right: the last, the first, some in the middle."""
-    few, size = group.trusted, group.size
-    for first in dict.fromkeys((size - few, 0, size // 2 - few // 2)):
-        yield _span(first, first + few)
+    trusted, size = group.trusted, group.size
+    for first in dict.fromkeys((size - trusted, 0, size // 2 - trusted // 2)):
+        yield _span(first, first + trusted)
     yield Part(
         "apart from each other",
-        f"torch.arange({few}) * {size // few} + {(size - 1) % (size // few)}",
+        f"torch.arange({trusted}) * {size // trusted} + {(size - 1) % (size // trusted)}",
     )
 
 
 def divisions(group: DimGroup) -> Iterator[tuple[Part, Part]]:
     """All of the many entries in two parts."""
-    few, size = group.trusted, group.size
-    yield _span(0, size - few), _span(size - few, size)
+    trusted, size = group.trusted, group.size
+    yield _span(0, size - trusted), _span(size - trusted, size)
     yield _span(0, size // 2), _span(size // 2, size)

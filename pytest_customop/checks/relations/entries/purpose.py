@@ -77,8 +77,10 @@ def ignores_entries(
     """
     if dim is None:
         return False
-    few = few_entries(case, group, torch.arange(group.trusted))
-    if not _all_depend(Rearranged(few.case, group, few.arguments), name, dim, group.trusted, along):
+    entries = few_entries(case, group, torch.arange(group.trusted))
+    if not _all_depend(
+        Rearranged(entries.case, group, entries.arguments), name, dim, group.trusted, along
+    ):
         return False
     return _all_depend(Rearranged(case, group), name, dim, group.size, along) is False
 
@@ -93,10 +95,10 @@ def _all_depend(
     changed = torch.zeros(size, dtype=torch.bool)
     generator = torch.Generator().manual_seed(1)
     for _ in range(_RESAMPLED):
-        other = calls.taken(torch.randint(size, (size,), generator=generator), along)
-        if other is None or name not in other or other[name].shape != whole[name].shape:
+        resampled = calls.taken(torch.randint(size, (size,), generator=generator), along)
+        if resampled is None or name not in resampled or resampled[name].shape != whole[name].shape:
             return None
-        differs = (other[name] != whole[name]).movedim(dim, 0).reshape(size, -1).any(1)
+        differs = (resampled[name] != whole[name]).movedim(dim, 0).reshape(size, -1).any(1)
         changed |= differs.cpu()
     return bool(changed.all())
 
@@ -127,16 +129,16 @@ def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
 
     try:
         with within_limits(_SECONDS):
-            found = violation(Rearranged(case, group, raised))
+            wrong = violation(Rearranged(case, group, raised))
     except LimitExceeded:  # it counts steps
         return True
-    return found is None
+    return wrong is None
 
 
 def _whole_numbers(case: Case) -> Iterator[tuple[str, int]]:
     """(name, value) of the arguments that are whole numbers, given or left to their defaults."""
-    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    values = {argument.name: value for argument, value in case.op.bind(case.sample)}
     for argument in case.op.arguments:
-        value = given.get(argument.name, argument.default_value)
+        value = values.get(argument.name, argument.default_value)
         if type(value) is int:
             yield argument.name, value

@@ -34,14 +34,14 @@ def check_integer_width(case: Case) -> None:
     if code.wraps:
         reason = f"{code.wraps} says that whole numbers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
-    verdict, wrapped = answer_of_copy(case, lambda plain: _asked(plain, arguments, code))
+    verdict, wrapped = answer_of_copy(case, lambda plain: _verdicts(plain, arguments, code))
     if wrapped is not None:
         raise _wraps(case, arguments, wrapped)
     if verdict.reason:
         raise skip("nothing-to-check", verdict.reason, unjudged=False)
     if verdict.fill is not None:
-        names = listed_briefly([one.name for one in arguments])
-        narrow = " and ".join(sorted({dtype_name(one.dtype) for one in arguments}))
+        names = listed_briefly([argument.name for argument in arguments])
+        narrow = " and ".join(sorted({dtype_name(argument.dtype) for argument in arguments}))
         shown_on = None
         if verdict.beyond:
             shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
@@ -56,7 +56,7 @@ def check_integer_width(case: Case) -> None:
         )
 
 
-def _asked(
+def _verdicts(
     case: Case, arguments: Sequence[Argument], code: DtypeCode
 ) -> tuple[Verdict, Wrapped | None]:
     verdict = Comparison(case, arguments, code).verdict()
@@ -66,7 +66,7 @@ def _asked(
 
 def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> CheckFailed:
     """The finding for a result that is not what those for small numbers predict."""
-    names = listed_briefly([one.name for one in arguments])
+    names = listed_briefly([argument.name for argument in arguments])
     shown_on = None
     if wrapped.beyond:
         shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
@@ -74,7 +74,7 @@ def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> Check
     lines = "".join(
         f"    values = torch.where(torch.arange({place}.numel()) % {wrapped.every} == 0, factor, 0)\n"
         f"    {place} = torch.empty_like({place}).copy_(values.reshape({place}.shape))\n"
-        for place in (expression(case, one.name) for one in arguments)
+        for place in (expression(case, argument.name) for argument in arguments)
     )
     return fail(
         "integer-overflow",
@@ -101,7 +101,7 @@ def _described(arguments: Sequence[Argument], verdict: Verdict) -> str:
     parts = []
     for argument, numbers in zip(arguments, verdict.fill.numbers, strict=True):
         ranges = dict.fromkeys((numbers.first, numbers.second))
-        text = " and ".join(f"{one.low} to {one.high}" for one in ranges)
+        text = " and ".join(f"{limits.low} to {limits.high}" for limits in ranges)
         parts.append(f"{argument.name}: {text}")
     return "; ".join(parts)
 

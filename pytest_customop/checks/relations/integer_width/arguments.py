@@ -39,36 +39,38 @@ class Argument(NamedTuple):
 
 def narrow_arguments(case: Case) -> list[Argument]:
     """The tensors of narrow whole numbers that stand for numbers, by their names."""
-    given = dict(case.sample_tensors())
-    found = []
+    specs = dict(case.sample_tensors())
+    arguments = []
     for name, tensor in case.inputs().tensors():
         base = base_name(name)
         if names_positions(base) or names_seed(base) or tensor.dtype not in WIDER:
             continue
-        if name in given and is_plain(tensor) and tensor.numel() > 0:
-            shown = _shown(given[name], tensor)
+        if name in specs and is_plain(tensor) and tensor.numel() > 0:
+            shown = _shown(specs[name], tensor)
             limits = (
-                shown if isinstance(given[name], TensorSpec) and not _listed(given[name]) else None
+                shown if isinstance(specs[name], TensorSpec) and not _listed(specs[name]) else None
             )
-            found.append(Argument(name, tensor.dtype, limits or _every(tensor.dtype), shown))
-    return found
+            arguments.append(
+                Argument(name, tensor.dtype, limits or _dtype_limits(tensor.dtype), shown)
+            )
+    return arguments
 
 
-def _listed(given: TensorSpec | torch.Tensor) -> bool:
-    return isinstance(given, TensorSpec) and given.values is not None
+def _listed(spec: TensorSpec | torch.Tensor) -> bool:
+    return isinstance(spec, TensorSpec) and spec.values is not None
 
 
-def _every(dtype: torch.dtype) -> Limits:
+def _dtype_limits(dtype: torch.dtype) -> Limits:
     known = torch.iinfo(dtype)
     return Limits(known.min, known.max)
 
 
-def _shown(given: TensorSpec | torch.Tensor, tensor: torch.Tensor) -> Limits:
+def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor) -> Limits:
     """The numbers that the sample shows or describes: those of the dtype where it has large ones."""
-    every = _every(tensor.dtype)
-    if isinstance(given, TensorSpec) and given.values is None and given.fill is None:
-        low = every.low if given.low is None else max(int(given.low), every.low)
-        high = every.high if given.high is None else min(int(given.high) - 1, every.high)
+    limits = _dtype_limits(tensor.dtype)
+    if isinstance(spec, TensorSpec) and spec.values is None and spec.fill is None:
+        low = limits.low if spec.low is None else max(int(spec.low), limits.low)
+        high = limits.high if spec.high is None else min(int(spec.high) - 1, limits.high)
         return Limits(low, max(low, high))
     low, high = int(tensor.min()), int(tensor.max())
-    return every if max(high, -low) >= _SHOWN * every.high else Limits(low, high)
+    return limits if max(high, -low) >= _SHOWN * limits.high else Limits(low, high)

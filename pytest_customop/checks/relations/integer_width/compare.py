@@ -43,43 +43,45 @@ def compared(narrow: Leaves, wide: Leaves, dtype: torch.dtype, rounds: bool) -> 
         rounds: whether whole numbers may pass through floating-point numbers of a precision that depends
             on the dtype of the arguments.
     """
-    expected = dict(wide)
+    wide_values = dict(wide)
     total, values = 0, set[float]()
-    for name, one in narrow:
-        other = expected.get(name)
-        pair = _as_pair(one, other)
+    for name, narrow_value in narrow:
+        wide_value = wide_values.get(name)
+        pair = _as_pair(narrow_value, wide_value)
         if pair is None:
-            if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
+            if isinstance(narrow_value, torch.Tensor) != isinstance(wide_value, torch.Tensor):
                 return Found(same_shapes=False)
             continue
-        got, want = pair
-        if got.shape != want.shape:
+        actual, expected = pair
+        if actual.shape != expected.shape:
             return Found(same_shapes=False)
-        fits = _fits(got, want)
+        fits = _fits(actual, expected)
         total += int(fits.sum())
-        values |= set(torch.unique(want[fits].double())[:8].tolist())
-        wrong = fits & ~_agree(got, want, rounds) & ~_other_sign(got, want, dtype)
+        values |= set(torch.unique(expected[fits].double())[:8].tolist())
+        wrong = fits & ~_agree(actual, expected, rounds) & ~_other_sign(actual, expected, dtype)
         if bool(wrong.any()):
-            gaps = got[wrong].double() - want[wrong].double()
+            gaps = actual[wrong].double() - expected[wrong].double()
             is_sum = bool((torch.fmod(gaps, 2.0 ** _bits(dtype)) == 0).all())
-            return Found(total, frozenset(values), _text(name, got, want, wrong), name, is_sum)
+            return Found(
+                total, frozenset(values), _text(name, actual, expected, wrong), name, is_sum
+            )
     return Found(total, frozenset(values))
 
 
-def _as_pair(one: object, other: object) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _as_pair(narrow: object, wide: object) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Two results as tensors of real numbers; None where they are no such."""
-    found = []
-    for each in (one, other):
-        if isinstance(each, (bool, int, float)):
-            each = torch.as_tensor(each, dtype=None if isinstance(each, bool) else torch.float64)
-        if not isinstance(each, torch.Tensor) or not comparable(each) or each.is_complex():
+    tensors = []
+    for value in (narrow, wide):
+        if isinstance(value, (bool, int, float)):
+            value = torch.as_tensor(value, dtype=None if isinstance(value, bool) else torch.float64)
+        if not isinstance(value, torch.Tensor) or not comparable(value) or value.is_complex():
             return None
-        if each.layout != torch.strided or each.is_quantized:
+        if value.layout != torch.strided or value.is_quantized:
             return None
-        found.append(each.detach())
-    if (found[0].dtype == torch.bool) != (found[1].dtype == torch.bool):
+        tensors.append(value.detach())
+    if (tensors[0].dtype == torch.bool) != (tensors[1].dtype == torch.bool):
         return None
-    return found[0], found[1]
+    return tensors[0], tensors[1]
 
 
 def _bits(dtype: torch.dtype) -> int:
@@ -93,38 +95,40 @@ def _limits(dtype: torch.dtype) -> tuple[float, float]:
     return float(known.min), float(known.max)
 
 
-def _fits(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
+def _fits(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """Where the dtype of one result holds what the other one is."""
-    low, high = _limits(got.dtype)
-    value = want.double()
+    low, high = _limits(actual.dtype)
+    value = expected.double()
     return value.isfinite() & (value >= low) & (value <= high) & (value.abs() < _SURE)
 
 
-def _agree(got: torch.Tensor, want: torch.Tensor, rounds: bool) -> torch.Tensor:
-    fractions = is_differentiable(got.dtype) or is_differentiable(want.dtype)
-    if not (fractions or rounds) or got.dtype == torch.bool:
-        return got == want if got.dtype == torch.bool else got.long() == want.long()
-    value = want.double()
+def _agree(actual: torch.Tensor, expected: torch.Tensor, rounds: bool) -> torch.Tensor:
+    fractions = is_differentiable(actual.dtype) or is_differentiable(expected.dtype)
+    if not (fractions or rounds) or actual.dtype == torch.bool:
+        return (
+            actual == expected if actual.dtype == torch.bool else actual.long() == expected.long()
+        )
+    value = expected.double()
     finite = value[value.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
     allowed = _SHARE * largest if fractions else max(2.0, _SHARE * largest)
-    return (got.double() - value).abs() <= allowed + 1e-6
+    return (actual.double() - value).abs() <= allowed + 1e-6
 
 
-def _other_sign(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _other_sign(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Where the same bits are read with a sign, or without one, which needs no sum."""
     low, high = _limits(dtype)
-    value = want.double()
-    gap = torch.fmod(got.double() - value, 2.0 ** _bits(dtype))
+    value = expected.double()
+    gap = torch.fmod(actual.double() - value, 2.0 ** _bits(dtype))
     return (gap == 0) & (value >= low) & (value <= high)
 
 
-def _text(name: str, got: torch.Tensor, want: torch.Tensor, wrong: torch.Tensor) -> str:
+def _text(name: str, actual: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
     count, total = int(wrong.sum()), wrong.numel()
     place = tuple(int(i) for i in wrong.nonzero()[0])
     where = f" at {list(place)}" if place else ""
     elements = f"{count} of {total} elements differ; the first{where}: " if total > 1 else ""
-    return f"{name}: {elements}{_number(got[place])} instead of {_number(want[place])}"
+    return f"{name}: {elements}{_number(actual[place])} instead of {_number(expected[place])}"
 
 
 def _number(element: torch.Tensor) -> str:

@@ -55,11 +55,13 @@ class Comparison:
 
     def __init__(self, case: Case, arguments: Sequence[Argument], code: DtypeCode) -> None:
         self._case = case
-        self._arguments = {one.name: (at, one) for at, one in enumerate(arguments)}
+        self._arguments = {argument.name: (at, argument) for at, argument in enumerate(arguments)}
         self._calls = Caller(case)
         self._code = code
-        self._narrowest = min((one.dtype for one in arguments), key=lambda dtype: dtype.itemsize)
-        self._has_32_bits = any(one.dtype.itemsize == 4 for one in arguments)
+        self._narrowest = min(
+            (argument.dtype for argument in arguments), key=lambda dtype: dtype.itemsize
+        )
+        self._has_32_bits = any(argument.dtype.itemsize == 4 for argument in arguments)
         self._rounds = any(name in ("numpy", "np") for name in names_in_code(case.op))
         self._is_native = crash_risk(case.op, case.placement.device) is not None
 
@@ -77,12 +79,16 @@ class Comparison:
 
     def _wider(self) -> Iterator[torch.dtype]:
         widest = max(
-            (one.dtype for _, one in self._arguments.values()), key=lambda one: one.itemsize
+            (argument.dtype for _, argument in self._arguments.values()),
+            key=lambda dtype: dtype.itemsize,
         )
         yield from WIDER[widest]
 
     def _limits(self, beyond: bool) -> list[Limits]:
-        return [one.limits if beyond else one.shown for _, one in self._arguments.values()]
+        return [
+            argument.limits if beyond else argument.shown
+            for _, argument in self._arguments.values()
+        ]
 
     def _with(self, wide: torch.dtype) -> Verdict:
         """The verdict for one wider dtype; its `reason` says why it is none."""
@@ -90,37 +96,37 @@ class Comparison:
         wrong: list[_Wrong] = []
         error = ""
         for fill in self._small():
-            found = self._at(fill, wide)
-            if isinstance(found, str):
-                error = error or found
+            outcome = self._at(fill, wide)
+            if isinstance(outcome, str):
+                error = error or outcome
                 continue
-            if not found.same_shapes:
+            if not outcome.same_shapes:
                 return Verdict(reason="the sizes of the results depend on the dtype")
-            if not found.wrong:
-                learned.append(found)
+            if not outcome.wrong:
+                learned.append(outcome)
             elif self._has_32_bits:
                 return Verdict(
                     reason="even small whole numbers give something else in a wider dtype"
                 )
             else:
-                wrong.append(_Wrong(fill, found, beyond=False))
+                wrong.append(_Wrong(fill, outcome, beyond=False))
         if self._is_native and len(learned) < _SEVERAL:
             return Verdict(reason=f"as {dtype_name(wide)} even small numbers give something else")
         if error and not learned and not wrong:
             return Verdict(reason=f"as {dtype_name(wide)} the op raises {error}")
         for fill, beyond in self._demanding():
-            found = self._at(fill, wide)
-            if isinstance(found, str) or not found.same_shapes:
+            outcome = self._at(fill, wide)
+            if isinstance(outcome, str) or not outcome.same_shapes:
                 continue
-            if found.wrong:
-                wrong.append(_Wrong(fill, found, beyond))
+            if outcome.wrong:
+                wrong.append(_Wrong(fill, outcome, beyond))
             else:
-                learned.append(found)
+                learned.append(outcome)
         if not _is_learned(learned):
             return Verdict(reason="results in a wider dtype tell nothing of those in this one")
-        for fill, found, beyond in sorted(wrong, key=lambda one: one.beyond):
-            if self._counts(found) and self._is_steady(fill, found, wide):
-                return Verdict("", found.wrong, found.name, wide, fill, beyond)
+        for fill, outcome, beyond in sorted(wrong, key=lambda item: item.beyond):
+            if self._counts(outcome) and self._is_steady(fill, outcome, wide):
+                return Verdict("", outcome.wrong, outcome.name, wide, fill, beyond)
         return Verdict()
 
     def _small(self) -> list[Fill]:
@@ -128,31 +134,31 @@ class Comparison:
 
     def _demanding(self) -> list[tuple[Fill, bool]]:
         """Numbers near the ends of what the sample shows, then of the dtype."""
-        shown, every = self._limits(beyond=False), self._limits(beyond=True)
+        shown, allowed = self._limits(beyond=False), self._limits(beyond=True)
         ends = not (self._is_native or self._code.tells_dtypes)
-        found = [(fill, False) for fill in demanding_fills(shown, self._has_32_bits, ends)]
-        if shown != every and not self._is_native:
-            found += [(fill, True) for fill in demanding_fills(every, self._has_32_bits, ends)]
-        return found
+        fills = [(fill, False) for fill in demanding_fills(shown, self._has_32_bits, ends)]
+        if shown != allowed and not self._is_native:
+            fills += [(fill, True) for fill in demanding_fills(allowed, self._has_32_bits, ends)]
+        return fills
 
-    def _counts(self, found: Found) -> bool:
+    def _counts(self, outcome: Found) -> bool:
         """Whether a difference is one of wrapping: nothing but that makes it, or can."""
         knows_all = self._code.is_known and not self._code.tells_dtypes and not self._is_native
-        return found.is_sum or knows_all
+        return outcome.is_sum or knows_all
 
     def _at(self, fill: Fill, wide: torch.dtype) -> Found | str:
         """The comparison at some numbers; what the op raises."""
-        found: list[Leaves] = []
+        leaves: list[Leaves] = []
         for dtype in (None, wide):
             run = self._calls(self._inputs(fill, dtype))
             if run.error is not None:
                 return f"{type(run.error).__name__}: {run.error}".partition("\n")[0][:200]
-            found.append(copied(results(run)))
-        return compared(found[0], found[1], self._narrowest, self._rounds)
+            leaves.append(copied(results(run)))
+        return compared(leaves[0], leaves[1], self._narrowest, self._rounds)
 
-    def _is_steady(self, fill: Fill, found: Found, wide: torch.dtype) -> bool:
+    def _is_steady(self, fill: Fill, outcome: Found, wide: torch.dtype) -> bool:
         """Whether two more calls give the same difference."""
-        return self._at(fill, wide) == found
+        return self._at(fill, wide) == outcome
 
     def _inputs(self, fill: Fill, dtype: torch.dtype | None) -> Arguments:
         def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -167,5 +173,5 @@ class Comparison:
 
 def _is_learned(learned: Sequence[Found]) -> bool:
     """Whether results agree, and are not all the same."""
-    values = frozenset[float]().union(*(one.values for one in learned))
+    values = frozenset[float]().union(*(outcome.values for outcome in learned))
     return len(values) > 1

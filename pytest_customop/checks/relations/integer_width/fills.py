@@ -57,17 +57,17 @@ def small_fills(limits: list[Limits], wide: bool) -> list[Fill]:
     """
     count = len(limits)
     few, mixed, falling, rising, middle = [], [], [], [], []
-    for at, each in enumerate(limits):
-        start = _start(each)
-        one, other = _window(each, start + 1, 1), _window(each, start, 3)
-        few.append(Numbers(Limits(start, start), one, every=5))
-        mixed.append(Numbers(other, other))
+    for at, bounds in enumerate(limits):
+        start = _start(bounds)
+        narrow_range, wide_range = _window(bounds, start + 1, 1), _window(bounds, start, 3)
+        few.append(Numbers(Limits(start, start), narrow_range, every=5))
+        mixed.append(Numbers(wide_range, wide_range))
         spread = 2 - at % 2  # so that differences are not all the same
-        falls = _window(each, start + 2 * (count - 1 - at), spread)
-        rises = _window(each, start + 2 * at, spread)
+        falls = _window(bounds, start + 2 * (count - 1 - at), spread)
+        rises = _window(bounds, start + 2 * at, spread)
         falling.append(Numbers(falls, falls, order=-1))
         rising.append(Numbers(rises, rises, order=1))
-        far = _window(each, _MIDDLE, _SPREAD)
+        far = _window(bounds, _MIDDLE, _SPREAD)
         middle.append(Numbers(far, far))
     fills = [("few", few), ("small", mixed), ("falling", falling), ("rising", rising)]
     if wide:
@@ -83,19 +83,19 @@ def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
         ends: whether the ends themselves come too.
     """
     high, low, mixed, product, last = [], [], [], [], []
-    for each in limits:
-        top = _window(each, each.high - _MARGIN - _SPREAD, _SPREAD)
-        bottom = _window(each, each.low + _MARGIN, _SPREAD)
+    for bounds in limits:
+        top = _window(bounds, bounds.high - _MARGIN - _SPREAD, _SPREAD)
+        bottom = _window(bounds, bounds.low + _MARGIN, _SPREAD)
         high.append(Numbers(top, top))
         low.append(Numbers(bottom, bottom))
         mixed.append(Numbers(bottom, top))
-        large = _window(each, _PRODUCT, _SPREAD)
+        large = _window(bounds, _PRODUCT, _SPREAD)
         product.append(Numbers(large, large))
-        last.append(Numbers(Limits(each.low, each.low), Limits(each.high, each.high)))
+        last.append(Numbers(Limits(bounds.low, bounds.low), Limits(bounds.high, bounds.high)))
     fills = [("near the upper end", high), ("near both ends", mixed)]
     if wide:
         fills.insert(0, ("with large products", product))
-    if any(each.low < 0 for each in limits):
+    if any(bounds.low < 0 for bounds in limits):
         fills.append(("near the lower end", low))
     if ends:
         fills.append(("at the ends", last))
@@ -114,8 +114,8 @@ def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
         turn == 0, _drawn(numbers.first, at, seed), _drawn(numbers.second, at, seed)
     )
     if numbers.every > 1:
-        given = at % numbers.every == seed % numbers.every
-        values = torch.where(given, _drawn(numbers.second, at, seed), numbers.first.low)
+        mask = at % numbers.every == seed % numbers.every
+        values = torch.where(mask, _drawn(numbers.second, at, seed), numbers.first.low)
     if numbers.order:
         values = values.sort(descending=numbers.order < 0).values
     return torch.empty_like(like).copy_(values.reshape(like.shape))

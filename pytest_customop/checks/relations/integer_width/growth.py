@@ -24,7 +24,7 @@ _FACTORS = (300, 50_000)  # those whose squares exceed 16 and 32 bits
 _COUNTS = 64  # most products in the sum of which a floating-point result is a multiple
 _MIDDLE = 2_000  # of 32 bits: where a product wraps with this, the other factor is that of a hash
 _LARGEST_UNIT = 2**15  # what one more adds to a whole number at most; more is a factor of a hash
-_EVERY = (5, 1)  # elements from one that is not 0 to the next
+_STEPS = (5, 1)  # elements from one that is not 0 to the next
 
 
 class Wrapped(NamedTuple):
@@ -66,7 +66,7 @@ class _Curve(NamedTuple):
 
 def wrapped_result(case: Case, arguments: Sequence[Argument]) -> Wrapped | None:
     """The first result that wraps; None without one."""
-    if any(one.shown.low > 0 or one.shown.high < _LEARNED[-1] for one in arguments):
+    if any(argument.shown.low > 0 or argument.shown.high < _LEARNED[-1] for argument in arguments):
         return None
     return _Growth(case, arguments).wrapped()
 
@@ -79,98 +79,100 @@ class _Growth:
         self._is_native = crash_risk(case.op, case.placement.device) is not None
 
     def wrapped(self) -> Wrapped | None:
-        for every in _EVERY:
-            found = [self._at(every, factor) for factor in _LEARNED]
-            curves = _curves([one for one in found if one is not None])
-            curves = {name: one for name, one in curves.items() if self._holds(name, one, every)}
+        for step in _STEPS:
+            outputs = [self._at(step, factor) for factor in _LEARNED]
+            curves = _curves([output for output in outputs if output is not None])
+            curves = {
+                name: curve for name, curve in curves.items() if self._holds(name, curve, step)
+            }
             for factor, beyond in self._factors() if curves else ():
-                actual = self._at(every, factor)
+                actual = self._at(step, factor)
                 for name, curve in curves.items():
                     if actual is not None and name in actual:
                         bits = _bits_that_explain(actual[name], curve, factor, self._own_bits)
-                        if bits and self._repeats(name, curve, every, factor, bits):
+                        if bits and self._repeats(name, curve, step, factor, bits):
                             text = _text(name, actual[name], curve.at(factor))
-                            return Wrapped(text, name, every, factor, bits, beyond)
+                            return Wrapped(text, name, step, factor, bits, beyond)
         return None
 
     @property
     def _own_bits(self) -> int:
-        return 8 * min(one.dtype.itemsize for one in self._arguments)
+        return 8 * min(argument.dtype.itemsize for argument in self._arguments)
 
-    def _repeats(self, name: str, curve: _Curve, every: int, factor: int, bits: int) -> bool:
+    def _repeats(self, name: str, curve: _Curve, step: int, factor: int, bits: int) -> bool:
         """Whether the same explains the result for another factor: one may do so by chance."""
-        found = self._at(every, factor - 2)
-        if found is None or name not in found:
+        output = self._at(step, factor - 2)
+        if output is None or name not in output:
             return False
-        return _bits_that_explain(found[name], curve, factor - 2, self._own_bits) == bits
+        return _bits_that_explain(output[name], curve, factor - 2, self._own_bits) == bits
 
-    def _holds(self, name: str, curve: _Curve, every: int) -> bool:
+    def _holds(self, name: str, curve: _Curve, step: int) -> bool:
         """Whether a result for 32 bits is as predicted in the middle too."""
         if self._own_bits < 32:
             return True
-        if min(one.shown.high for one in self._arguments) < _MIDDLE:
+        if min(argument.shown.high for argument in self._arguments) < _MIDDLE:
             return False
-        found = self._at(every, _MIDDLE)
-        if found is None or name not in found:
+        output = self._at(step, _MIDDLE)
+        if output is None or name not in output:
             return False
         predicted = curve.at(_MIDDLE)
-        gaps = (found[name].double() - predicted).abs()
+        gaps = (output[name].double() - predicted).abs()
         return bool((gaps <= 1e-3 * predicted.abs()).all())
 
     def _factors(self) -> Iterator[tuple[int, bool]]:
         """Large factors, and whether the sample shows no such numbers."""
-        shown = min(one.shown.high for one in self._arguments)
-        highest = min(one.limits.high for one in self._arguments)
+        shown = min(argument.shown.high for argument in self._arguments)
+        highest = min(argument.limits.high for argument in self._arguments)
         for limit, beyond in ((shown, False), (highest, True)):
             if beyond and (self._is_native or shown == highest):
                 continue
-            for factor in sorted({*(one for one in _FACTORS if one < limit), limit - 2}):
+            for factor in sorted({*(factor for factor in _FACTORS if factor < limit), limit - 2}):
                 if factor > _LEARNED[-1]:
                     yield factor, beyond
 
-    def _at(self, every: int, factor: int) -> dict[str, torch.Tensor] | None:
+    def _at(self, step: int, factor: int) -> dict[str, torch.Tensor] | None:
         """The results by their names; None where the op raises."""
-        run = self._calls(self._inputs(every, factor))
+        run = self._calls(self._inputs(step, factor))
         if run.error is not None:
             return None
         return {
-            name: one
-            for name, one in copied(results(run))
-            if isinstance(one, torch.Tensor) and comparable(one) and one.dtype != torch.bool
-            if not one.is_complex() and one.layout == torch.strided
+            name: value
+            for name, value in copied(results(run))
+            if isinstance(value, torch.Tensor) and comparable(value) and value.dtype != torch.bool
+            if not value.is_complex() and value.layout == torch.strided
         }
 
-    def _inputs(self, every: int, factor: int) -> Arguments:
-        names = [one.name for one in self._arguments]
+    def _inputs(self, step: int, factor: int) -> Arguments:
+        names = [argument.name for argument in self._arguments]
 
         def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
-            return multiples(tensor, every, factor) if name in names else tensor
+            return multiples(tensor, step, factor) if name in names else tensor
 
         return self._case.inputs().map_distinct(change)
 
 
-def multiples(like: torch.Tensor, every: int, factor: int) -> torch.Tensor:
+def multiples(like: torch.Tensor, step: int, factor: int) -> torch.Tensor:
     """A tensor of the sizes, strides and dtype of another one: the factor, and 0 between."""
-    values = torch.where(torch.arange(like.numel()) % every == 0, factor, 0)
+    values = torch.where(torch.arange(like.numel()) % step == 0, factor, 0)
     return torch.empty_like(like).copy_(values.reshape(like.shape))
 
 
-def _curves(found: Sequence[dict[str, torch.Tensor]]) -> dict[str, _Curve]:
+def _curves(outputs: Sequence[dict[str, torch.Tensor]]) -> dict[str, _Curve]:
     """The results that are such a polynomial for all small factors, by their names."""
-    if len(found) < len(_LEARNED):
+    if len(outputs) < len(_LEARNED):
         return {}
     curves = {}
-    for name, first in found[0].items():
-        if any(name not in one or one[name].shape != first.shape for one in found):
+    for name, first in outputs[0].items():
+        if any(name not in output or output[name].shape != first.shape for output in outputs):
             continue
-        values = [one[name].double() for one in found]
+        values = [output[name].double() for output in outputs]
         bend = (values[2] - 2 * values[1] + values[0]) / 2
         curve = _Curve(values[0], values[1] - values[0] - bend, bend)
-        allowed = 1e-5 * max(float(one.abs().max()) for one in values) if first.numel() else 0.0
+        allowed = 1e-5 * max(float(value.abs().max()) for value in values) if first.numel() else 0.0
         allowed = allowed if is_differentiable(first.dtype) else 0.0
         follows = all(
-            bool(((one - curve.at(factor)).abs() <= allowed).all())
-            for factor, one in enumerate(values)
+            bool(((value - curve.at(factor)).abs() <= allowed).all())
+            for factor, value in enumerate(values)
         )
         small = is_differentiable(first.dtype) or bool((curve.unit <= _LARGEST_UNIT).all())
         if follows and small and bool((curve.unit > allowed).any()):
@@ -178,11 +180,11 @@ def _curves(found: Sequence[dict[str, torch.Tensor]]) -> dict[str, _Curve]:
     return curves
 
 
-def _bits_that_explain(actual: torch.Tensor, curve: _Curve, factor: int, own: int) -> int:
+def _bits_that_explain(actual: torch.Tensor, curve: _Curve, factor: int, own_bits: int) -> int:
     """The number of bits in which a result wraps; 0 where it is as predicted, or differs otherwise.
 
     Args:
-        own: the number of bits of the argument.
+        own_bits: the number of bits of the argument.
     """
     fractions = is_differentiable(actual.dtype)
     known = torch.finfo(actual.dtype) if fractions else torch.iinfo(actual.dtype)
@@ -203,9 +205,9 @@ def _bits_that_explain(actual: torch.Tensor, curve: _Curve, factor: int, own: in
             continue
         counts = range(1, _COUNTS + 1) if fractions else (1,)
         # The same bits with a sign, or without one, are no sum.
-        least = 2.0**bits if bits == own else 2.0 ** (bits - 1)
+        least = 2.0**bits if bits == own_bits else 2.0 ** (bits - 1)
         allowed = 2e-5 if fractions else 0.0
-        if any(_explains(turns * one, sizes * one, bits, least, allowed) for one in counts):
+        if any(_explains(turns * count, sizes * count, bits, least, allowed) for count in counts):
             return bits
     return 0
 

@@ -74,28 +74,28 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
     Ids may be positions too. A kernel in Python then raises, or its results change with each of them.
     """
     is_native = crash_risk(case.op, case.placement.device) is not None
-    given = dict(case.sample_tensors())
-    found: dict[str, TensorSpec | torch.Tensor] = {}
+    specs = dict(case.sample_tensors())
+    arguments: dict[str, TensorSpec | torch.Tensor] = {}
     for name, tensor in case.inputs().tensors():
         base = base_name(name)
         unfit = names_positions(base) and (is_native or not _NAMES_LARGE.search(base))
-        if unfit or (names_seed(base) and not _NAMES_LARGE.search(base)) or name not in given:
+        if unfit or (names_seed(base) and not _NAMES_LARGE.search(base)) or name not in specs:
             continue
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
             continue
-        if not is_native or _shows_large(name, given[name]):
-            found[name] = given[name]
-    return found
+        if not is_native or _shows_large(name, specs[name]):
+            arguments[name] = specs[name]
+    return arguments
 
 
-def _shows_large(name: str, given: TensorSpec | torch.Tensor) -> bool:
+def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
     """Whether the sample has large numbers, or may, or the name stands for such."""
     if _NAMES_LARGE.search(base_name(name)):
         return True
-    values = given.values if isinstance(given, TensorSpec) else given
+    values = spec.values if isinstance(spec, TensorSpec) else spec
     if values is not None:
         return bool((torch.as_tensor(values).abs() >= _LARGE).any())
-    return isinstance(given, TensorSpec) and given.fill is None
+    return isinstance(spec, TensorSpec) and spec.fill is None
 
 
 def _limits(
@@ -103,10 +103,10 @@ def _limits(
 ) -> tuple[dict[str, int], int]:
     """The smallest number of each argument from 0 on, and the largest one of all."""
     lowest, highest = {}, _HIGHEST
-    for name, given in arguments.items():
-        described = isinstance(given, TensorSpec) and given.values is None
-        low = given.low if isinstance(given, TensorSpec) and described else None
-        high = given.high if isinstance(given, TensorSpec) and described else None
+    for name, spec in arguments.items():
+        described = isinstance(spec, TensorSpec) and spec.values is None
+        low = spec.low if isinstance(spec, TensorSpec) and described else None
+        high = spec.high if isinstance(spec, TensorSpec) and described else None
         lowest[name] = max(0, int(low)) if low is not None else 0
         highest = min(highest, int(high) - 1) if high is not None else highest
     return lowest, highest

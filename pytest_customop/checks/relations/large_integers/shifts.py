@@ -102,13 +102,13 @@ class Shifts:
         """The first difference, for all arguments together and for each alone."""
         if may_be_random(self._case, lambda: self._calls(self._case.inputs())):
             return Verdict(reason="the op may draw random numbers")
-        every = tuple(self._lowest)
+        all_names = tuple(self._lowest)
         answers = []
-        for names in dict.fromkeys([every, *((one,) for one in every)]):
+        for names in dict.fromkeys([all_names, *((name,) for name in all_names)]):
             answers += [self._of(names, ordered) for ordered in (False, True)]
             if answers[-1].wrong or answers[-2].wrong:
-                return next(one for one in answers[-2:] if one.wrong)
-        judged = [one for one in answers if not one.reason]
+                return next(answer for answer in answers[-2:] if answer.wrong)
+        judged = [answer for answer in answers if not answer.reason]
         return judged[0] if judged else answers[0]
 
     def _of(self, names: tuple[str, ...], ordered: bool) -> Verdict:
@@ -121,9 +121,9 @@ class Shifts:
             if self._differs(rules, self._at(names, ordered, 1, kind.control), kind.control):
                 continue
             judge = self._cut if kind.dtype == "int32" else self._rounded
-            found = judge(rules, names, ordered, kind)
-            if found is not None:
-                return found
+            verdict = judge(rules, names, ordered, kind)
+            if verdict is not None:
+                return verdict
         return Verdict()
 
     def _cut(
@@ -152,21 +152,21 @@ class Shifts:
     ) -> Verdict | None:
         """A result that is different where neighbours round to one number, and not for even numbers."""
         added = kind.demanding
-        found = self._at(names, ordered, 1, added)
-        if found is None or not self._differs(rules, found, added):
+        actual = self._at(names, ordered, 1, added)
+        if actual is None or not self._differs(rules, actual, added):
             return None
         evens = self._learned(names, ordered, 2)
         even = self._at(names, ordered, 2, added - 1)
         for name, rule in rules.items():
-            if name not in found or name not in evens or even is None or name not in even:
+            if name not in actual or name not in evens or even is None or name not in even:
                 continue
             if is_differentiable(rule.first.dtype) and kind.dtype != "float64":
                 continue
-            wrong = _text(found[name], rule.expected(added))
+            wrong = _text(actual[name], rule.expected(added))
             if wrong is None or _text(even[name], evens[name].expected(added - 1)) is not None:
                 continue
             if rule.moves:
-                gap = found[name] - rule.expected(added)
+                gap = actual[name] - rule.expected(added)
                 if not bool((gap.abs() <= 2 * _MOST).all()):
                     continue
             return Verdict("", f"{name}: {wrong}", name, names, kind, added, ordered)
@@ -180,25 +180,25 @@ class Shifts:
         """
         first = self._at(names, ordered, times, 0)
         others = [self._at(names, ordered, times, times * added) for added in _SMALL]
-        if first is None or any(one is None for one in others):
+        if first is None or any(output is None for output in others):
             return {}
         rules = {}
         for name, value in first.items():
             if is_differentiable(value.dtype) and not self._fractions:
                 continue
-            rule = _rule(value, [(one or {}).get(name) for one in others], times)
+            rule = _rule(value, [(output or {}).get(name) for output in others], times)
             if rule is not None:
                 rules[name] = rule
         return rules
 
     def _differs(
-        self, rules: dict[str, _Rule], found: dict[str, torch.Tensor] | None, added: int
+        self, rules: dict[str, _Rule], actual: dict[str, torch.Tensor] | None, added: int
     ) -> bool:
         """Whether a result does not follow its rule, or the op raises."""
-        if found is None:
+        if actual is None:
             return True
         return any(
-            name not in found or _text(found[name], rule.expected(added)) is not None
+            name not in actual or _text(actual[name], rule.expected(added)) is not None
             for name, rule in rules.items()
         )
 
@@ -226,46 +226,49 @@ class Shifts:
 def numbers(like: torch.Tensor, seed: int, ordered: bool) -> torch.Tensor:
     """Neighbours from 0 on, some of them twice, in the sizes and strides of a tensor."""
     span = min(_SPAN, 1 + 2 * like.numel() // 3)
-    step = next(one for one in (7, 5, 3, 2, 1) if math.gcd(one, span) == 1)
+    step = next(number for number in (7, 5, 3, 2, 1) if math.gcd(number, span) == 1)
     values = (torch.arange(like.numel()) * step + 3 * seed) % span
     if ordered:
         values = values.sort().values
     return torch.empty_like(like).copy_(values.reshape(like.shape))
 
 
-def _tensors(found: Leaves) -> dict[str, torch.Tensor]:
+def _tensors(leaves: Leaves) -> dict[str, torch.Tensor]:
     """The results as tensors of real numbers."""
-    made = {}
-    for name, one in found:
-        value = torch.as_tensor(one) if isinstance(one, (bool, int, float)) else one
+    tensors = {}
+    for name, leaf in leaves:
+        value = torch.as_tensor(leaf) if isinstance(leaf, (bool, int, float)) else leaf
         if isinstance(value, torch.Tensor) and comparable(value) and not value.is_complex():
-            made[name] = value
-    return made
+            tensors[name] = value
+    return tensors
 
 
 def _rule(first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int) -> _Rule | None:
     """How a result changes; None where that has no rule, or where all of it is one number."""
-    if any(one is None or one.shape != first.shape or one.dtype != first.dtype for one in others):
+    if any(
+        value is None or value.shape != first.shape or value.dtype != first.dtype
+        for value in others
+    ):
         return None
-    later = [one for one in others if one is not None]
+    later = [value for value in others if value is not None]
     if first.dtype == torch.int64:
         step = (later[0] - first) // times
         rule = _Rule(first, step)
         follows = bool((step.abs() <= _MOST).all()) and all(
-            torch.equal(one, rule.expected(times * added))
-            for one, added in zip(later, _SMALL, strict=True)
+            torch.equal(value, rule.expected(times * added))
+            for value, added in zip(later, _SMALL, strict=True)
         )
     else:
         rule = _Rule(first, torch.zeros(()))
-        follows = all(_text(one, first) is None for one in later)
+        follows = all(_text(value, first) is None for value in later)
     varied = first.numel() > 1 and bool((first != first.flatten()[0]).any())
     return rule if follows and (varied or rule.moves) else None
 
 
-def _alike(found: torch.Tensor, rule: _Rule) -> bool:
-    return found.shape == rule.first.shape and found.dtype == rule.first.dtype
+def _alike(actual: torch.Tensor, rule: _Rule) -> bool:
+    return actual.shape == rule.first.shape and actual.dtype == rule.first.dtype
 
 
-def _text(found: torch.Tensor, expected: torch.Tensor) -> str | None:
+def _text(actual: torch.Tensor, expected: torch.Tensor) -> str | None:
     tolerance = (1e-4, 1e-12) if is_differentiable(expected.dtype) else (0.0, 0.0)
-    return difference(found, expected, *tolerance)
+    return difference(actual, expected, *tolerance)

@@ -52,22 +52,22 @@ def check_precision(case: Case) -> None:
         check_double(case)
         return
     comparison = _Comparison(case)
-    here = comparison.at(None)
-    if here is None:
+    pair = comparison.at(None)
+    if pair is None:
         raise comparison.rejected
-    found = here.difference()
-    if found is None:
+    difference = pair.difference()
+    if difference is None:
         comparison.raise_if_lost_where_large()
         return
     dtypes = comparison.dtypes
-    found = here.beyond_moves(dtypes.narrow, _MOVES)
-    if found is None or (_has_other_values(case) and not found.is_lost):
-        comparison.raise_if_cancelled(here)
+    difference = pair.beyond_moves(dtypes.narrow, _MOVES)
+    if difference is None or (_has_other_values(case) and not difference.is_lost):
+        comparison.raise_if_cancelled(pair)
         return
-    if here.beyond_moves(dtypes.wide, _MOVES) is None and not comparison.differs_elsewhere():
+    if pair.beyond_moves(dtypes.wide, _MOVES) is None and not comparison.differs_elsewhere():
         return
-    if not comparison.is_unsteady(here, found):
-        raise comparison.failure(found)
+    if not comparison.is_unsteady(pair, difference):
+        raise comparison.failure(difference)
 
 
 def _has_other_values(case: Case) -> bool:
@@ -78,7 +78,9 @@ def _has_other_values(case: Case) -> bool:
     """
     if case.base_case is None or case.kind == "long":
         return False
-    dtypes = [[one.dtype for _, one in each.inputs().tensors()] for each in (case, case.base_case)]
+    dtypes = [
+        [tensor.dtype for _, tensor in item.inputs().tensors()] for item in (case, case.base_case)
+    ]
     return dtypes[0] == dtypes[1]
 
 
@@ -102,7 +104,7 @@ class _Pair:
         calls = (
             comparison.call(self.point, dtype, move) for move in roundings(comparison.dtypes, count)
         )
-        moved = [found for found in calls if found is not None]
+        moved = [leaves for leaves in calls if leaves is not None]
         base = self.narrow if dtype == comparison.dtypes.narrow else self.wide
         judge = Judge(comparison.case, comparison.dtypes, self.narrow, self.wide, base, moved)
         return judge.difference()
@@ -125,8 +127,8 @@ class _Comparison:
     def at(self, away: int | None, largest: float | None = None) -> _Pair | None:
         """The results at a point, as `Point` has it; None where the op rejects it."""
         point = Point(self.case, self.dtypes, away, largest)
-        found = [self.call(point, dtype) for dtype in self.dtypes]
-        narrow, wide = found
+        outputs = [self.call(point, dtype) for dtype in self.dtypes]
+        narrow, wide = outputs
         return None if narrow is None or wide is None else _Pair(self, point, narrow, wide)
 
     def raise_if_lost_where_large(self) -> None:
@@ -137,12 +139,12 @@ class _Comparison:
         """
         if self.dtypes.narrow != torch.float16 or _has_range(self.case):
             return
-        here = self.at(None, _LARGE)
-        found = here and here.beyond_moves(self.dtypes.narrow, _FEW)
-        if here and found and found.is_lost and not self.is_unsteady(here, found):
-            raise self.failure(found, here.point.factor)
+        pair = self.at(None, _LARGE)
+        difference = pair and pair.beyond_moves(self.dtypes.narrow, _FEW)
+        if pair and difference and difference.is_lost and not self.is_unsteady(pair, difference):
+            raise self.failure(difference, pair.point.factor)
 
-    def raise_if_cancelled(self, here: _Pair) -> None:
+    def raise_if_cancelled(self, pair: _Pair) -> None:
         """Look for float32 results of which large numbers, near to each other, leave no digit.
 
         Raises:
@@ -150,11 +152,11 @@ class _Comparison:
         """
         if self.case.variant != "shifted" or self.dtypes.narrow != torch.float32:
             return  # where numbers of a narrower dtype are so large, they are all alike
-        found = here.beyond_moves(self.dtypes.wide, _FEW)
-        if found is None or found.share < _GROSS or found.name.startswith(GRADIENT):
+        difference = pair.beyond_moves(self.dtypes.wide, _FEW)
+        if difference is None or difference.share < _GROSS or difference.name.startswith(GRADIENT):
             return
-        if not self.is_unsteady(here, found):
-            raise self.failure(found, code="catastrophic-cancellation", note=NOT_ASKED)
+        if not self.is_unsteady(pair, difference):
+            raise self.failure(difference, code="catastrophic-cancellation", note=NOT_ASKED)
 
     def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:
         """Results and gradients in one of the dtypes; None where the op rejects it."""
@@ -175,20 +177,22 @@ class _Comparison:
             for pair in pairs
         )
 
-    def is_unsteady(self, here: _Pair, found: Difference) -> bool:
+    def is_unsteady(self, pair: _Pair, difference: Difference) -> bool:
         """Whether calls differ in the same dtype, or may because the op draws random numbers."""
-        for dtype, first in zip(self.dtypes, (here.narrow, here.wide), strict=True):
-            again = self.call(here.point, dtype)
+        for dtype, first in zip(self.dtypes, (pair.narrow, pair.wide), strict=True):
+            again = self.call(pair.point, dtype)
             if again is None:
                 return True
-            both = [[leaf for leaf in one if leaf[0] == found.name] for one in (again, first)]
-            if disagreement(self.case, *both):
+            compared = [
+                [leaf for leaf in leaves if leaf[0] == difference.name] for leaves in (again, first)
+            ]
+            if disagreement(self.case, *compared):
                 return True
-        return may_be_random(self.case, lambda: self.call(here.point, self.dtypes.wide))
+        return may_be_random(self.case, lambda: self.call(pair.point, self.dtypes.wide))
 
     def failure(
         self,
-        found: Difference,
+        difference: Difference,
         factor: float = 1.0,
         *,
         code: str | None = None,
@@ -199,7 +203,7 @@ class _Comparison:
         What is lost in the narrower one is wrong there.
 
         Args:
-            found: the difference.
+            difference: the difference.
             factor: what the inputs are multiplied with.
             code: of the finding, if it is another one.
             note: why it is a note.
@@ -207,50 +211,52 @@ class _Comparison:
         case, (narrow, wide) = self.case, self.dtypes
         listed = case.placement.listed_dtypes
         shown_on = None
-        if listed is not None and wide not in listed and not found.is_lost:
+        if listed is not None and wide not in listed and not difference.is_lost:
             shown_on = replace(case, beyond=case.beyond or "a dtype that the mark does not list")
-        is_gradient = found.name.startswith(GRADIENT)
+        is_gradient = difference.name.startswith(GRADIENT)
         scaled = "" if factor == 1.0 else f", those of the sample times {factor:.4g},"
         return fail(
             code or ("precision-gradient-mismatch" if is_gradient else "precision-mismatch"),
-            f"{case.op.name}: {found.name} in {dtype_name(narrow)} is not what it is for the same "
-            f"numbers{scaled} in {dtype_name(wide)}: {found.text}",
+            f"{case.op.name}: {difference.name} in {dtype_name(narrow)} is not what it is for the same "
+            f"numbers{scaled} in {dtype_name(wide)}: {difference.text}",
             f"Moving the inputs by some roundings of {dtype_name(narrow)} changes this element by less.",
-            repro=_script(case, self.dtypes, found, factor),
+            repro=_script(case, self.dtypes, difference, factor),
             case=shown_on,
             note=note,
         )
 
     def _found(self, run: Run) -> Leaves:
         """The results of a call, and the gradients for grad_outputs of the narrower dtype."""
-        found = copied(results(run))
-        shapes = {name: one.shape for name, one in run.differentiable_outputs}
-        if self._weights and shapes != {name: one.shape for name, one in self._weights.items()}:
-            return found  # how many there are depends on the values
-        return [*found, *(gradients_of(self.case, run, self._grad_outputs) or ())]
+        leaves = copied(results(run))
+        shapes = {name: tensor.shape for name, tensor in run.differentiable_outputs}
+        if self._weights and shapes != {
+            name: weight.shape for name, weight in self._weights.items()
+        }:
+            return leaves  # how many there are depends on the values
+        return [*leaves, *(gradients_of(self.case, run, self._grad_outputs) or ())]
 
     def _grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         if not self._weights:
             drawn = self.case.grad_outputs(outputs)
-            self._weights = {name: one for (name, _), one in zip(outputs, drawn, strict=True)}
-        return [self._weights[name].to(one.dtype) for name, one in outputs]
+            self._weights = {name: weight for (name, _), weight in zip(outputs, drawn, strict=True)}
+        return [self._weights[name].to(tensor.dtype) for name, tensor in outputs]
 
 
 def _has_range(case: Case) -> bool:
     """Whether the sample says how large numbers are."""
-    described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
-    return any(one.low is not None or one.high is not None for one in described)
+    described = [spec for _, spec in case.sample_tensors() if isinstance(spec, TensorSpec)]
+    return any(spec.low is not None or spec.high is not None for spec in described)
 
 
-def _script(case: Case, dtypes: Dtypes, found: Difference, factor: float) -> str:
+def _script(case: Case, dtypes: Dtypes, difference: Difference, factor: float) -> str:
     narrow, wide = dtypes
-    return call_lines(found.name, narrow) + _SCRIPT.format(
+    return call_lines(difference.name, narrow) + _SCRIPT.format(
         narrow=narrow,
         factor="" if factor == 1.0 else f" * {factor!r}",
         wide=wide,
-        at=position(case, found.name),
-        element=found.element,
-        allowed=found.allowed,
+        at=position(case, difference.name),
+        element=difference.element,
+        allowed=difference.allowed,
     )
 
 

@@ -48,10 +48,10 @@ def changed_by_default_dtype(case: Case, call: Callable[[], Leaves]) -> Change |
     first = call()
     with _default_dtype(torch.float64):
         wide = call()
-    found = _difference(first, wide)
-    if found is None or _difference(first, call()) is not None or may_be_random(case, call):
+    change = _difference(first, wide)
+    if change is None or _difference(first, call()) is not None or may_be_random(case, call):
         return None
-    return found
+    return change
 
 
 @contextlib.contextmanager
@@ -64,17 +64,17 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _difference(one: Leaves, other: Leaves) -> Change | None:
-    expected = dict(other)
-    for name, value in one:
-        wide = expected.get(name)
+def _difference(first: Leaves, second: Leaves) -> Change | None:
+    by_name = dict(second)
+    for name, value in first:
+        wide = by_name.get(name)
         if not (_is_judged(value) and _is_judged(wide)) or value.shape != wide.shape:
             continue
         if value.dtype != wide.dtype:
             continue
-        actual, wanted = readable(value), readable(wide)
-        gap = (actual - wanted).abs().nan_to_num(0.0, 0.0)
-        largest = min(map(largest_magnitude, (actual, wanted)))
+        actual, expected = readable(value), readable(wide)
+        gap = (actual - expected).abs().nan_to_num(0.0, 0.0)
+        largest = min(map(largest_magnitude, (actual, expected)))
         if float(gap.max()) > _GAP * largest:
             return Change(name, f"by up to {float(gap.max()):.1g}, of numbers up to {largest:.2g}")
     return None

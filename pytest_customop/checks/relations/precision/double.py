@@ -27,9 +27,9 @@ _LOOSE = 1e-6  # tolerances from here on say that float32 is exact enough
 
 def is_double(case: Case) -> bool:
     """Whether the floating-point inputs of a case have the widest dtype."""
-    given = case.eager.arguments.tensors()
-    found = {one.dtype for _, one in given if is_differentiable(one.dtype)}
-    return bool(found) and found <= {*NARROWER}
+    tensors = case.eager.arguments.tensors()
+    dtypes = {tensor.dtype for _, tensor in tensors if is_differentiable(tensor.dtype)}
+    return bool(dtypes) and dtypes <= {*NARROWER}
 
 
 def check_double(case: Case) -> None:
@@ -48,17 +48,21 @@ def check_double(case: Case) -> None:
     if not (shown or by_default):
         reason = "neither the mark nor its tensors say float64, and the op's Python code makes no tensors"
         raise skip("nothing-to-check", reason, unjudged=False)
-    given = [one for _, one in _inputs(case).tensors() if is_differentiable(one.dtype)]
-    if not all(_is_exact(one) for one in given):
+    tensors = [tensor for _, tensor in _inputs(case).tensors() if is_differentiable(tensor.dtype)]
+    if not all(_is_exact(tensor) for tensor in tensors):
         reason = "the numbers of the inputs are numbers of float32"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for name, leaf in _found(case) if shown else ():
+    for name, leaf in _outputs(case) if shown else ():
         if isinstance(leaf, Tensor) and comparable(leaf) and _is_narrowed(leaf):
             raise _narrowed(case, name, leaf)
-    lost = lost_digits(lambda: _inputs(case), lambda given: _found(case, given)) if shown else None
+    lost = (
+        lost_digits(lambda: _inputs(case), lambda arguments: _outputs(case, arguments))
+        if shown
+        else None
+    )
     if lost is not None:
         raise _lost(case, lost)
-    changed = changed_by_default_dtype(case, lambda: _found(case)) if by_default else None
+    changed = changed_by_default_dtype(case, lambda: _outputs(case)) if by_default else None
     if changed is not None:
         raise _made_in_default_dtype(case, changed)
 
@@ -72,8 +76,8 @@ def _is_shown(case: Case) -> bool:
     """Whether the mark, its tensors or a docstring say float64."""
     if names_float64(case.op):
         return True
-    described = [one for _, one in case.sample_tensors() if isinstance(one, TensorSpec)]
-    by_case = any(one.dtype is None and one.values_dtype is None for one in described)
+    described = [spec for _, spec in case.sample_tensors() if isinstance(spec, TensorSpec)]
+    by_case = any(spec.dtype is None and spec.values_dtype is None for spec in described)
     listed = case.placement.listed_dtypes
     return case.base_case is None and not (by_case and case.placement.dtype not in (listed or ()))
 
@@ -94,8 +98,8 @@ def _inputs(case: Case) -> Arguments:
     return inputs.map_distinct(moved)
 
 
-def _found(case: Case, given: Arguments | None = None) -> Leaves:
-    run = case.run(_inputs(case) if given is None else given)
+def _outputs(case: Case, arguments: Arguments | None = None) -> Leaves:
+    run = case.run(_inputs(case) if arguments is None else arguments)
     return [] if run.error is not None else everything(case, run)
 
 

@@ -54,8 +54,8 @@ def roundings(dtypes: Dtypes, count: int) -> list[Move]:
 
     They are those of each number, and of the largest one.
     """
-    most = 8 if dtypes.narrow.itemsize == 2 else 16
-    sizes = [(size, absolute) for size in (most, 4, 2) for absolute in (False, True)]
+    largest = 8 if dtypes.narrow.itemsize == 2 else 16
+    sizes = [(size, absolute) for size in (largest, 4, 2) for absolute in (False, True)]
     return [Move(sizes[at % 6][0] * dtypes.eps, sizes[at % 6][1], 1000 + at) for at in range(count)]
 
 
@@ -66,28 +66,28 @@ def dtypes_of(case: Case) -> Dtypes:
         CheckSkipped: if there is none.
     """
     tensors = [tensor for _, tensor in case.inputs().tensors()]
-    found = {tensor.dtype for tensor in tensors if is_differentiable(tensor.dtype)}
-    if len(found) != 1:
+    dtypes = {tensor.dtype for tensor in tensors if is_differentiable(tensor.dtype)}
+    if len(dtypes) != 1:
         reason = (
-            "the floating-point tensors differ in dtype" if found else "no floating-point tensor"
+            "the floating-point tensors differ in dtype" if dtypes else "no floating-point tensor"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
-    own = found.pop()
+    dtype = dtypes.pop()
     if not all(is_plain(tensor) for tensor in tensors):
         raise skip("nothing-to-check", "an argument is not a dense tensor", unjudged=False)
     if case.kind == "long":
-        return _half_of(case, own)
-    if own not in WIDER:
-        raise skip("nothing-to-check", f"{own} is compared with no other dtype", unjudged=False)
-    return Dtypes(own, WIDER[own])
+        return _half_of(case, dtype)
+    if dtype not in WIDER:
+        raise skip("nothing-to-check", f"{dtype} is compared with no other dtype", unjudged=False)
+    return Dtypes(dtype, WIDER[dtype])
 
 
-def _half_of(case: Case, own: torch.dtype) -> Dtypes:
-    asked = case.placement.listed_dtypes
-    if own not in (torch.float32, torch.float64) or (asked is not None and HALF not in asked):
-        reason = f"a long dim in {own}: nothing asks for half precision"
+def _half_of(case: Case, dtype: torch.dtype) -> Dtypes:
+    listed = case.placement.listed_dtypes
+    if dtype not in (torch.float32, torch.float64) or (listed is not None and HALF not in listed):
+        reason = f"a long dim in {dtype}: nothing asks for half precision"
         raise skip("nothing-to-check", reason, unjudged=False)
-    return Dtypes(HALF, own)
+    return Dtypes(HALF, dtype)
 
 
 class Point:
@@ -137,8 +137,8 @@ class Point:
 
 def _factor_to(case: Case, largest: float) -> float:
     """What all numbers are multiplied with; 1 where they are as large already."""
-    given = [one for _, one in case.inputs().tensors() if is_differentiable(one.dtype)]
-    size = max((largest_magnitude(in_double(one)) for one in given), default=0.0)
+    tensors = [tensor for _, tensor in case.inputs().tensors() if is_differentiable(tensor.dtype)]
+    size = max((largest_magnitude(in_double(tensor)) for tensor in tensors), default=0.0)
     return max(1.0, largest / size) if size else 1.0
 
 

@@ -78,11 +78,11 @@ class Judge:
         expected = dict(self.wide)
         for name, value in self.narrow:
             is_gradient = name.startswith(GRADIENT)
-            found = self._compare(name, value, expected.get(name))
-            if found is None or (signs_are_free and is_gradient):
+            difference = self._compare(name, value, expected.get(name))
+            if difference is None or (signs_are_free and is_gradient):
                 continue
-            if is_gradient or not found.in_sign_alone:
-                return found
+            if is_gradient or not difference.in_sign_alone:
+                return difference
             signs_are_free = True
         return None
 
@@ -92,7 +92,7 @@ class Judge:
         jumps = self._jumps(name)
         if not all(map(is_plain, (value, expected))) or not value.numel():
             return None
-        if value.shape != expected.shape or any(one.shape != value.shape for one in jumps):
+        if value.shape != expected.shape or any(jump.shape != value.shape for jump in jumps):
             return None  # it depends on the values, or on the dtype, how many there are
         if is_differentiable(expected.dtype) != is_differentiable(value.dtype):
             return None
@@ -107,11 +107,11 @@ class Judge:
         base = dict(self.base).get(name)
         if not isinstance(base, Tensor) or not is_plain(base):
             return []
-        others = [dict(one).get(name) for one in self.moved]
+        others = [dict(leaves).get(name) for leaves in self.moved]
         return [
-            _jump(one, base) if one.shape == base.shape else torch.empty(0)
-            for one in others
-            if isinstance(one, Tensor) and is_plain(one)
+            _jump(moved, base) if moved.shape == base.shape else torch.empty(0)
+            for moved in others
+            if isinstance(moved, Tensor) and is_plain(moved)
         ]
 
     def _compare_floats(
@@ -131,8 +131,8 @@ class Judge:
         lost = self._lost(name, actual, inside, spread)
         if lost is not None:
             gap = torch.where(lost, expected.abs(), -1.0)
-            found = _worst(name, actual, expected, gap, lost, torch.zeros_like(spread))
-            return found._replace(is_lost=True)
+            difference = _worst(name, actual, expected, gap, lost, torch.zeros_like(spread))
+            return difference._replace(is_lost=True)
         floor = self._floor(value.dtype, largest)
         times = _TIMES_HALF if self.dtypes.narrow.itemsize == 2 else _TIMES
         allowed = times * spread + floor + rtol * inside.abs() + atol
@@ -142,11 +142,11 @@ class Judge:
         if not bool(wrong.any()) or _are_steps(wrong, gap, judged, spread, floor):
             return None
         signs = _differ_in_sign_alone(actual, expected, allowed, judged)
-        found = _worst(
+        difference = _worst(
             name, actual, expected, torch.where(wrong, gap - allowed, -1.0), wrong, allowed
         )
         share = float((gap * wrong).max()) / max(largest_magnitude(inside), _TINY)
-        return found._replace(in_sign_alone=signs, share=share)
+        return difference._replace(in_sign_alone=signs, share=share)
 
     def _lost(self, name: str, actual: Tensor, expected: Tensor, spread: Tensor) -> Tensor | None:
         """Where results are 0 in float16 and large in the wider dtype, if most of the large ones are.
@@ -162,7 +162,7 @@ class Judge:
 
     def _largest(self, dtype: torch.dtype) -> float:
         """The largest number that is judged: the dtypes of input and result hold some times as much."""
-        return min(torch.finfo(one).max for one in (self.dtypes.narrow, dtype)) / 4
+        return min(torch.finfo(item).max for item in (self.dtypes.narrow, dtype)) / 4
 
     def _floor(self, dtype: torch.dtype, largest: float) -> float:
         """What is allowed for every element, whatever moved inputs bring about.
@@ -171,15 +171,19 @@ class Judge:
             dtype: of the result.
             largest: the largest magnitude that the result has in both.
         """
-        given = [in_double(one) for _, one in self.case.inputs().tensors() if _is_float(one)]
-        numbers = [
-            abs(one) for _, one in self.case.inputs().named() if isinstance(one, (int, float))
+        tensors = [
+            in_double(tensor) for _, tensor in self.case.inputs().tensors() if _is_float(tensor)
         ]
-        count = max((one.numel() for one in given), default=1)
+        numbers = [
+            abs(number)
+            for _, number in self.case.inputs().named()
+            if isinstance(number, (int, float))
+        ]
+        count = max((tensor.numel() for tensor in tensors), default=1)
         eps = max(self.dtypes.eps, torch.finfo(dtype).eps)
         share = min(_LARGEST_SHARE, 4 * eps * math.sqrt(max(count, 1)))
-        finite = [one for one in numbers if math.isfinite(one)]
-        size = max(1.0, largest, *finite, *map(largest_magnitude, given))
+        finite = [number for number in numbers if math.isfinite(number)]
+        size = max(1.0, largest, *finite, *map(largest_magnitude, tensors))
         return _SHARES.get(self.dtypes.narrow, _SHARE) * largest + share * size
 
 
@@ -240,12 +244,14 @@ def _worst(
 ) -> Difference:
     """The difference at the element that differs most."""
     flat = int(excess.flatten().argmax())
-    where = [int(one) for one in torch.unravel_index(torch.tensor(flat), actual.shape)]
-    got, wanted = (one.flatten()[flat].item() for one in (actual, expected))
-    most = float(allowed.flatten()[flat])
+    where = [int(index) for index in torch.unravel_index(torch.tensor(flat), actual.shape)]
+    actual_value, expected_value = (tensor.flatten()[flat].item() for tensor in (actual, expected))
+    limit = float(allowed.flatten()[flat])
     total = actual.numel()
     count = f"{int(wrong.sum())} of {total} elements differ, most" if total > 1 else "it differs"
     place = f" at {where}" if where else ""
-    text = f"{count}{place}: {got:.6g} instead of {wanted:.6g} (allowed: {most:.3g})"
+    text = (
+        f"{count}{place}: {actual_value:.6g} instead of {expected_value:.6g} (allowed: {limit:.3g})"
+    )
     is_lost = not bool(actual.flatten()[flat].isfinite())
-    return Difference(name, text, flat, most, is_lost)
+    return Difference(name, text, flat, limit, is_lost)

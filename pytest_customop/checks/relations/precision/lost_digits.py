@@ -44,14 +44,18 @@ def lost_digits(
         if tensor.dtype != torch.float64 or not tensor.numel():
             continue
 
-        def found(way: float, draw: int, name: str = argument) -> dict[str, Any]:
+        def results_at(way: float, draw: int, name: str = argument) -> dict[str, Any]:
             return dict(results(_moved(arguments(), name, way, draw)))
 
-        first = found(0.0, 0)
-        moved = [[found(way, draw) for way in (NEAR, FAR - NEAR, FAR)] for draw in range(DRAWS)]
+        first = results_at(0.0, 0)
+        moved = [
+            [results_at(way, draw) for way in (NEAR, FAR - NEAR, FAR)] for draw in range(DRAWS)
+        ]
         for name, leaf in first.items():
-            each = [_changed_and_lost(leaf, *(one.get(name) for one in draw)) for draw in moved]
-            changed, lost = (sum(counts) for counts in zip(*each, strict=True))
+            pairs = [
+                _changed_and_lost(leaf, *(outputs.get(name) for outputs in draw)) for draw in moved
+            ]
+            changed, lost = (sum(counts) for counts in zip(*pairs, strict=True))
             if lost >= max(FEW, _SHARE * changed):
                 return Lost(name, argument)
     return None
@@ -60,8 +64,8 @@ def lost_digits(
 def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
     """The arguments with one in numbers of float32, about every fourth moved by so many of these."""
 
-    def moved(own: str, tensor: Tensor) -> Tensor:
-        if own != name:
+    def moved(path: str, tensor: Tensor) -> Tensor:
+        if path != name:
             return tensor
         narrow = tensor.detach().float()
         gap = narrow.nextafter(torch.full_like(narrow, torch.inf)).double() - narrow.double()
@@ -74,11 +78,11 @@ def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
 
 def _changed_and_lost(start: Any, near: Any, nearly: Any, end: Any) -> tuple[int, int]:
     """How many numbers of a result change in the end, and how many of them not by a little."""
-    found = (start, near, nearly, end)
-    if not all(isinstance(one, Tensor) and comparable(one) for one in found):
+    values = (start, near, nearly, end)
+    if not all(isinstance(value, Tensor) and comparable(value) for value in values):
         return 0, 0
-    start, near, nearly, end = (readable(one) for one in found)
-    shapes = {one.shape for one in (start, near, nearly, end)}
+    start, near, nearly, end = (readable(value) for value in values)
+    shapes = {value.shape for value in (start, near, nearly, end)}
     if start.dtype != torch.float64 or start.numel() < FEW or len(shapes) > 1:
         return 0, 0
     changed = start.isfinite() & end.isfinite() & (start != end)

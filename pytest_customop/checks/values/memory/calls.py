@@ -34,9 +34,9 @@ class Caller:
             raise skip("nothing-to-check", reason, unjudged=False)
         self.case = case
         self._generators = [
-            (one, one.get_state())
-            for _, one in arguments.named()
-            if isinstance(one, torch.Generator)
+            (value, value.get_state())
+            for _, value in arguments.named()
+            if isinstance(value, torch.Generator)
         ]
 
     def __call__(self, arguments: Arguments) -> Run:
@@ -53,11 +53,11 @@ class Caller:
 
 def skip_if_no_results(case: Case) -> None:
     """Skip an op that returns nothing and writes to nothing, and one whose results torch cannot read."""
-    found = results(case.eager)
-    if not found:
+    leaves = results(case.eager)
+    if not leaves:
         reason = "the op returns nothing and writes to nothing"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for name, leaf in found:
+    for name, leaf in leaves:
         why = malformation(leaf) if isinstance(leaf, torch.Tensor) else None
         if why is not None:
             raise skip("nothing-to-check", f"torch cannot read {name}: {why}")
@@ -72,7 +72,9 @@ def skip_if_random(case: Case) -> None:
 
 def results(run: Run) -> Leaves:
     """(name, value) of everything that a call returned, and of each argument that it may write to."""
-    written = [(f"argument {name} after the call", one) for name, one in run.arguments.mutated()]
+    written = [
+        (f"argument {name} after the call", tensor) for name, tensor in run.arguments.mutated()
+    ]
     return [
         *((name, leaf) for name, leaf in output_leaves(run.result) if leaf is not None),
         *written,
@@ -89,23 +91,23 @@ def gradients_of(
     Args:
         grad_outputs: (outputs) -> the grad_output of each.
     """
-    outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
+    outputs = [(name, output) for name, output in run.differentiable_outputs if is_plain(output)]
     if not (outputs and case.requires_grad and run.arguments.differentiable()):
         return []
     rng.seed(case.seed)
     try:
-        found = gradients(run.arguments, outputs, grad_outputs(outputs))
+        grads = gradients(run.arguments, outputs, grad_outputs(outputs))
     except Exception as error:  # whatever a backward raises
         reraise_bug(error)
         return None
-    return [(GRADIENT + name, one) for name, one in found.items() if one is not None]
+    return [(GRADIENT + name, grad) for name, grad in grads.items() if grad is not None]
 
 
-def copied(found: Leaves) -> Leaves:
+def copied(leaves: Leaves) -> Leaves:
     """Copies of results, which no later call can change."""
     return [
         (name, leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf)
-        for name, leaf in found
+        for name, leaf in leaves
     ]
 
 
@@ -120,8 +122,8 @@ def first_difference(
     """
     if [name for name, _ in actual] != [name for name, _ in expected]:
         return f"{len(actual)} results instead of {len(expected)}"
-    for (name, one), (_, other) in zip(actual, expected, strict=True):
-        wrong = _difference(one, other, tolerances)
+    for (name, left), (_, right) in zip(actual, expected, strict=True):
+        wrong = _difference(left, right, tolerances)
         if wrong:
             return f"{name}: {wrong}"
     return None
@@ -133,8 +135,8 @@ def rounding_explains(case: Case, actual: Leaves, expected: Leaves) -> bool:
     What it explains is smaller by nine digits in double precision. So if the op computes in it, several
     calls in double precision must not differ by more than it explains there.
     """
-    given = [tensor for _, tensor in case.inputs().tensors()]
-    return explained_by_order(actual, expected, given) and not _differs_in_double(case)
+    inputs = [tensor for _, tensor in case.inputs().tensors()]
+    return explained_by_order(actual, expected, inputs) and not _differs_in_double(case)
 
 
 _CALLS = 4  # results that differ by chance may be equal in two of them
@@ -145,28 +147,28 @@ def _differs_in_double(case: Case) -> bool:
     try:
         calls = Caller(case.widened())
         runs = [calls(calls.case.inputs()) for _ in range(_CALLS)]
-        given = [tensor for _, tensor in calls.case.inputs().tensors()]
+        inputs = [tensor for _, tensor in calls.case.inputs().tensors()]
     except (RuntimeError, CheckSkipped):  # no such dtype on the device
         return False
     if any(run.error is not None for run in runs):
         return False
-    found = [copied(results(run)) for run in runs]
-    return not all(explained_by_order(one, found[0], given) for one in found[1:])
+    per_run = [copied(results(run)) for run in runs]
+    return not all(explained_by_order(leaves, per_run[0], inputs) for leaves in per_run[1:])
 
 
-def explained_by_order(actual: Leaves, expected: Leaves, given: Sequence[torch.Tensor]) -> bool:
+def explained_by_order(actual: Leaves, expected: Leaves, inputs: Sequence[torch.Tensor]) -> bool:
     """Whether another order of additions explains how the results of two calls differ.
 
     Args:
         actual, expected: the results.
-        given: the tensors that the op gets.
+        inputs: the tensors that the op gets.
     """
     if [name for name, _ in actual] != [name for name, _ in expected]:
         return False
     return all(
-        _difference(one, other, None) is None
-        or within_another_order(_as_tensor(one), _as_tensor(other), given)
-        for (_, one), (_, other) in zip(actual, expected, strict=True)
+        _difference(left, right, None) is None
+        or within_another_order(_as_tensor(left), _as_tensor(right), inputs)
+        for (_, left), (_, right) in zip(actual, expected, strict=True)
     )
 
 

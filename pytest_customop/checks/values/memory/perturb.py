@@ -43,8 +43,8 @@ class Change:
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """The new values for one tensor."""
         wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
-        found: torch.Tensor = eval(self.code, {"torch": torch, "t": wide})
-        return found
+        changed: torch.Tensor = eval(self.code, {"torch": torch, "t": wide})
+        return changed
 
     def script(self) -> str:
         """Script lines that define `changed()`: `inputs()` with the new values."""
@@ -132,9 +132,9 @@ def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
     tensor.copy_(values)
 
 
-def same_strides(one: Arguments, other: Arguments) -> bool:
+def same_strides(left: Arguments, right: Arguments) -> bool:
     """Whether the tensors of two sets of arguments have the same shapes and strides."""
-    pairs = zip(one.tensors(), other.tensors(), strict=True)
+    pairs = zip(left.tensors(), right.tensors(), strict=True)
     return all(
         first.shape == second.shape and (not is_plain(first) or first.stride() == second.stride())
         for (_, first), (_, second) in pairs

@@ -151,7 +151,7 @@ def rearrange(
     """
     places: dict[str, Place] = {}
 
-    def wanted(name: str, tensor: torch.Tensor) -> bool:
+    def applies(name: str, tensor: torch.Tensor) -> bool:
         if layout.repeats(tensor.shape):
             written = base_name(name) in arguments.op.mutated
             if written or not (tensor.is_floating_point() or tensor.is_complex()):
@@ -159,7 +159,7 @@ def rearrange(
         return (chosen is None or name in chosen) and layout.changes(tensor.shape)
 
     def change(name: str, tensor: torch.Tensor) -> torch.Tensor | None:
-        if not movable(tensor) or not wanted(name, tensor):
+        if not movable(tensor) or not applies(name, tensor):
             return None
         places[name] = guarded_place(tensor, layout, unit_of(arguments, tensor))
         return guarded(tensor, places[name])
@@ -192,7 +192,9 @@ def bits(fresh: Callable[[], Arguments]) -> Iterator[Rearrangement]:
     ):
         moved = _rearranged(fresh(), change)
         if moved is not None:
-            marked = [name for name, one in moved.tensors() if one.is_conj() or one.is_neg()]
+            marked = [
+                name for name, tensor in moved.tensors() if tensor.is_conj() or tensor.is_neg()
+            ]
             script = _per_name(marked, code)
             yield Rearrangement(f"{listed(marked)} {description}", moved, script)
 

@@ -70,8 +70,8 @@ def _fill_freed(size: int, pattern: int, device: str) -> None:
         for block in blocks:
             free(block)
     held = [torch.empty(size, dtype=torch.uint8) for _ in range(_BLOCKS)]
-    for each in held:
-        ctypes.memset(each.data_ptr(), pattern, size)  # `fill_` would start threads for each
+    for tensor in held:
+        ctypes.memset(tensor.data_ptr(), pattern, size)  # `fill_` would start threads for each
     del held
     if device != "cpu":
         _ = [

@@ -41,12 +41,12 @@ class Rows:
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The strides of a tensor of this shape; the elements of a row are next to each other."""
-        found, step = [0] * len(shape), 1
+        strides, step = [0] * len(shape), 1
         for dim in reversed(range(len(shape))):
             if dim != self.dim:
-                found[dim], step = step, step * shape[dim]
-        found[self.dim] = self.stride
-        return tuple(found)
+                strides[dim], step = step, step * shape[dim]
+        strides[self.dim] = self.stride
+        return tuple(strides)
 
 
 def just_below(tensor: torch.Tensor, dim: int) -> Rows | None:
@@ -150,8 +150,8 @@ def little_more_memory() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        wanted = pages * _PAGE + _HEADROOM
-        limit = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft)
+        size = pages * _PAGE + _HEADROOM
+        limit = size if soft == resource.RLIM_INFINITY else min(size, soft)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     except (OSError, ValueError, IndexError):
         pass

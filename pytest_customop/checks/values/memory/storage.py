@@ -10,14 +10,14 @@ from ....cases.arguments import Arguments
 from ....cases.tensors import base_name, is_plain, storage_bytes, summary
 
 
-def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+def share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two dense tensors have a byte in common."""
-    if one.device != other.device or not (has_elements(one) and has_elements(other)):
+    if left.device != right.device or not (has_elements(left) and has_elements(right)):
         return False
-    (low, high), (start, end) = _span(one), _span(other)
+    (low, high), (start, end) = _span(left), _span(right)
     if high <= start or end <= low:
         return False
-    return not _interleaved(one, other)
+    return not _interleaved(left, right)
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
@@ -33,21 +33,21 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return start, start + length * tensor.element_size()
 
 
-def _interleaved(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _interleaved(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors with overlapping spans share no element: `x[::2]` and `x[1::2]`."""
-    size = one.element_size()
-    if size != other.element_size() or (one.data_ptr() - other.data_ptr()) % size:
+    size = left.element_size()
+    if size != right.element_size() or (left.data_ptr() - right.data_ptr()) % size:
         return False
-    low = min(one.data_ptr(), other.data_ptr())
-    high = max(_span(one)[1], _span(other)[1])
+    low = min(left.data_ptr(), right.data_ptr())
+    high = max(_span(left)[1], _span(right)[1])
     taken = torch.zeros((high - low) // size, dtype=torch.bool)
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         offset = (tensor.data_ptr() - low) // size
         return taken.as_strided(tensor.shape, tensor.stride(), offset)
 
-    place(one).fill_(True)
-    return not bool(place(other).any())
+    place(left).fill_(True)
+    return not bool(place(right).any())
 
 
 @dataclass(frozen=True)
@@ -70,62 +70,64 @@ class Snapshot:
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
-        self._tensors = [(name, one) for name, one in arguments.tensors() if is_plain(one)]
+        self._tensors = [(name, tensor) for name, tensor in arguments.tensors() if is_plain(tensor)]
         self._opaque = [
-            (name, one, one.detach().clone())
-            for name, one in arguments.tensors()
-            if not is_plain(one)
+            (name, tensor, tensor.detach().clone())
+            for name, tensor in arguments.tensors()
+            if not is_plain(tensor)
         ]
-        self._facts = {name: _facts(one) for name, one in self._tensors}
-        self._homes = {name: storage_bytes(one) for name, one in self._tensors}
+        self._facts = {name: _facts(tensor) for name, tensor in self._tensors}
+        self._homes = {name: storage_bytes(tensor) for name, tensor in self._tensors}
         self._bytes = {name: home.clone() for name, home in self._homes.items()}
-        self.versions = {name: one._version for name, one in arguments.tensors()}
+        self.versions = {name: tensor._version for name, tensor in arguments.tensors()}
 
     def mutated(self) -> set[str]:
         """The paths of the declared arguments whose bytes, shape or strides changed."""
-        found = set()
-        for name, one in self._declared():
-            if _facts(one) != self._facts[name]:
-                found.add(name)
+        names = set()
+        for name, tensor in self._declared():
+            if _facts(tensor) != self._facts[name]:
+                names.add(name)
                 continue
             changed = self._changed(name)
-            if changed is not None and bool((changed & _elements(one)).any()):
-                found.add(name)
-        return found
+            if changed is not None and bool((changed & _elements(tensor)).any()):
+                names.add(name)
+        return names
 
     def forbidden(self) -> Write | None:
         """The first change that the schema does not allow."""
         declared = self._arguments.op.mutated
-        for name, one in self._tensors:
-            if _facts(one) != self._facts[name]:
+        for name, tensor in self._tensors:
+            if _facts(tensor) != self._facts[name]:
                 if base_name(name) in declared:
                     return None  # resize_, transpose_: bytes can no longer be assigned to elements
-                return Write(name, f"it became {summary(one)}", False)
-        for name, one, before in self._opaque:
-            if base_name(name) not in declared and not _same_opaque(one, before):
+                return Write(name, f"it became {summary(tensor)}", False)
+        for name, tensor, before in self._opaque:
+            if base_name(name) not in declared and not _same_opaque(tensor, before):
                 return Write(name, "its values", False)
-        for name, one in self._tensors:
-            found = self._forbidden_in(name, one)
-            if found:
-                return found
+        for name, tensor in self._tensors:
+            write = self._forbidden_in(name, tensor)
+            if write:
+                return write
         return None
 
     def restored(self) -> str | None:
         """An undeclared argument whose version counter moved."""
-        for name, one in self._arguments.tensors():
+        for name, tensor in self._arguments.tensors():
             declared = base_name(name) in self._arguments.op.mutated
-            if not declared and one._version != self.versions[name]:
+            if not declared and tensor._version != self.versions[name]:
                 return name
         return None
 
     def unversioned(self) -> str | None:
         """A declared argument that changed although its version counter did not move."""
-        moved = {name for name, one in self._declared() if one._version != self.versions[name]}
+        moved = {
+            name for name, tensor in self._declared() if tensor._version != self.versions[name]
+        }
         return min(self.mutated() - moved, default=None)
 
     def _declared(self) -> list[tuple[str, torch.Tensor]]:
         written = self._arguments.op.mutated
-        return [(name, one) for name, one in self._tensors if base_name(name) in written]
+        return [(name, tensor) for name, tensor in self._tensors if base_name(name) in written]
 
     def _changed(self, name: str) -> torch.Tensor | None:
         """Which bytes of an argument's storage changed; None if none did."""
@@ -138,15 +140,17 @@ class Snapshot:
             return None
         home = tensor.untyped_storage().data_ptr()
         sharing = [
-            (path, one) for path, one in self._tensors if one.untyped_storage().data_ptr() == home
+            (path, member)
+            for path, member in self._tensors
+            if member.untyped_storage().data_ptr() == home
         ]
         declared = self._arguments.op.mutated
-        for path, one in sharing:
+        for path, member in sharing:
             if base_name(path) in declared:
-                changed = changed & ~_elements(one)
-        for path, one in sharing:
-            if base_name(path) not in declared and bool((changed & _elements(one)).any()):
-                return Write(path, _first_element(one, changed, self._bytes[path]), False)
+                changed = changed & ~_elements(member)
+        for path, member in sharing:
+            if base_name(path) not in declared and bool((changed & _elements(member)).any()):
+                return Write(path, _first_element(member, changed, self._bytes[path]), False)
         if not bool(changed.any()):
             return None
         return Write(name, _place(tensor, changed), True)
@@ -157,10 +161,10 @@ def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
     return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad, *place)
 
 
-def _same_opaque(one: torch.Tensor, before: torch.Tensor) -> bool:
+def _same_opaque(tensor: torch.Tensor, before: torch.Tensor) -> bool:
     from .calls import first_difference
 
-    return first_difference([("", one.detach())], [("", before)]) is None
+    return first_difference([("", tensor.detach())], [("", before)]) is None
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
@@ -186,9 +190,9 @@ def _first_element(tensor: torch.Tensor, changed: torch.Tensor, before: torch.Te
     offset = size * tensor.storage_offset()
     touched = changed.as_strided((*tensor.shape, size), (*strides, 1), offset).any(-1)
     index = [int(i) for i in touched.nonzero()[0]]
-    at = offset + sum(one * stride for one, stride in zip(index, strides, strict=True))
+    at = offset + sum(position * stride for position, stride in zip(index, strides, strict=True))
     old = before[at : at + size].clone().view(tensor.dtype)
-    was, now = (repr(one.item()) for one in (old, tensor.detach()[tuple(index)]))
+    was, now = (repr(element.item()) for element in (old, tensor.detach()[tuple(index)]))
     text = "one element" if not index else f"element {index}"
     bits = " (other bits)" if was == now else ""
     return (

@@ -26,7 +26,7 @@ def check_threads(case: Case) -> None:
     if case.variant is not None and not crash_risk(case.op, case.placement.device):
         reason = "a Python kernel is interrupted at each line on the sample itself"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if any(isinstance(one, torch.Generator) for _, one in case.inputs().named()):
+    if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
         raise skip("nondeterministic", "the op draws from a generator", unjudged=False)
     try:
         seconds = seconds_alone(case)

@@ -66,10 +66,15 @@ class ThreadCall:
         seed = self._case.seed + 1
         factor = FACTORS[self.number]
         grads = [
-            random_like(one, seed + index).mul_(factor) for index, (_, one) in enumerate(outputs)
+            random_like(output, seed + index).mul_(factor)
+            for index, (_, output) in enumerate(outputs)
         ]
-        found = gradients(run.arguments, outputs, grads)
-        return [(f"the gradient of {name}", one) for name, one in found.items() if one is not None]
+        found_grads = gradients(run.arguments, outputs, grads)
+        return [
+            (f"the gradient of {name}", grad)
+            for name, grad in found_grads.items()
+            if grad is not None
+        ]
 
 
 def _varied(case: Case, number: int) -> Arguments:
@@ -80,8 +85,8 @@ def _varied(case: Case, number: int) -> Arguments:
     arguments = case.inputs()
     if number == 0:
         return arguments
-    tensors = [one.detach() for _, one in arguments.tensors() if is_plain(one)]
-    real = [one for one in tensors if is_differentiable(one.dtype)]
+    tensors = [tensor.detach() for _, tensor in arguments.tensors() if is_plain(tensor)]
+    real = [tensor for tensor in tensors if is_differentiable(tensor.dtype)]
     with torch.no_grad():
         for tensor in real:
             write(tensor, _scaled(tensor, FACTORS[number]))
@@ -115,20 +120,20 @@ def owner(outcome: Outcome, expected: dict[int, Leaves], number: int) -> int | N
         expected: the results of each thread's call alone.
         number: of the thread.
     """
-    wanted = expected[number]
-    for other, values in expected.items():
-        if other != number and len(values) == len(wanted) == len(outcome.results):
-            pairs = zip(outcome.results, wanted, values, strict=True)
-            if all(_taken(got[1], want[1], others[1]) for got, want, others in pairs):
-                return other
+    own_values = expected[number]
+    for thread, values in expected.items():
+        if thread != number and len(values) == len(own_values) == len(outcome.results):
+            pairs = zip(outcome.results, own_values, values, strict=True)
+            if all(_taken(got[1], want[1], foreign[1]) for got, want, foreign in pairs):
+                return thread
     return None
 
 
-def _taken(got: Any, wanted: Any, others: Any) -> bool:
+def _taken(got: Any, expected: Any, foreign: Any) -> bool:
     """Whether each element that is not the wanted one is the other thread's."""
-    tensors = [got, wanted, others]
-    if not all(isinstance(one, torch.Tensor) and comparable(one) for one in tensors):
-        return got in (wanted, others)
-    if not got.shape == wanted.shape == others.shape or got.layout != torch.strided:
+    tensors = [got, expected, foreign]
+    if not all(isinstance(tensor, torch.Tensor) and comparable(tensor) for tensor in tensors):
+        return got in (expected, foreign)
+    if not got.shape == expected.shape == foreign.shape or got.layout != torch.strided:
         return False
-    return bool(((got == wanted) | (got == others)).all())
+    return bool(((got == expected) | (got == foreign)).all())

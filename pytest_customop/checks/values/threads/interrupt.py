@@ -92,7 +92,7 @@ def choose(places: list[Place], most: int) -> list[int]:
     first: dict[Place, int] = {}
     for number, place in enumerate(places):
         first.setdefault(place, number)
-    found = sorted(first.values())
-    if len(found) <= most:
-        return found
-    return [found[index * len(found) // most] for index in range(most)]
+    numbers = sorted(first.values())
+    if len(numbers) <= most:
+        return numbers
+    return [numbers[index * len(numbers) // most] for index in range(most)]

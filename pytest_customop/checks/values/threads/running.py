@@ -54,6 +54,6 @@ def _stacks(threads: list[threading.Thread]) -> Iterator[str]:
     frames = sys._current_frames()
     for thread in threads:
         frame = frames.get(thread.ident or 0)
-        kept = [one for one in traceback.extract_stack(frame) if is_of_author(one.filename)]
+        kept = [entry for entry in traceback.extract_stack(frame) if is_of_author(entry.filename)]
         if kept:
             yield f"{thread.name} is at\n{''.join(traceback.format_list(kept)).rstrip()}"

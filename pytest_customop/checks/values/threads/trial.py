@@ -107,12 +107,12 @@ def seconds_alone(case: Case) -> float:
     Raises:
         Stop: with a finding if it raises there, or without if it does not end.
     """
-    found: list[tuple[Outcome, float]] = []
+    outcomes: list[tuple[Outcome, float]] = []
 
     def work() -> None:
         call = ThreadCall(case, 0).prepare()
         start = time.perf_counter()
-        found.append((call(), time.perf_counter() - start))
+        outcomes.append((call(), time.perf_counter() - start))
 
     try:
         run([work], _LONGEST)
@@ -120,7 +120,7 @@ def seconds_alone(case: Case) -> float:
         raise Stop(
             NotJudged("checker-limit", f"a call alone takes more than {_LONGEST:.0f} s")
         ) from None
-    outcome, seconds = found[0]
+    outcome, seconds = outcomes[0]
     if outcome.error is not None:
         reraise_bug(outcome.error)
         if ThreadCall(case, 0).prepare()().error is not None:  # in the main thread too
@@ -153,13 +153,13 @@ def _alone(
         run([work], _ALONE_SECONDS + 20 * 2 * len(calls) * seconds)
     except Hung:
         return None
-    for one in outcomes:
-        if one.error is not None:
-            reraise_bug(one.error)
+    for attempt in outcomes:
+        if attempt.error is not None:
+            reraise_bug(attempt.error)
     if outcomes[0].error is not None:
         return None
     count = len(calls)
-    usable = [one for one in calls if not outcomes[one.number].error]
+    usable = [call for call in calls if not outcomes[call.number].error]
     for number, outcome in enumerate(outcomes):
         first = number % count
         if outcomes[first].error is not None:
@@ -171,7 +171,7 @@ def _alone(
             or first_difference(kept[number], kept[first]) is not None
         ):
             raise Stop(NotJudged("nondeterministic", _OTHER_VALUES))
-    expected = {one.number: kept[one.number] for one in usable}
+    expected = {call.number: kept[call.number] for call in usable}
     return (usable if len(usable) > 1 else usable * count), expected
 
 
@@ -244,7 +244,7 @@ class _Trial:
         barrier = threading.Barrier(count)
         enough = time.process_time() + (0.0 if self._python else _NATIVE_SECONDS)
         end = time.monotonic() + _NATIVE_PATIENCE
-        found: list[tuple[ThreadCall, Outcome]] = []
+        wrong: list[tuple[ThreadCall, Outcome]] = []
         batch = 1 if self._python else self._batch()
         go_on = [True]
 
@@ -253,11 +253,13 @@ class _Trial:
             while go_on[0]:
                 prepared = [call.prepare() for _ in range(batch)]
                 barrier.wait()
-                outcomes = [one() for one in prepared]
-                found.extend((call, one) for one in outcomes if self._is_wrong(call, one))
+                outcomes = [call() for call in prepared]
+                wrong.extend(
+                    (call, outcome) for outcome in outcomes if self._is_wrong(call, outcome)
+                )
                 done += 1
                 if barrier.wait() == 0:
-                    go_on[0] = not found and (
+                    go_on[0] = not wrong and (
                         done < rounds or (time.process_time() < enough and time.monotonic() < end)
                     )
                 barrier.wait()
@@ -273,7 +275,7 @@ class _Trial:
 
         works = [partial(guarded, call) for call in self._calls]
         run(works, _limit(rounds * count * batch, self._seconds))
-        for call, outcome in found:
+        for call, outcome in wrong:
             self._compare(call, outcome, None, "made")
 
     def _batch(self) -> int:

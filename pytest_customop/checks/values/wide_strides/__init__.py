@@ -58,19 +58,19 @@ def check_wide_strides(case: Case) -> None:
     if not trials or case.placement.layout != "contiguous":
         reason = "no argument has rows that can be laid out far apart"
         raise skip("nothing-to-check", reason, unjudged=False)
-    found = outcomes(case, trials)
-    bad = _first_finding(found)
-    single = [one for trial in _to_be_split(found, bad) for one in trial.alone()]
+    judged = outcomes(case, trials)
+    bad = _first_finding(judged)
+    single = [part for trial in _to_be_split(judged, bad) for part in trial.alone()]
     if single:
         alone = outcomes(case, single)
-        found |= alone
+        judged |= alone
         bad = _first_finding(alone) or bad
     if bad is not None:
         outcome = outcomes(case, [bad])[bad]  # once more, by itself
         if outcome.is_finding:
             dense = outcomes(case, [bad], dense_for_torch=True)[bad]
             raise _finding(case, bad, outcome, dense.text if dense.verdict == SAME else "")
-    if all(one.verdict != SAME for one in found.values()):
+    if all(outcome.verdict != SAME for outcome in judged.values()):
         reason = (
             "the op rejects rows that are not next to each other, or takes them as if they were"
         )
@@ -81,29 +81,31 @@ def _trials(case: Case) -> list[Trial]:
     """One for each dim and distance, with all tensors that have such rows, and those of grad_outputs."""
     arguments = case.inputs()
     free = unshared(arguments)
-    tensors = [(name, one) for name, one in arguments.tensors() if name in free][:_MOST]
+    tensors = [(name, tensor) for name, tensor in arguments.tensors() if name in free][:_MOST]
     groups = [tensors]
     if case.requires_grad:
-        groups.append([(GRAD_OUTPUT, one) for _, one in case.eager.differentiable_outputs])
-    found = []
+        groups.append([(GRAD_OUTPUT, output) for _, output in case.eager.differentiable_outputs])
+    trials = []
     for group in groups:
-        for dim in range(min(_MOST, max((one.dim() for _, one in group), default=0))):
+        for dim in range(min(_MOST, max((tensor.dim() for _, tensor in group), default=0))):
             for distance in _DISTANCES:
-                every = Trial(tuple(dict.fromkeys(name for name, _ in group)), dim, distance)
-                names = [name for name, one in group if every.rows(name, one) is not None]
+                trial = Trial(tuple(dict.fromkeys(name for name, _ in group)), dim, distance)
+                names = [name for name, tensor in group if trial.rows(name, tensor) is not None]
                 if names:
-                    found.append(replace(every, names=tuple(dict.fromkeys(names))))
-    return found
+                    trials.append(replace(trial, names=tuple(dict.fromkeys(names))))
+    return trials
 
 
-def _first_finding(found: Mapping[Trial, Outcome]) -> Trial | None:
-    return next((trial for trial, one in found.items() if one.is_finding), None)
+def _first_finding(judged: Mapping[Trial, Outcome]) -> Trial | None:
+    return next((trial for trial, outcome in judged.items() if outcome.is_finding), None)
 
 
-def _to_be_split(found: Mapping[Trial, Outcome], bad: Trial | None) -> list[Trial]:
+def _to_be_split(judged: Mapping[Trial, Outcome], bad: Trial | None) -> list[Trial]:
     """The trials of several tensors to be tried one at a time: the bad one, or those not judged."""
     unknown = (REJECTED, UNJUDGED)
-    chosen = [bad] if bad else [trial for trial, one in found.items() if one.verdict in unknown]
+    chosen = (
+        [bad] if bad else [trial for trial, outcome in judged.items() if outcome.verdict in unknown]
+    )
     return [trial for trial in chosen if len(trial.names) > 1]
 
 
@@ -114,7 +116,7 @@ def _finding(case: Case, trial: Trial, outcome: Outcome, of_torch: str) -> Check
         of_torch: their names; empty where the op itself is.
     """
     tensors = [*case.inputs().tensors()]
-    tensors += [(GRAD_OUTPUT, one) for _, one in case.eager.differentiable_outputs]
+    tensors += [(GRAD_OUTPUT, output) for _, output in case.eager.differentiable_outputs]
     distances: dict[str, tuple[int, int]] = {}
     for name, tensor in tensors:
         rows = trial.rows(name, tensor)

@@ -86,12 +86,12 @@ def outcomes(
     Raises:
         CheckSkipped: if the op does not work in a copy of this process.
     """
-    found: dict[Trial, Outcome] = {}
-    while left := [trial for trial in trials if trial not in found]:
-        found |= _outcomes_of_copy(case, left, dense_for_torch)
-        if any(one.verdict == CRASHED for one in found.values()):
+    judged: dict[Trial, Outcome] = {}
+    while left := [trial for trial in trials if trial not in judged]:
+        judged |= _outcomes_of_copy(case, left, dense_for_torch)
+        if any(outcome.verdict == CRASHED for outcome in judged.values()):
             break
-    return found
+    return judged
 
 
 def _outcomes_of_copy(
@@ -109,13 +109,13 @@ def _outcomes_of_copy(
     if forked is None or forked.hung or (forked.died and not _by_access(forked)):
         reason = "the op does not work in a copy of this process, where a crash would not end it"
         raise skip("checker-limit", reason, unjudged=False)
-    judged = [one for one in forked.messages if one is not None]
-    found = dict(zip(trials, judged, strict=False))
+    judged = [message for message in forked.messages if message is not None]
+    trial_outcomes = dict(zip(trials, judged, strict=False))
     if forked.died and forked.signal is not None:
         is_far = len(forked.messages) > 1 and forked.messages[-1] is None
         crashed = Outcome(CRASHED, signal.Signals(forked.signal).name)
-        found[trials[len(judged)]] = crashed if is_far else Outcome(UNJUDGED)
-    return found
+        trial_outcomes[trials[len(judged)]] = crashed if is_far else Outcome(UNJUDGED)
+    return trial_outcomes
 
 
 def _by_access(forked: Forked) -> bool:
@@ -194,11 +194,13 @@ class _Calls:
                 run = self._calls(arguments)
             if run.error is not None:
                 return None
-            found = copied(results(run))
-            outputs = [(name, one) for name, one in run.differentiable_outputs if is_plain(one)]
+            values = copied(results(run))
+            outputs = [
+                (name, output) for name, output in run.differentiable_outputs if is_plain(output)
+            ]
             if not (self._has_backward and outputs and arguments.differentiable()):
-                return found
+                return values
         grads = [laid(GRAD_OUTPUT, grad) for grad in self._case.grad_outputs(outputs)]
         with little_more_memory(), dense:
             slopes = gradients_of(self._case, run, lambda _: grads)
-            return None if slopes is None else [*found, *copied(slopes)]
+            return None if slopes is None else [*values, *copied(slopes)]
