@@ -402,3 +402,42 @@ def drops_the_only_column():
 def keeps_the_only_column():
     """Keeps it."""
     return _running_sums("keeps_the_only_column", lambda sums: sums)
+
+
+def _neighbour_max(name, empty):
+    """The largest neighbour of each node of a graph in CSR; `empty(out)` fills nodes without any."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def largest(x: Tensor, rowptr: Tensor, col: Tensor) -> Tensor:
+        if x.dim() != 1 or rowptr.dim() != 1 or int(rowptr[-1]) != len(col):
+            raise ValueError("expected values of nodes, and neighbours in CSR")
+        if len(col) and not 0 <= int(col.min()) <= int(col.max()) < len(x):
+            raise ValueError("a neighbour is no node")
+        out = empty(x.new_empty(len(rowptr) - 1))
+        for row, (start, end) in enumerate(itertools.pairwise(rowptr.tolist())):
+            if end > start:
+                out[row] = x[col[start:end]].max()
+        return out
+
+    largest.register_fake(lambda x, rowptr, col: x.new_empty(rowptr.shape[0] - 1))
+    return largest
+
+
+GRAPH = (torch.randn(4), torch.tensor([0, 2, 3, 6]), torch.tensor([1, 3, 0, 2, 0, 3]))
+
+
+@specimen(
+    GRAPH,
+    variant_findings={"values.uninitialized": "uninitialized-output"},
+    shown_by="rowptr.empty_last",
+    skips=NO_OTHER_SIZE,
+)
+def lonely_nodes_are_not_written():
+    """A node without neighbours keeps what was in memory."""
+    return _neighbour_max("lonely_nodes_are_not_written", lambda out: out)
+
+
+@specimen(GRAPH, twin_of="lonely_nodes_are_not_written", skips=NO_OTHER_SIZE)
+def lonely_nodes_are_zero():
+    """A node without neighbours is 0."""
+    return _neighbour_max("lonely_nodes_are_zero", lambda out: out.zero_())

@@ -1,5 +1,7 @@
 """Ops whose results, writes or gradients are right for the example, and wrong beside it."""
 
+import math
+
 import numpy
 import torch
 from torch import Tensor
@@ -496,3 +498,64 @@ def leaves_out_empty_rows():
 def zeros_for_empty_rows():
     """Starts from zeros."""
     return _longest("zeros_for_empty_rows", lambda x: x.new_zeros(x.shape[0]))
+
+
+def _masked(name, backward, none=0.0):
+    """Softmax over what a mask leaves of each row.
+
+    Args:
+        backward: (x, mask, y, grad) -> the gradient.
+        none: the value of a row of which nothing is left.
+    """
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def masked(x: Tensor, mask: Tensor) -> Tensor:
+        if x.dim() != 2 or mask.shape != x.shape or mask.dtype != torch.bool:
+            raise ValueError("expected a matrix, and a mask of its shape")
+        y = x.masked_fill(~mask, -math.inf).softmax(1)
+        return y.masked_fill(~mask.any(1, keepdim=True), none)
+
+    masked.register_fake(lambda x, mask: x.new_empty(x.shape))
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, output)
+
+    masked.register_autograd(
+        lambda ctx, grad: (backward(*ctx.saved_tensors, grad), None), setup_context=setup
+    )
+    return masked
+
+
+ROWS = (tensor(3, 4), torch.tensor([[True, False, True, True]] * 2 + [[False, True, True, False]]))
+
+
+def _of_softmax(x, mask, y, grad):
+    return y * (grad - (y * grad).sum(1, keepdim=True))
+
+
+def _anew(x, mask, y, grad):
+    scores = x.masked_fill(~mask, -math.inf)
+    again = (scores - scores.logsumexp(1, keepdim=True)).exp()
+    return _of_softmax(x, mask, again, grad)
+
+
+@specimen(
+    ROWS,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by=("mask.uniform_rows", "mask.lowest"),
+)
+def softmax_of_nothing_computed_anew():
+    """Its backward computes the softmax anew, and of a row without a number gives NaN."""
+    return _masked("softmax_of_nothing_computed_anew", _anew)
+
+
+@specimen(ROWS, twin_of="softmax_of_nothing_computed_anew")
+def softmax_of_nothing_is_zero():
+    """Computes the gradient from the output, which is 0 there."""
+    return _masked("softmax_of_nothing_is_zero", _of_softmax)
+
+
+@specimen(ROWS, twin_of="softmax_of_nothing_computed_anew")
+def softmax_of_nothing_is_nan():
+    """Gives NaN where there is nothing, as torch.softmax does, and its gradient too."""
+    return _masked("softmax_of_nothing_is_nan", _anew, none=math.nan)

@@ -30,7 +30,8 @@ def steps(view: SampleView) -> Iterator[Step]:
 def positions(view: SampleView) -> Iterator[Step]:
     """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
 
-    A mask that is the same everywhere has every second element the other way. Positions repeat; those of a
+    A mask that is the same everywhere has every second element the other way, and one that is not has a row
+    that is False everywhere and one that is True. Positions repeat; those of a
     permutation do not, as an op may rely on it. Or they count from 0. Of offsets and lengths, the first
     part is empty, or the last.
     """
@@ -40,12 +41,26 @@ def positions(view: SampleView) -> Iterator[Step]:
         if tensor.floating:
             continue
         if counts_sizes(tensor):
-            yield from _empty_parts(view, tensor, beyond)
+            derived = any(_may_follow(other) for other in view.tensors if other is not tensor)
+            yield from _empty_parts(view, tensor, beyond * derived)
             continue
         yield from _mixed(tensor)
+        yield from _uniform_rows(tensor)
         if not tensor.is_permutation:
             yield from _whole(tensor, why_beyond(tensor, several))
         yield from _counting(tensor, beyond)
+
+
+def _may_follow(tensor: TensorArgument) -> bool:
+    """Whether the whole numbers of a tensor may be made of the offsets of another one.
+
+    The number of the part that each element belongs to, the lengths of the parts, their order.
+    """
+    if not tensor.holds_positions:
+        return False
+    if tensor.spec.values is None or len(tensor.shape) != 1:
+        return True
+    return tensor.is_sorted or tensor.is_permutation or counts_sizes(tensor)
 
 
 def why_beyond(tensor: TensorArgument, several: bool) -> str | None:
@@ -108,9 +123,10 @@ def _whole(tensor: TensorArgument, beyond: str | None) -> Iterator[Step]:
     if seen is None or 0 in size:
         return
     low, high = seen
-    for name, description, rank, fill in (
-        ("lowest", "every value the lowest seen", 8, low),
-        ("highest", "every value the highest seen", 8, high),
+    rank = 3 if tensor.dtype == torch.bool else 8
+    for name, description, fill in (
+        ("lowest", "every value the lowest seen", low),
+        ("highest", "every value the highest seen", high),
     ):
         spec = replace(tensor.spec, dtype=tensor.dtype, values=None, low=None, high=None, fill=fill)
         what = f"{tensor.path}: {description}"
@@ -126,6 +142,25 @@ def _mixed(tensor: TensorArgument) -> Iterator[Step]:
     spec = replace(tensor.spec, values=values.reshape(tensor.shape))
     what = f"{tensor.path}: every second element {not bool(values[0])}"
     yield Step(f"{tensor.path}.mixed", what, {tensor.path: spec}, 1)
+
+
+def _uniform_rows(tensor: TensorArgument) -> Iterator[Step]:
+    """A mask whose first row is False everywhere, and its last one True: nothing is left of one of them."""
+    shape = tensor.shape
+    is_mask = tensor.dtype == torch.bool and not tensor.mutated
+    if not is_mask or len(shape) < 2 or 0 in shape or math.prod(shape[:-1]) < 2:
+        return
+    if tensor.spec.values is None:
+        values = torch.arange(math.prod(shape)).reshape(shape) % 2 == 0
+    else:
+        values = tensor.listed.clone()
+    rows = values.reshape(-1, shape[-1])
+    rows[0], rows[-1] = False, True
+    spec = replace(
+        tensor.spec, dtype=torch.bool, values=rows.reshape(shape), low=None, high=None, fill=None
+    )
+    what = f"{tensor.path}: the first row False, the last one True"
+    yield Step(f"{tensor.path}.uniform_rows", what, {tensor.path: spec}, 2)
 
 
 def _counting(tensor: TensorArgument, beyond: str) -> Iterator[Step]:
