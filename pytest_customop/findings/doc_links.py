@@ -39,6 +39,7 @@ VMAP = f"{_GENERATED}/torch.vmap.html"
 AMP = f"{_STABLE}/amp.html"
 
 TORCH = f"{_STABLE}/torch.html"
+BROADCASTING = f"{_STABLE}/notes/broadcasting.html"
 CONTIGUOUS = f"{_GENERATED}/torch.Tensor.contiguous.html"
 EMPTY = f"{_GENERATED}/torch.empty.html"
 TENSOR_VIEWS = f"{_STABLE}/tensor_view.html"

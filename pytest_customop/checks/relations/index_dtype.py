@@ -28,8 +28,8 @@ from ..values.memory.calls import (
     with_argument,
 )
 from ..values.memory.forked_calls import run_calls_in_copy
+from ..values.memory.limited_copy import answer_of_copy
 from .compare import disagreement, everything, is_unsteady
-from .limited_copy import answer_of_copy
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}

@@ -11,7 +11,7 @@ from ....core.wording import dtype_name, listed_briefly
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
-from ..limited_copy import answer_of_copy
+from ...values.memory.limited_copy import answer_of_copy
 from ..scripts import call_lines, position
 from .arguments import Argument, narrow_arguments
 from .comparison import Comparison, Verdict

@@ -18,7 +18,7 @@ from ....declare.inputs import TensorSpec
 from ....findings import Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
-from ..limited_copy import answer_of_copy
+from ...values.memory.limited_copy import answer_of_copy
 from ..scripts import call_lines, position
 from .shifts import Shifts, Verdict, numbers
 

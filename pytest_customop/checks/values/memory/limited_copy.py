@@ -1,4 +1,4 @@
-"""Call an op with other whole numbers, which may be sizes or places in memory, in a copy of the process."""
+"""Call an op with other arguments, which may lead outside of memory, in a copy of the process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ...cases.case import Case
-from ...core.forked import AVAILABLE, ForkedError, Send
-from ...core.process_memory import limit_growth
-from ...findings import skip
-from ..values.memory.calls import Caller
-from ..values.memory.forked_calls import run_calls_in_copy
+from ....cases.case import Case
+from ....core.forked import AVAILABLE, ForkedError, Send
+from ....core.process_memory import limit_growth
+from ....findings import skip
+from .calls import Caller
+from .forked_calls import run_calls_in_copy
 
 Answer = TypeVar("Answer")
 _SECONDS = 20.0  # for all calls
@@ -42,10 +42,10 @@ def answer_of_copy(case: Case, ask: Callable[[Case], Answer], *, memory: int = _
     try:
         forked = run_calls_in_copy(plain, work, _SECONDS)
     except ForkedError as error:
-        reason = f"with other whole numbers the op raises {error}"
+        reason = f"with other arguments the op raises {error}"
         raise skip("nothing-to-check", reason, unjudged=False) from None
     if forked is None or len(forked.messages) < 2:
-        reason = "with other whole numbers the op does not return"
+        reason = "with other arguments the op does not return"
         raise skip("nothing-to-check", reason, unjudged=False)
     answer: Answer = forked.messages[1]
     return answer

@@ -1,0 +1,253 @@
+"""`relations.broadcast`: what all entries share gives what it gives repeated for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
+from ...cases.tensors import is_plain
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied,
+    expression,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+    with_argument,
+)
+from ..values.memory.limited_copy import answer_of_copy
+from .compare import Disagreement, disagreement, is_unsteady
+from .scripts import call_lines, compare_lines
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A tensor for all entries of a batch, in place of one argument.
+
+    Args:
+        name: of the argument.
+        code: of the tensor, from the argument `x` of the sample.
+        batch: the number of entries.
+        shape: of the tensor.
+        has_batch_dim: whether it has a dim of size 1 for the entries, and not none.
+    """
+
+    name: str
+    code: str
+    batch: int
+    shape: tuple[int, ...]
+    has_batch_dim: bool
+
+    def value(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor."""
+        found: torch.Tensor = eval(self.code, {"x": tensor})
+        return found.clone(memory_format=torch.contiguous_format)
+
+    def repeated(self, tensor: torch.Tensor, batch: int) -> torch.Tensor:
+        """The tensor repeated for so many entries, in memory of its own."""
+        value = self.value(tensor)
+        row = value[0] if self.has_batch_dim else value
+        return row.expand(batch, *row.shape).clone(memory_format=torch.contiguous_format)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """How the calls with a shared and with a repeated argument differ; no `wrong` if they do not.
+
+    Args:
+        tried: whether the op takes a shared argument at all.
+    """
+
+    tried: bool
+    shared: _Shared | None = None
+    wrong: Disagreement | None = None
+
+
+def check_broadcast(case: Case) -> None:
+    """Call the op with arguments that all entries of a batch share, and with the same ones repeated."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if not any(_ways(case)):
+        reason = "no two tensor arguments have a dim of entries in common"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    risk = crash_risk(case.op, case.placement.device)
+    answer = answer_of_copy(case, _answer) if risk else _answer(case)
+    if not answer.tried:
+        reason = "the op takes no argument that all entries share"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if answer.shared is not None and answer.wrong is not None:
+        shared, wrong = answer.shared, answer.wrong
+        given = list(shared.shape)
+        raise fail(
+            "broadcast-mismatch",
+            f"{case.op.name}: with {shared.name} of shape {given}, which all {shared.batch} entries share, "
+            f"it gives other values than with the same numbers repeated for each of them "
+            f"({[shared.batch, *shared.shape[shared.has_batch_dim :]]}): {wrong}",
+            repro=_script(case, shared, wrong.name),
+            picture=wrong.picture,
+        )
+
+
+def _may_share(op: Op) -> bool:
+    """Whether an op has several tensors, one of which it does not write to."""
+    tensors = [argument.name for argument in op.arguments if "Tensor" in str(argument.type)]
+    return len(tensors) > 1 and not set(tensors) <= set(op.mutated)
+
+
+def _ways(case: Case) -> Iterator[_Shared]:
+    """The arguments that entries may share.
+
+    The number of entries is the first size of two arguments, or of one that has a dim more. It is
+    the size of no other dim of the argument, which might be taken for it.
+    """
+    tensors = dict(case.inputs().tensors())
+    plain = {name: tensor for name, tensor in tensors.items() if is_plain(tensor)}
+    for name, tensor in plain.items():
+        if "[" in name or name in case.op.mutated or tensor.numel() == 0:
+            continue
+        batches = {other.shape[0] for key, other in plain.items() if key != name and other.dim()}
+        shape = tuple(tensor.shape)
+        if shape and shape[0] in batches and shape[0] > 1 and shape[0] not in shape[1:]:
+            yield _Shared(name, "x[:1]", shape[0], (1, *shape[1:]), True)
+            if len(shape) > 1:
+                yield _Shared(name, "x[0]", shape[0], shape[1:], False)
+        for batch in sorted(batches - {0, 1, *shape}):
+            yield _Shared(name, "x", batch, shape, False)
+
+
+def _answer(case: Case) -> _Answer:
+    """The first argument of which the op gives something else where it is repeated."""
+    calls = Caller(case)
+    tried = False
+    for shared in _ways(case):
+        wrong = _wrong(calls, shared)
+        tried |= wrong is not None
+        if isinstance(wrong, Disagreement) and _is_wrong_in_double(case, shared):
+            return _Answer(True, shared, wrong)
+    return _Answer(tried)
+
+
+def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
+    """How the results differ; True if they do not, None if the op does not take such an argument."""
+    case = calls.case
+    expected = _results(calls, shared, shared.batch)
+    actual = _results(calls, shared, None) if expected is not None else None
+    if expected is None or actual is None or _shapes(actual) != _shapes(expected):
+        return None
+    wrong = disagreement(case, actual, expected)
+    if wrong is None:
+        return True
+    # A dim of its own may have any size: points, steps. One of a batch has the batch's, or 1.
+    if any(_results(calls, shared, shared.batch + more) for more in (1, shared.batch)):
+        return None
+    again = lambda: _results(calls, shared, shared.batch) or []  # noqa: E731
+    return None if is_unsteady(again, expected, actual, wrong.name) else wrong
+
+
+def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None:
+    """What the op gives with an argument repeated for so many entries, or shared; None where it raises."""
+    arguments = calls.case.inputs()
+    tensor = dict(arguments.tensors())[shared.name]
+    value = shared.value(tensor) if batch is None else shared.repeated(tensor, batch)
+    run = calls(_with_tensor(arguments, shared.name, value))
+    return None if run.error is not None else copied(results(run))
+
+
+def _with_tensor(arguments: Arguments, name: str, value: torch.Tensor) -> Arguments:
+    return with_argument(arguments, name, value.detach())
+
+
+def _shapes(leaves: Leaves) -> list[tuple[str, object]]:
+    return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
+
+
+def _is_wrong_in_double(case: Case, shared: _Shared) -> bool:
+    """Whether it is so in double precision too; True if the op does not compute in it.
+
+    What repeats itself may be computed in another order, and rounding may be large.
+    """
+    try:
+        wrong = _wrong(Caller(case.widened()), shared)
+    except RuntimeError:  # no such dtype on the device
+        return True
+    return wrong is None or isinstance(wrong, Disagreement)
+
+
+def _script(case: Case, shared: _Shared, result: str) -> str:
+    place = expression(case, shared.name)
+    row = "x[0]" if shared.has_batch_dim else "x"
+    return (
+        call_lines(result)
+        + f"\nargs, kwargs = inputs()\nargs = list(args)\nx = {place}\n"
+        + f"{place} = x = {shared.code}.detach().clone()\ngot = call(args, kwargs)\n"
+        + "args, kwargs = inputs()\nargs = list(args)\n"
+        + f"{place} = {row}.expand({shared.batch}, *{row}.shape).contiguous()\n"
+        + "expected = call(args, kwargs)\n"
+        + compare_lines(case, result)
+    )
+
+
+FINDINGS = {
+    "broadcast-mismatch": Explanation(
+        meaning=(
+            "The op takes an argument once for all entries of a batch, without a dim for them or with one "
+            "of size 1, and gives other values than with the same numbers repeated for each entry."
+        ),
+        why=(
+            "An argument that is shared is broadcast, in torch and in what callers expect. The number of "
+            "its dims must not decide what becomes of the other arguments, or what a sum is divided by."
+        ),
+        fix=(
+            "Expand every argument to the shape of the batch first (`weight.expand(batch, n)` takes no "
+            "memory), or index each by its own sizes. If one for all means something else than one for "
+            'each, say so, and write checks=["-relations.broadcast"]; if it is not supported, raise.'
+        ),
+        before="""
+if entry == 0 or diag.dim() > 1:   # lower and upper may differ all the same
+    factors = factorise(lower[entry], diag, upper[entry])
+""",
+        after="""
+lower, diag, upper = (band.expand(batch, n) for band in (lower, diag, upper))
+...
+factors = factorise(lower[entry], diag[entry], upper[entry])
+""",
+        docs=(doc_links.BROADCASTING,),
+        follows=(
+            "stale-result",
+            "uninitialized-output",
+            "outputs-not-repeatable",
+            "fake-shape-mismatch",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.broadcast",
+    summary="an argument that all entries share gives what it gives repeated for each of them",
+    run=check_broadcast,
+    gradients=False,
+    needs=_may_share,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "Other values for an argument that all entries of a batch share, without a dim for them or with "
+        "one of size 1, than for the same numbers repeated for each entry: a weight of shape [n] in place "
+        "of [batch, n]. An op that rejects one of the two is left alone."
+    ),
+    cannot_see=(
+        "Arguments whose first size is that of another dim too, lists of tensors, dims of entries that "
+        "are not the first one, and dims of which the op takes any number of entries: there one entry "
+        "need not be what several equal ones are. Gradients: those of a shared argument are for "
+        "`gradcheck.backward`."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,146 @@
+"""`relations.optional_zero`: 0.0 for an optional number is not taken for None."""
+
+from __future__ import annotations
+
+from ...cases.case import Case
+from ...cases.compared_constants import compared_constants
+from ...cases.crash_risk import crash_risk
+from ...cases.documented import says_of_zero
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied,
+    expression,
+    first_difference,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+    with_argument,
+)
+from .compare import disagreement
+from .scripts import call_lines, compare_lines
+
+_OPTIONAL = ("Optional[float]", "Optional[number]", "Optional[Scalar]")
+# So near to 0 that what an op computes from them is what it computes from 0, if not for a branch.
+_NEAR = 1e-30
+
+
+def check_optional_zero(case: Case) -> None:
+    """Compare what the op gives for 0.0 with what it gives for None, and for a number beside 0."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if crash_risk(case.op, case.placement.device):
+        reason = "a kernel in C++ does not take 0 for no value by mistake"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    calls = Caller(case)
+    tried = False
+    for name in _optional_numbers(case.op):
+        if _means_zero(case.op, name):
+            continue
+        none, zero = _results(calls, name, None), _results(calls, name, 0.0)
+        near, nearer = _results(calls, name, _NEAR), _results(calls, name, _NEAR / 16)
+        if none is None or zero is None or near is None or nearer is None:
+            continue
+        tried = True
+        if first_difference(zero, none) is not None or disagreement(case, near, nearer) is not None:
+            continue
+        wrong = disagreement(case, zero, near)
+        if wrong is not None and _is_continuous(calls, name, near):
+            raise fail(
+                "zero-taken-for-none",
+                f"{case.op.name}: with {name}=0.0 it gives what it gives with {name}=None, and with "
+                f"{name}={_NEAR} something else: {wrong}",
+                repro=_script(case, name, wrong.name),
+                picture=wrong.picture,
+            )
+    if not tried:
+        reason = "the op takes 0.0 for no optional number, or says what 0 is"
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+
+def _optional_numbers(op: Op) -> list[str]:
+    """The names of the optional floating-point arguments that are None by default."""
+    return [
+        argument.name
+        for argument in op.arguments
+        if str(argument.type) in _OPTIONAL and getattr(argument, "default_value", None) is None
+    ]
+
+
+def _has_optional_number(op: Op) -> bool:
+    return bool(_optional_numbers(op))
+
+
+def _means_zero(op: Op, name: str) -> bool:
+    """Whether the code asks whether the argument is 0, or a docstring says what 0 is."""
+    return 0 in compared_constants(op, name) or says_of_zero(op, name)
+
+
+def _results(calls: Caller, name: str, value: float | None) -> Leaves | None:
+    run = calls(with_argument(calls.case.inputs(), name, value))
+    return None if run.error is not None else copied(results(run))
+
+
+def _is_continuous(calls: Caller, name: str, near: Leaves) -> bool:
+    """Whether the op gives the same on the other side of 0, or rejects numbers below it."""
+    below = _results(calls, name, -_NEAR)
+    return below is None or disagreement(calls.case, below, near) is None
+
+
+def _script(case: Case, name: str, result: str) -> str:
+    place = expression(case, name)
+    setup = "args, kwargs = inputs()\nargs = list(args)\n"
+    return (
+        call_lines(result)
+        + f"\n{setup}{place} = {_NEAR}\nexpected = call(args, kwargs)\n"
+        + f"{setup}{place} = 0.0\ngot = call(args, kwargs)\n"
+        + compare_lines(case, result)
+    )
+
+
+FINDINGS = {
+    "zero-taken-for-none": Explanation(
+        meaning=(
+            "For an optional number the op gives with 0.0 what it gives with None, and something else with "
+            "a number that is as good as 0."
+        ),
+        why=(
+            "0.0 is a value like any other, and callers who ask for it get the default. It is what "
+            "`if value:` and `value or default` do in Python."
+        ),
+        fix=(
+            "Ask `value is None`. If 0 is meant to be no value, ask `value == 0` where it is decided, or "
+            'say so where a docstring tells what the argument is ("0: no limit").'
+        ),
+        before="""
+fill = left or float(values[0])
+""",
+        after="""
+fill = float(values[0]) if left is None else left
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("stale-result", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.optional_zero",
+    summary="0.0 for an optional number is not taken for None",
+    run=check_optional_zero,
+    gradients=False,
+    needs=_has_optional_number,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives with "
+        "0.0 what it gives with None, and with a number beside 0, on both sides of it, something else."
+    ),
+    cannot_see=(
+        "Optional whole numbers, of which 0 often is none (for a seed see `relations.seed`), kernels in "
+        "C++, and what the sample does not show: a limit that nothing reaches."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,194 @@
+"""Ops whose arguments may be one for all entries of a batch, or one for each."""
+
+import functools
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager", requires_grad=[False])
+
+BROADCAST = {"relations.broadcast": "broadcast-mismatch"}
+ROWS = (tensor(3, 5), tensor(3, 5, low=0.5, high=2), tensor(3, 5))
+
+
+def _op(name, kernel):
+    """An op of rows, scales and shifts; the last two may be one for all rows."""
+
+    def check(x, scale, shift):
+        for each in (scale, shift):
+            shapes = (x.shape, x.shape[1:], (1, *x.shape[1:]))
+            if x.dim() != 2 or each.shape not in shapes or each.dtype != x.dtype:
+                raise ValueError("expected rows [batch, n], and [n], [1, n] or [batch, n]")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        check(x, scale, shift)
+        return kernel(x, scale, shift).contiguous()
+
+    @scaled.register_fake
+    def _(x, scale, shift):
+        check(x, scale, shift)
+        return x.new_empty(x.shape)
+
+    return scaled
+
+
+@aot(ROWS, expected=BROADCAST)
+def one_scale_one_shift():
+    """Takes the shift of the first row for all rows where the scale is one for all."""
+
+    def kernel(x, scale, shift):
+        if scale.dim() == 1 and shift.dim() == 2:
+            shift = shift[:1]
+        return x * scale + shift
+
+    return _op("one_scale_one_shift", kernel)
+
+
+@aot(ROWS, expected=BROADCAST)
+def divides_by_what_was_given():
+    """Divides by the sum of the scales, which is smaller where they are one for all rows."""
+
+    def kernel(x, scale, shift):
+        return x * scale / scale.sum().clamp(min=1e-3) + shift
+
+    return _op("divides_by_what_was_given", kernel)
+
+
+@aot(ROWS, twin_of=("one_scale_one_shift", "divides_by_what_was_given"))
+def scale_and_shift_of_each():
+    """Repeats what is one for all rows first."""
+
+    def kernel(x, scale, shift):
+        scale, shift = scale.expand(x.shape), shift.expand(x.shape)
+        return x * scale / scale.sum().clamp(min=1e-3) + shift
+
+    return _op("scale_and_shift_of_each", kernel)
+
+
+@aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
+def sums_over_any_points():
+    """The number of points is one of its own: one is not what four equal ones are."""
+
+    def check(x, points):
+        if x.dim() != 2 or points.dim() != 2 or points.dtype != x.dtype:
+            raise ValueError("expected points of one dtype")
+
+    @torch.library.custom_op("zoo::sums_over_any_points", mutates_args=())
+    def summed(x: Tensor, points: Tensor) -> Tensor:
+        check(x, points)
+        return (x.unsqueeze(1) - points).square().sum((1, 2))
+
+    @summed.register_fake
+    def _(x, points):
+        check(x, points)
+        return x.new_empty(x.shape[0])
+
+    return summed
+
+
+@aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
+def sums_over_powers_of_two():
+    """Takes 1, 2, 4, 8 points, and sums over them."""
+
+    def check(x, points):
+        count = points.shape[0]
+        if x.dim() != 2 or points.dim() != 2 or points.dtype != x.dtype:
+            raise ValueError("expected points of one dtype")
+        if count & (count - 1) or not count:
+            raise ValueError("the number of points is a power of two")
+
+    @torch.library.custom_op("zoo::sums_over_powers_of_two", mutates_args=())
+    def summed(x: Tensor, points: Tensor) -> Tensor:
+        check(x, points)
+        return (x.unsqueeze(1) - points).square().sum((1, 2))
+
+    @summed.register_fake
+    def _(x, points):
+        check(x, points)
+        return x.new_empty(x.shape[0])
+
+    return summed
+
+
+ZERO = {"relations.optional_zero": "zero-taken-for-none"}
+READ = (tensor(7), tensor(4))
+
+
+def _filled(name, kernel):
+    """An op that reads values at positions, and fills what lies outside."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def read(x: Tensor, values: Tensor, fill: Optional[float] = None) -> Tensor:
+        inside = (x >= 0) & (x < len(values))
+        if not len(values):
+            raise ValueError("there are no values")
+        return torch.where(inside, values[x.clamp(0, len(values) - 1).long()], kernel(values, fill))
+
+    @read.register_fake
+    def _(x, values, fill=None):
+        if not values.shape[0]:
+            raise ValueError("there are no values")
+        return x.new_empty(x.shape, dtype=values.dtype)
+
+    return read
+
+
+@aot(READ, expected=ZERO)
+def fills_with_zero_or_the_first():
+    """`fill or first`: 0.0 is taken for no value."""
+
+    def kernel(values, fill):
+        return values.new_tensor(fill or values[0].item())
+
+    return _filled("fills_with_zero_or_the_first", kernel)
+
+
+@aot(READ, twin_of=("fills_with_zero_or_the_first",))
+def fills_with_zero_if_asked():
+    """Asks whether there is a value."""
+
+    def kernel(values, fill):
+        return values.new_tensor(values[0].item() if fill is None else fill)
+
+    return _filled("fills_with_zero_if_asked", kernel)
+
+
+@aot((tensor(7, low=-9, high=9),), twin_of=("fills_with_zero_or_the_first",))
+def no_cap_at_zero():
+    """A cap of 0 is none, on purpose: the code asks for it."""
+
+    @torch.library.custom_op("zoo::no_cap_at_zero", mutates_args=())
+    def capped(x: Tensor, cap: Optional[float] = None) -> Tensor:
+        return x.clone() if cap is None or cap == 0 else cap * torch.tanh(x / cap)
+
+    @capped.register_fake
+    def _(x, cap=None):
+        return torch.empty_like(x)
+
+    return capped
+
+
+@aot((tensor(7, low=-9, high=9),), twin_of=("fills_with_zero_or_the_first",))
+def no_cap_at_zero_by_its_docs():
+    """A cap of 0 is none, on purpose: the docstring says it."""
+
+    @torch.library.custom_op("zoo::no_cap_at_zero_by_its_docs", mutates_args=())
+    def capped(x: Tensor, cap: Optional[float] = None) -> Tensor:
+        """Bend values towards a cap.
+
+        x: any floating-point tensor.
+        cap: the largest value; None or 0: there is none.
+        """
+        return cap * torch.tanh(x / cap) if cap else x.clone()
+
+    @capped.register_fake
+    def _(x, cap=None):
+        return torch.empty_like(x)
+
+    return capped
