@@ -60,25 +60,32 @@ _ZERO_IS_NO_SEED = re.compile(
     re.I,
 )
 
+_ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
+
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
     """Whether a docstring says of a seed that 0 is none, or is not taken."""
-    return _ZERO_IS_NO_SEED.search(_about(op, argument)) is not None
+    return _ZERO_IS_NO_SEED.search(lines_about(op, argument)) is not None
+
+
+def says_of_zero(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument speaks of 0."""
+    return _ZERO.search(lines_about(op, argument)) is not None
 
 
 def pads_with_negative(op: Op) -> bool:
     """Whether a sentence says that numbers below 0 are padding."""
-    return any(_PADDING.search(sentence) for sentence in _sentences(op))
+    return any(_PADDING.search(sentence) for sentence in sentences(op))
 
 
 def allows_empty_sequences(op: Op) -> bool:
     """Whether a sentence says that a length or a count may be 0."""
-    return any(_EMPTY_SEQUENCES.search(sentence) for sentence in _sentences(op))
+    return any(_EMPTY_SEQUENCES.search(sentence) for sentence in sentences(op))
 
 
 def allows_empty(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that it may be empty, and nothing that it may not."""
-    about = _about(op, argument)
+    about = lines_about(op, argument)
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
     letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
     allowed = _EMPTY.search(about) or any(re.search(rf"\b{letter}\b", sizes) for letter in letters)
@@ -87,12 +94,12 @@ def allows_empty(op: Op, argument: str) -> bool:
 
 def promotes_dtypes(op: Op) -> bool:
     """Whether a sentence says that results have the promoted dtype of several arguments."""
-    return any(_PROMOTED.search(sentence) for sentence in _sentences(op, of_op=True))
+    return any(_PROMOTED.search(sentence) for sentence in sentences(op, of_op=True))
 
 
 def is_differentiable_by(op: Op, argument: str) -> bool:
     """Whether a sentence says that the op is differentiable with respect to an argument."""
-    for sentence in _sentences(op, of_op=True):
+    for sentence in sentences(op, of_op=True):
         match = _DIFFERENTIABLE.search(sentence)
         if match and not _EXCEPTED.search(sentence):
             named = re.search(rf"\b{re.escape(argument)}\b", match[4])
@@ -104,8 +111,8 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
 
 def names_float64(op: Op) -> bool:
     """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
-    sentences = [*_sentences(op, of_op=True)]
-    return any(map(_DOUBLE.search, sentences)) and not any(map(_SINGLE.search, sentences))
+    every = [*sentences(op, of_op=True)]
+    return any(map(_DOUBLE.search, every)) and not any(map(_SINGLE.search, every))
 
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
@@ -114,7 +121,7 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     ends = re.compile(
         rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
     )
-    first, *_ = ends.split(_about(op, argument), maxsplit=1)
+    first, *_ = ends.split(lines_about(op, argument), maxsplit=1)
     return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
 
@@ -122,8 +129,8 @@ def _count_of_tensors(op: Op) -> int:
     return sum(str(argument.type) == "Tensor" for argument in op.arguments)
 
 
-def _about(op: Op, argument: str) -> str:
-    """The lines about an argument: from one that begins with its name to the next about another one."""
+def lines_about(op: Op, argument: str) -> str:
+    """What docstrings say of an argument: the lines from its name to that of another one."""
     begins = _beginning(tuple(item.name for item in op.arguments))
     lines: list[str] = []
     for text in _docstrings(op, of_op=True):
@@ -146,7 +153,8 @@ def _beginning(names: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
 
 
-def _sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
+def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
+    """The sentences of the docstrings; with `of_op`, those of a module only if it names the op."""
     for text in _docstrings(op, of_op=of_op):
         yield from re.split(r"\.\s", text)
 

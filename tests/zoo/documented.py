@@ -1,7 +1,9 @@
 """Ops that do not do what their docstrings say, and what no sample shows."""
 
+import functools
 from typing import Tuple
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -187,3 +189,116 @@ def fake_gives_float32_for_counts():
         "fake_gives_float32_for_counts",
         lambda x: x.dtype if x.is_floating_point() else torch.float32,
     )
+
+
+ERRORS = {"errors.documented": "documented-error-missing"}
+aot = functools.partial(specimen, backend="aot_eager", requires_grad=[False])
+
+
+def _scaled(name, check):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def scaled(x: Tensor) -> Tensor:
+        """Two times x, computed in C.
+
+        x: float32 or float64. Other dtypes raise TypeError.
+        """
+        check(x)
+        wide = numpy.frombuffer(x.contiguous().numpy().tobytes(), dtype=_SIZES[x.element_size()])
+        return torch.from_numpy((2 * wide).view(str(x.dtype).split(".")[1])).reshape(x.shape)
+
+    @scaled.register_fake
+    def _(x):
+        check(x)
+        return x.new_empty(x.shape)
+
+    return scaled
+
+
+_SIZES = {4: "float32", 8: "float64"}
+
+
+@aot((tensor(4, 3),), expected=ERRORS)
+def takes_the_size_for_the_dtype():
+    """Lets whole numbers through, and reads their bits as those of floating-point numbers."""
+
+    def check(x):
+        if x.element_size() not in _SIZES:
+            raise TypeError(f"expected float32 or float64, got {x.dtype}")
+
+    return _scaled("takes_the_size_for_the_dtype", check)
+
+
+@aot((tensor(4, 3),), twin_of="takes_the_size_for_the_dtype")
+def asks_for_the_dtype():
+    """Rejects every other dtype."""
+
+    def check(x):
+        if x.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"expected float32 or float64, got {x.dtype}")
+
+    return _scaled("asks_for_the_dtype", check)
+
+
+IDS = torch.tensor([0, 3, 1, 1, 4])
+
+
+def _picked(name, kernel):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def picked(table: Tensor, ids: Tensor) -> Tensor:
+        """Rows of a table.
+
+        table: (N, D), N not 0
+        ids: (K,), int64. An id outside of [0, N) raises IndexError.
+        """
+        return kernel(table, ids)
+
+    @picked.register_fake
+    def _(table, ids):
+        return table.new_empty(ids.shape[0], *table.shape[1:])
+
+    return picked
+
+
+@aot((tensor(5, 3), IDS), expected=ERRORS)
+def counts_ids_from_the_end():
+    """Takes an id of -1 for the last row, as indexing does."""
+    return _picked("counts_ids_from_the_end", lambda table, ids: table[ids])
+
+
+@aot((tensor(5, 3), IDS), twin_of="counts_ids_from_the_end")
+def rejects_ids_below_zero():
+    """Raises."""
+
+    def kernel(table, ids):
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= len(table)):
+            raise IndexError("an id is outside of the table")
+        return table[ids]
+
+    return _picked("rejects_ids_below_zero", kernel)
+
+
+@aot((tensor(5, 3), IDS, 2), twin_of="counts_ids_from_the_end")
+def looks_at_the_first_ids():
+    """The docstring speaks of ids, and those behind the first few are not looked at."""
+
+    @torch.library.custom_op("zoo::looks_at_the_first_ids", mutates_args=())
+    def picked(table: Tensor, ids: Tensor, count: int) -> Tensor:
+        """The rows at the first ids, added up.
+
+        ids: (K,), int64. An id outside of [0, N) raises IndexError.
+        count: how many.
+        """
+        if count < 0 or count > len(ids):
+            raise ValueError("there are not so many ids")
+        first = ids[:count]
+        if first.numel() and (int(first.min()) < 0 or int(first.max()) >= len(table)):
+            raise IndexError("an id is outside of the table")
+        return table[first].sum(0)
+
+    @picked.register_fake
+    def _(table, ids, count):
+        if count < 0 or count > ids.shape[0]:
+            raise ValueError("there are not so many ids")
+        return table.new_empty(table.shape[1:])
+
+    return picked

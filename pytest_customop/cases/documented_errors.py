@@ -1,0 +1,113 @@
+"""What the docstrings of an op say that it rejects: dtypes, and positions outside of their range.
+
+A sentence is taken at its word only where it is plain: it says that something raises, and what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from ..declare.ops import Op
+from .documented import lines_about, pads_with_negative, sentences
+
+_RAISES = r"\b(raise[sd]?|reject(s|ed)?|[A-Z]\w*Error)\b"
+_DTYPE_NAME = r"\b(b?float(16|32|64|8\w*)|double|u?int(8|16|32|64)|complex(64|128)|bool)\b"
+# "Other dtypes raise TypeError", "raises TypeError for other dtypes", "float32 (TypeError otherwise)".
+_OTHER_DTYPES = re.compile(
+    rf"\bother( or mixed| kinds of)? dtypes?\b[^.;]*{_RAISES}"
+    rf"|{_RAISES}[^.;]*\b(on|for|of|if|in case of)\b[^.;]*\b(an)?other( or mixed)? dtypes?\b"
+    rf"|{_DTYPE_NAME}[^.;]*\bTypeError (otherwise|for anything else)\b"
+    rf"|{_DTYPE_NAME}[^.;]*\b(others|(any|every)thing else) raises? (a )?TypeError\b",
+    re.I,
+)
+_NEGATED = re.compile(r"\b(not|no|never|nor|without|unless|except|but)\b", re.I)
+# How a docstring names the dtypes of a category.
+_CATEGORIES = {
+    "integer": r"\b(u?int(8|16|32|64)|integers?|integral|whole numbers?|byte|long|real)\b",
+    "complex": r"\bcomplex(64|128)?\b",
+}
+_ALL = r"\b((any|all) dtypes?|numeric)\b"
+_OF_CATEGORY = {"integer": (torch.int32, torch.int64), "complex": (torch.complex64,)}
+_OUTSIDE = re.compile(
+    r"\b(outside|out[ -]of[ -](range|bounds)|not in \[0|in \[0|beyond)\b|\bin \[0|0 ?<=", re.I
+)
+_NEGATIVE = re.compile(r"\bnegative\b|\bbelow (0|zero)\b|< ?0\b|>= ?0\b", re.I)
+_ELSE = re.compile(
+    r"\b(pad(ding|ded)?|ignor\w*|-\d+|miss(ing|es)|clamp(s|ed)?|wrap(s|ped)?)\b|-\d", re.I
+)
+
+
+def rejected_dtypes(op: Op) -> tuple[str, tuple[torch.dtype, ...]] | None:
+    """The sentence which says that other dtypes raise, and dtypes of a category that nothing names.
+
+    None where no sentence says it. A dtype that is not named may still be one of a category that is:
+    float16 where the docstring speaks of float32 is not among them.
+    """
+    every = [*sentences(op, of_op=True)]
+    said = next((text for text in every if _says_other_dtypes(text)), None)
+    if said is None:
+        return None
+    unnamed = [
+        dtype
+        for category, names in _CATEGORIES.items()
+        if not any(re.search(f"{names}|{_ALL}", text, re.I) for text in every)
+        for dtype in _OF_CATEGORY[category]
+    ]
+    return _in_one_line(said), tuple(unnamed)
+
+
+def _says_other_dtypes(sentence: str) -> bool:
+    match = _OTHER_DTYPES.search(sentence)
+    return match is not None and not _NEGATED.search(match[0])
+
+
+def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
+    """The sentence which says that positions outside of their range raise, and whether large ones do too.
+
+    None where no sentence says it of this argument, or where another number may stand for something else.
+    """
+    if pads_with_negative(op):
+        return None
+    for sentence in _sentences_about(op, argument):
+        text = _in_one_line(sentence)
+        if not re.search(_RAISES, text) or _ELSE.search(text):
+            continue
+        if _OUTSIDE.search(text):
+            return text, True
+        if _NEGATIVE.search(text):
+            return text, False
+    return None
+
+
+def _sentences_about(op: Op, argument: str) -> Iterator[str]:
+    """The sentences that name an argument or one of its entries, and no other argument."""
+    named = _names_of(argument)
+    others = [re.escape(item.name) for item in op.arguments if item.name != argument]
+    other = re.compile(rf"\b({'|'.join(others)})\b") if others else None
+    about = re.split(r"[.;]\s|\.$", lines_about(op, argument))
+    for sentence in [*about[:1], *sentences(op, of_op=True)]:
+        for part in re.split(r";\s", sentence):
+            found = named.search(part)
+            if found and not (other and other.search(_rest(part))):
+                yield part
+
+
+def _rest(text: str) -> str:
+    """A sentence without what is in brackets, where shapes and bounds name other arguments."""
+    return re.sub(r"\([^)]*\)|\[[^\])]*[\])]", "", text)
+
+
+def _names_of(argument: str) -> re.Pattern[str]:
+    """An argument, and one of its entries: `ids` and `an id`, `idx` and `an index`."""
+    names = {argument, argument.removesuffix("s")}
+    if argument in ("idx", "ind", "index", "indices"):
+        names |= {"index", "indices"}
+    long = [re.escape(name) for name in names if len(name) > 1]
+    return re.compile(rf"\b({'|'.join(long) or re.escape(argument)})\b", re.I)
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,252 @@
+"""`errors.documented`: what a docstring says to raise, raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
+from ...cases.documented_errors import rejected_dtypes, rejected_positions
+from ...cases.tensors import is_plain
+from ...core.wording import dtype_name
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import Caller, copied, expression, first_difference, results
+from ..values.memory.limited_copy import answer_of_copy
+
+_PLACES = 8  # elements of a tensor that are tried
+_LARGE = 2**30  # larger than the size of what a sample's positions are in
+
+
+class _Bad(NamedTuple):
+    """Arguments that the op must reject.
+
+    Args:
+        text: what is wrong with them, for a message.
+        said: the sentence of the docstring.
+        change: (path, tensor) -> the tensor to pass.
+        code: lines of a script that change `args` and `kwargs`.
+        used: whether the op looks at what was changed; None if that need not be seen.
+    """
+
+    text: str
+    said: str
+    change: Callable[[str, torch.Tensor], torch.Tensor]
+    code: str
+    used: Callable[[str, torch.Tensor], torch.Tensor] | None = None
+
+    def arguments(self, case: Case) -> Arguments:
+        """The arguments, made anew."""
+        return case.inputs().map_distinct(self.change)
+
+
+class _Answer(NamedTuple):
+    """Which of the arguments the op has taken, by their number; None: it rejects all that were tried."""
+
+    tried: int
+    taken: int | None = None
+
+
+def check_documented(case: Case) -> None:
+    """Call the op with arguments of which a docstring says that they raise."""
+    every = [*_bad_dtypes(case), *_bad_positions(case)]
+    if not every:
+        reason = (
+            "no docstring says plainly of a dtype or of positions of the sample that they raise"
+        )
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+    def ask(plain: Case) -> _Answer:
+        return _answer(plain, every)
+
+    risk = crash_risk(case.op, case.placement.device)
+    answer = answer_of_copy(case, ask) if risk else ask(case)
+    if answer.taken is not None:
+        bad = every[answer.taken]
+        raise fail(
+            "documented-error-missing",
+            f"{case.op.name} takes {bad.text}, of which its docstring says that it raises",
+            f"The docstring says: {bad.said}",
+            repro=_SCRIPT.format(change=bad.code),
+        )
+    if not answer.tried:
+        reason = "the op does not look at the positions that could be wrong"
+        raise skip("nothing-to-check", reason, unjudged=False)
+
+
+def _answer(case: Case, every: list[_Bad]) -> _Answer:
+    calls = Caller(case)
+    tried = 0
+    for number, bad in enumerate(every):
+        if bad.used is not None and not _is_used(calls, bad.used):
+            continue
+        tried += 1
+        if calls(bad.arguments(case)).error is None:
+            return _Answer(tried, number)
+    return _Answer(tried)
+
+
+def _is_used(calls: Caller, change: Callable[[str, torch.Tensor], torch.Tensor]) -> bool:
+    """Whether a change that the op takes shows in what it gives."""
+    case = calls.case
+    base = calls(case.inputs())
+    expected = copied(results(base))
+    other = calls(case.inputs().map_distinct(change))
+    if base.error is not None or other.error is not None:
+        return False
+    return first_difference(results(other), expected) is not None
+
+
+def _bad_dtypes(case: Case) -> Iterator[_Bad]:
+    """The floating-point tensors in dtypes of a category that the docstring does not name."""
+    rejected = rejected_dtypes(case.op)
+    floats = [
+        (path, tensor)
+        for path, tensor in case.inputs().tensors()
+        if is_plain(tensor) and tensor.is_floating_point() and not tensor.requires_grad
+    ]
+    if rejected is None or not floats:
+        return
+    said, dtypes = rejected
+    names = ", ".join(path for path, _ in floats)
+    for dtype in dtypes:
+
+        def change(path: str, tensor: torch.Tensor, dtype: torch.dtype = dtype) -> torch.Tensor:
+            return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+        lines = "".join(
+            f"{expression(case, path)} = {expression(case, path)}.to({dtype})\n"
+            for path, _ in floats
+        )
+        yield _Bad(f"{names} of {dtype_name(dtype)}", said, change, lines)
+
+
+def _bad_positions(case: Case) -> Iterator[_Bad]:
+    """Tensors of positions, with one outside of their range."""
+    for path, tensor in case.inputs().tensors():
+        rejected = (
+            rejected_positions(case.op, path) if _may_be_positions(case, path, tensor) else None
+        )
+        if rejected is None:
+            continue
+        said, also_large = rejected
+        for value in (-1, _LARGE) if also_large else (-1,):
+            for place in _places(tensor.numel()):
+                other = (
+                    int(tensor.min())
+                    if tensor.flatten()[place] != tensor.min()
+                    else int(tensor.max())
+                )
+                yield _Bad(
+                    f"{path} with {value} at element {place}",
+                    said,
+                    _changed(path, place, value),
+                    f"{expression(case, path)}.view(-1)[{place}] = {value}\n",
+                    _changed(path, place, other),
+                )
+
+
+def _may_be_positions(case: Case, path: str, tensor: torch.Tensor) -> bool:
+    return (
+        path not in case.op.mutated
+        and "[" not in path
+        and is_plain(tensor)
+        and tensor.is_contiguous()
+        and tensor.dtype in (torch.int32, torch.int64)
+        and tensor.numel() > 1
+        and int(tensor.min()) >= 0
+        and int(tensor.max()) > int(tensor.min())
+    )
+
+
+def _places(count: int) -> list[int]:
+    """The last elements and the first: what is behind the others is in no other's range."""
+    return list(dict.fromkeys([count - 1, 0, *range(1, count - 1, max(1, count // _PLACES))]))[
+        :_PLACES
+    ]
+
+
+def _changed(at: str, place: int, value: int) -> Callable[[str, torch.Tensor], torch.Tensor]:
+    """Sets one element of the tensor at a path."""
+
+    def change(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        if path == at:
+            tensor = tensor.clone()
+            tensor.view(-1)[place] = value
+        return tensor
+
+    return change
+
+
+def _has_docstring(op: Op) -> bool:
+    """Whether a docstring says of anything that it raises."""
+    if rejected_dtypes(op) is not None:
+        return True
+    return any(rejected_positions(op, argument.name) for argument in op.arguments)
+
+
+_SCRIPT = """
+args, kwargs = inputs()
+args = list(args)
+{change}
+try:
+    result = op(*args, **kwargs)
+except Exception as error:
+    print(f"as documented: {{error!r}}")
+else:
+    raise AssertionError(f"nothing was raised, and the result is {{result}}")
+"""
+
+FINDINGS = {
+    "documented-error-missing": Explanation(
+        meaning="The docstring of the op says that such arguments raise, and the op takes them.",
+        why=(
+            "The caller relies on the error. What comes instead are meaningless numbers: memory read as "
+            "another dtype, the entry of another row, the last one in place of none."
+        ),
+        fix=(
+            "Validate the arguments in the kernel, dtypes in the fake kernel too, and raise. Where the op "
+            "supports them by now, correct the docstring."
+        ),
+        before="""
+def lookup(table, ids):
+    \"\"\"... An id outside of [0, len(table)) raises IndexError.\"\"\"
+    return table[ids]          # -1 is the last row
+""",
+        after="""
+def lookup(table, ids):
+    if ids.numel() and not 0 <= ids.min() <= ids.max() < len(table):
+        raise IndexError("an id is outside of the table")
+    return table[ids]
+""",
+        docs=(doc_links.LIBRARY,),
+        follows=("eager-raises",),
+    ),
+}
+
+CHECK = Check(
+    name="errors.documented",
+    summary="dtypes and positions of which a docstring says that they raise do so",
+    run=check_documented,
+    gradients=False,
+    needs=_has_docstring,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "An op that takes what its docstring says to raise, in sentences such as `Other dtypes raise "
+        "TypeError` and `An index outside of [0, N) raises IndexError`: whole and complex numbers in place "
+        "of floating-point ones, where the docstring names neither; a position of -1, or a very large one, "
+        "in place of one that the results depend on."
+    ),
+    cannot_see=(
+        "What a docstring does not say in such words, shapes, which error is raised, and positions of ops "
+        "that give a negative one a meaning. Docstrings are those of the op's Python functions and of "
+        "their module."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,66 @@
+"""What docstrings say that an op rejects, and what they do not say."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_customop.cases.documented_errors import rejected_dtypes, rejected_positions
+from pytest_customop.declare.ops import Op, resolve
+
+WHOLE = (torch.int32, torch.int64)
+COMPLEX = (torch.complex64,)
+_made: list[Op] = []
+
+
+def op_with(text: str) -> Op:
+    """An op of two tensors with a docstring."""
+
+    def kernel(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return table.clone()
+
+    kernel.__doc__ = text
+    made: Any = torch.library.custom_op(f"t_rejects::op{len(_made)}", kernel, mutates_args=())
+    _made.append(resolve(made))
+    return _made[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes"),
+    [
+        ("table: float32 or float64. Other dtypes raise TypeError.", (*WHOLE, *COMPLEX)),
+        ("Raises TypeError for other dtypes, ValueError for other shapes.", (*WHOLE, *COMPLEX)),
+        ("table: float32 or float64 (TypeError otherwise)", (*WHOLE, *COMPLEX)),
+        ("table: float32 or float64 (anything else raises TypeError)", (*WHOLE, *COMPLEX)),
+        ("table: float32, ids: int64. Other dtypes raise.", COMPLEX),
+        ("table: real or complex. Other dtypes raise.", ()),
+        ("table: numeric. Other dtypes raise.", ()),
+        ("table: float32. Other dtypes do not raise, and are cast.", None),
+        ("table: float32 (N, D), N in [1, 8] (ValueError otherwise)", None),
+        ("table: float32. Other dtypes are cast.", None),
+        ("table: float32", None),
+    ],
+)
+def test_dtypes_that_raise(text: str, dtypes: tuple[torch.dtype, ...] | None) -> None:
+    rejected = rejected_dtypes(op_with(text))
+    assert (rejected and rejected[1]) == dtypes
+
+
+@pytest.mark.parametrize(
+    ("text", "large"),
+    [
+        ("ids: (K,), in [0, N) (IndexError otherwise)", True),
+        ("An id outside of [0, N) raises IndexError.", True),
+        ("ids out of range raise.", True),
+        ("A negative id raises IndexError.", False),
+        ("Raises IndexError for an id < 0, ValueError for other shapes.", False),
+        ("ids: (K,), in [0, N); -1 is padding and gives zeros. Others raise IndexError.", None),
+        ("An id outside of [0, N) is ignored.", None),
+        ("ids: (K,), in [0, N)", None),
+        ("A negative count raises ValueError.", None),
+        ("A table and ids that are out of range raise.", None),
+    ],
+)
+def test_positions_that_raise(text: str, large: bool | None) -> None:
+    rejected = rejected_positions(op_with(text), "ids")
+    assert (rejected and rejected[1]) == large
