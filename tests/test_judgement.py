@@ -13,7 +13,8 @@ from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS
 from pytest_customop.findings import WITHIN_ROUNDING
 from pytest_customop.plan.variants.ranking import ranked_variants
-from pytest_customop.settings import Variants, read_variants
+from pytest_customop.settings import Variants
+from pytest_customop.settings.values import read_variants
 
 
 @torch.library.custom_op("t_judgement::mix", mutates_args=())

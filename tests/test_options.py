@@ -7,12 +7,13 @@ import pytest
 import torch
 from kit import ABSENT, HEAD, Suite
 
-from pytest_customop import check_op, settings, tensor
+from pytest_customop import check_op, tensor
 from pytest_customop.declare.samples import MarkError
 from pytest_customop.declare.variant import KINDS
 from pytest_customop.plugin.options import ALL_OPTIONS, BY_DEFAULT, OPTIONS, any_given
 from pytest_customop.plugin.read_options import header, read_settings
-from pytest_customop.settings import Settings, Shard, Variants, read_variants
+from pytest_customop.settings import Settings, Shard, Variants, values
+from pytest_customop.settings.values import read_variants
 
 TEST = "@customop_cases(scale, [(tensor(3), 2)], requires_grad=False)\ndef test_scale(): ...\n"
 TWO_TESTS = TEST + "@customop_cases(plain, [(tensor(3),), (tensor(4),)])\ndef test_plain(): ...\n"
@@ -487,7 +488,7 @@ def test_every_function_of_the_table_is_there() -> None:
     functions = [one for option in OPTIONS for one in (option.parse, option.validate) if one]
     assert len(functions) > 10
     for function in functions:
-        assert callable(getattr(settings, function.__name__))
+        assert callable(getattr(values, function.__name__))
 
 
 def test_help_and_pages_say_what_an_option_is_for() -> None:

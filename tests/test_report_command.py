@@ -19,7 +19,7 @@ from pytest_customop.report.compare import compare, comparison_lines
 from pytest_customop.report.merge import Merged, merge
 from pytest_customop.report.merge_coverage import merged_coverage
 from pytest_customop.run.record import ResultRecord
-from pytest_customop.settings import REPORT_FORMATS
+from pytest_customop.settings.values import REPORT_FORMATS
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\n]]>\u202e"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from .arguments import Arguments, Placement, draw, dtype_of
+from .run import Run, gradients, random_like
 from .template import described, redrawn, sizes_besides
 from .tensors import (
     DEFAULT_TOLERANCES,
@@ -24,50 +24,11 @@ from .tensors import (
     describe,
     is_differentiable,
     leaves,
-    output_leaves,
     summary,
 )
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
 _KEPT_BYTES = 2**18  # of inputs and outputs, that a variant keeps from one check to the next
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One call of the op.
-
-    Args:
-        arguments: of the call, as they are after it.
-        result: of the call.
-        error: what the op raised instead of returning.
-    """
-
-    arguments: Arguments
-    result: Any = None
-    error: BaseException | None = None
-
-    @property
-    def outputs(self) -> list[tuple[str, torch.Tensor]]:
-        """The tensors that were returned, with names like `output` and `output 1[0]`."""
-        return [
-            (name, leaf)
-            for name, leaf in output_leaves(self.result)
-            if isinstance(leaf, torch.Tensor)
-        ]
-
-    @property
-    def plain_outputs(self) -> list[tuple[str, Any]]:
-        """The returned numbers and Nones, with names as in `outputs`."""
-        return [
-            (name, leaf)
-            for name, leaf in output_leaves(self.result)
-            if not isinstance(leaf, torch.Tensor)
-        ]
-
-    @property
-    def differentiable_outputs(self) -> list[tuple[str, torch.Tensor]]:
-        """The outputs that require gradients."""
-        return [(name, leaf) for name, leaf in self.outputs if leaf.requires_grad]
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,42 +280,6 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     except TypeError as error:  # MPS tensors have no float64
         raise NotImplementedError(str(error)) from error
     return value.requires_grad_(tensor.requires_grad)
-
-
-def gradients(
-    arguments: Arguments,
-    outputs: list[tuple[str, torch.Tensor]],
-    grad_outputs: list[torch.Tensor],
-    **options: Any,
-) -> dict[str, torch.Tensor | None]:
-    """The vector-Jacobian product, by argument name; None where no gradient reaches an argument.
-
-    Args:
-        options: for `torch.autograd.grad`.
-    """
-    inputs = arguments.differentiable()
-    grads = torch.autograd.grad(
-        [tensor for _, tensor in outputs],
-        [tensor for _, tensor in inputs],
-        grad_outputs,
-        allow_unused=True,
-        **options,
-    )
-    return {name: gradient for (name, _), gradient in zip(inputs, grads, strict=True)}
-
-
-def random_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Normally distributed values in the shape, strides, dtype and device of a tensor."""
-    generator = torch.Generator().manual_seed(seed % 2**63)
-    wide = torch.complex128 if tensor.dtype.is_complex else torch.float64
-    drawn = torch.randn(tensor.shape, generator=generator, dtype=wide)
-    return torch.empty_like(tensor.detach()).copy_(drawn)
-
-
-def seed_of(*parts: object) -> int:
-    """A seed below 2**31 that depends on the texts of the parts alone."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def _is_described(value: Any) -> bool:

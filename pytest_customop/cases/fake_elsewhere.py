@@ -12,7 +12,7 @@ from ..compat.fake_devices import default_device_in_backward, fake_like, fake_mo
 from ..compat.fakes import enter_fake_mode
 from ..core.tracebacks import reraise_bug
 from .arguments import Arguments
-from .case import Run, gradients
+from .run import Run, gradients
 from .tensors import is_plain
 
 # The device on which a backward can run without an accelerator: autograd needs nothing of it.

@@ -14,8 +14,9 @@ from ..compat.symbols import expression, substitute
 from ..core.tracebacks import error_line, message_line, reraise_bug, traceback_text
 from ..findings import CheckFailed, fail, skip
 from .arguments import Arguments
-from .case import Case, Run
+from .case import Case
 from .deliberate import note_if_deliberate
+from .run import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .case import Case, Run
+from .case import Case
+from .run import Run
 from .tensors import same_bits
 
 _MOST = 4  # a size that an op may be made for: coordinates, the corners of a box

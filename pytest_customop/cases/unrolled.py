@@ -6,7 +6,8 @@ from typing import Any
 
 from ..compat.tensors import observe_calls
 from ..core.tracebacks import reraise_bug
-from .case import Case, gradients
+from .case import Case
+from .run import gradients
 
 
 def loops_over_sizes(case: Case, resized: Case) -> bool:

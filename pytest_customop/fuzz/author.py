@@ -11,7 +11,8 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from ..cases.arguments import Placement, dense_values
-from ..cases.case import Case, seed_of
+from ..cases.case import Case
+from ..core.seeds import seed_of
 from ..core.suggest import unknown
 from ..declare.inputs import TensorSpec, tensor
 from ..declare.layouts import LAYOUTS, Layout, lay_out, layout_named

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..cases.case import Case, seed_of
+from ..cases.case import Case
 from ..cases.crash_risk import crash_risk
+from ..core.seeds import seed_of
 from ..declare.inputs import Sample
 from ..declare.variant import Predicate, Variant
 from ..settings import Settings

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..cases.arguments import Placement, wants_grad
-from ..cases.case import Case, seed_of
+from ..cases.case import Case
 from ..checks import BODY, Check
+from ..core.seeds import seed_of
 from ..core.wording import counted, dtype_name
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample

@@ -15,7 +15,8 @@ from ..cases.case import Case
 from ..checks import Check, selects_body
 from ..core.wording import dtype_name
 from ..declare.declaration import Declaration
-from ..settings import Settings, dtype_named, validate_devices
+from ..settings import Settings
+from ..settings.values import dtype_named, validate_devices
 from .cells import cells_of, error_cells
 from .compile_cells import compiled_cases
 from .fuzz_items import fuzz_items

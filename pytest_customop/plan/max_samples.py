@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..cases.case import seed_of
+from ..core.seeds import seed_of
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample
 from ..settings import Settings

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ..cases.case import seed_of
 from ..core import rng
+from ..core.seeds import seed_of
 from ..core.tracebacks import raised_at
 from ..declare.declaration import Declaration
 from ..declare.inputs import Sample, TensorSpec

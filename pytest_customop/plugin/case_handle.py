@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..cases.case import Case, Run
+from ..cases.case import Case
+from ..cases.run import Run
 from ..core.wording import counted, dtype_name
 from ..global_state.preserve import preserved_state
 from ..report.causes import also_line, causes

@@ -18,12 +18,12 @@ _PREFIX = "customop"
 
 
 def _in_settings(name: str) -> Callable[[Any], Any]:
-    """A function of `pytest_customop.settings`, which is imported when the function is first called."""
+    """A function of `settings/values.py`, which is imported when the function is first called."""
 
     def call(value: Any) -> Any:
-        from .. import settings
+        from ..settings import values
 
-        return getattr(settings, name)(value)
+        return getattr(values, name)(value)
 
     call.__name__ = name
     return call

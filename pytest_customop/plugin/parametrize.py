@@ -99,7 +99,7 @@ def _dtypes(metafunc: pytest.Metafunc) -> None:
     import torch
 
     from ..core.wording import dtype_name
-    from ..settings import dtype_named
+    from ..settings.values import dtype_named
 
     session = session_of(metafunc.config)
     _validate_ini(session)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from ..core.files import write_whole
 from ..core.wording import counted, printable
-from ..settings import REPORT_FORMATS, report_file
+from ..settings.values import REPORT_FORMATS, report_file
 from .compare import compare, comparison_lines, is_broken
 from .formats import render
 from .merge import merge

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..core.hooks import call_hook
-from ..settings import DEVICE_PACKAGES
+from ..settings.values import DEVICE_PACKAGES
 
 
 def why_absent(device: str, hook: Any) -> str | None:

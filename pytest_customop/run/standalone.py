@@ -19,7 +19,8 @@ from ..declare.mistakes import MarkError, raised_at_call
 from ..plan.items import PlannedItem, place_of
 from ..plan.matrix import plan
 from ..plan.selection import registry_from, select_checks
-from ..settings import Settings, Variants, read_variants, validate_backend
+from ..settings import Settings, Variants
+from ..settings.values import read_variants, validate_backend
 from .devices import why_absent
 from .engine import run_check
 from .fresh import fresh_process_for

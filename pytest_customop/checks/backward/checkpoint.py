@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from ...cases.case import Case, Run, gradients
+from ...cases.case import Case
 from ...cases.rounding import allowed_by_order
+from ...cases.run import Run, gradients
 from ...cases.tensors import Copier, in_double, largest_magnitude
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug, traceback_text

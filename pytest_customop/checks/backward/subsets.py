@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
+from ...cases.run import gradients
 from ...cases.tensors import in_double
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug, traceback_text

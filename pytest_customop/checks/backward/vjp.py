@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ...cases.arguments import Arguments
-from ...cases.case import Case, Run, gradients, random_like
+from ...cases.case import Case
 from ...cases.deliberate import backward_raises
+from ...cases.run import Run, gradients, random_like
 from ...cases.tensors import in_double, is_differentiable, largest_magnitude
 from ...core import rng
 from ...core.tables import aligned

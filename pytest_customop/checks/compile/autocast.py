@@ -13,9 +13,10 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.autocast import autocast_device, autocast_text
-from ...cases.case import Case, Run, gradients, random_like
+from ...cases.case import Case
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run, skip_if_unfakeable
+from ...cases.run import Run, gradients, random_like
 from ...cases.tensors import DEFAULT_TOLERANCES, difference, output_leaves
 from ...compat.compiler import counting_backend
 from ...compat.ops import has_autocast_rule

@@ -7,9 +7,10 @@ from functools import cached_property
 
 import torch
 
-from ...cases.case import Case, random_like
+from ...cases.case import Case
 from ...cases.deliberate import backward_raises
 from ...cases.fake_contract import FakeContract
+from ...cases.run import random_like
 from ...cases.tensors import is_plain, storage_bytes
 from ...core.tracebacks import error_line, reraise_bug
 from ...findings import skip

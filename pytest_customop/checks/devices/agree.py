@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.picture import picture_of
 from ...cases.rounding import within_another_order, within_rounding
+from ...cases.run import Run
 from ...cases.tensors import difference, equal_values, output_leaves, readable
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug

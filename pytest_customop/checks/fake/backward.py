@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.deliberate import backward_raises
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
+from ...cases.run import gradients
 from ...compat.fakes import enter_fake_mode, to_fake
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped, fail, skip

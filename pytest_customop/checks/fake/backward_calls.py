@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Arguments
-from ...cases.case import Case, Run, gradients
+from ...cases.case import Case
 from ...cases.fake_run import fake_run, kernel_failure, skip_if_unfakeable
+from ...cases.run import Run, gradients
 from ...compat.ops import overload_name
 from ...compat.tensors import observe_calls
 from ...declare.ops import Op, is_authors

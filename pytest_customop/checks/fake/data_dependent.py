@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
+from ...cases.run import Run
 from ...cases.tensors import is_differentiable, is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 
 from ...cases.arguments import Arguments
-from ...cases.case import Run
 from ...cases.fake_elsewhere import META, can_move, run_elsewhere
 from ...cases.fake_run import fake_run
+from ...cases.run import Run
 from ...cases.tensors import is_differentiable
 from ...compat.fakes import fake_cause, missing_fake_kernel
 from ...compat.ops import has_kernel_elsewhere, kernel_function

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Run
+from ...cases.run import Run
 from ...cases.tensors import output_leaves
 from ...compat.fakes import is_fake
 from ...compat.symbols import expression, substitute, value_range

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
 from ...cases.resize import Place, places
+from ...cases.run import gradients
 from ...compat.fakes import enter_fake_mode
 from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug

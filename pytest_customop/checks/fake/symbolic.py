@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import skip_if_unfakeable
 from ...cases.resize import (
@@ -25,6 +25,7 @@ from ...cases.resize import (
     tied_integers,
     whole_numbers,
 )
+from ...cases.run import Run
 from ...cases.tensors import output_leaves
 from ...cases.unrolled import loops_over_sizes
 from ...compat.fakes import is_data_dependent

@@ -7,7 +7,8 @@ import warnings
 import torch
 from torch import Tensor
 
-from ...cases.case import Case, random_like
+from ...cases.case import Case
+from ...cases.run import random_like
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, skip

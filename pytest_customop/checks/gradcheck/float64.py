@@ -6,7 +6,8 @@ import dataclasses
 
 from torch import Tensor
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
+from ...cases.run import Run
 from ...cases.tensors import Copier, is_differentiable, is_plain
 from ...core import rng
 from ...core.tracebacks import reraise_bug

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.deliberate import backward_raises, note_if_deliberate
 from ...cases.fake_run import fake_run, kernel_failure
+from ...cases.run import gradients
 from ...cases.tensors import Copier, difference, is_plain, kind_of, output_leaves, readable
 from ...compat.fakes import missing_fake_kernel
 from ...core.paths import PACKAGE_PREFIX

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Arguments
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.deliberate import backward_raises
 from ...cases.picture import picture_of
+from ...cases.run import gradients
 from ...cases.tensors import is_differentiable, is_plain, readable
 from ...core.tracebacks import error_line, raised_at, reraise_bug
 from ...declare.mistakes import MarkError

@@ -10,8 +10,9 @@ import torch
 
 from ...cases.argument_names import names_dims
 from ...cases.arguments import Arguments
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...cases.run import Run
 from ...cases.tensors import is_differentiable
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip

@@ -9,7 +9,8 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.autocast import autocast_device, autocast_text
-from ...cases.case import Case, Run
+from ...cases.case import Case
+from ...cases.run import Run
 from ...cases.tensors import is_differentiable
 from ...compat.ops import has_autocast_rule
 from ...core.tracebacks import error_line, message_of, raised_on_purpose, traceback_text

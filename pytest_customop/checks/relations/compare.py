@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.picture import picture_of
 from ...cases.rounding import calls_differ_as_much, within_another_order
+from ...cases.run import Run
 from ...cases.tensors import difference, equal_values
 from ..values.memory.calls import GRADIENT, Leaves, comparable, gradients_of, results
 from ..values.memory.poison import fresh_memory_filled, has_new_nan

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
+from ...cases.run import Run
 from ...core.tracebacks import error_line, message_of, raised_on_purpose, traceback_text
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check

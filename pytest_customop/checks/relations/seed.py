@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.documented import zero_is_no_seed
+from ...cases.run import Run
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...cases.case import Case, gradients
+from ...cases.case import Case
 from ...cases.fake_run import fake_run, shapes_of
+from ...cases.run import gradients
 from ...findings import CheckFailed, CheckSkipped
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Case, Run
+from ...cases.case import Case
+from ...cases.run import Run
 from ...cases.tensors import base_name, leaves
 from ...compat.ops import compiled_code_shares_no_storage, is_alias_error, kernel_in_python
 from ...compat.tensors import storage_id

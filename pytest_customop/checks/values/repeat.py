@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ...cases.arguments import Arguments
-from ...cases.case import Case, Run
+from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...cases.run import Run
 from ...core.tracebacks import error_line
 from ...core.watchdog import LimitExceeded, is_possible, within_limits
 from ...findings import WITHIN_ROUNDING, CheckFailed, Explanation, doc_links, fail, skip

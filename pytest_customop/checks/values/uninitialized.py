@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...cases.arguments import Arguments
-from ...cases.case import Case, Run
+from ...cases.case import Case
+from ...cases.run import Run
 from ...core.wording import first_line
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check

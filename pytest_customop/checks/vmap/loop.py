@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from ...cases.case import Case, random_like
+from ...cases.case import Case
 from ...cases.picture import picture_of
 from ...cases.rounding import within_rounding
+from ...cases.run import random_like
 from ...cases.tensors import difference, is_plain, output_leaves
 from ...compat.ops import has_vmap_rule
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
@@ -18,6 +19,7 @@ from ...declare.ops import Op
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from .batch import Batch, Dims, Tensors
+from .scripts import GRADIENTS, LOOP
 
 
 def check_loop(case: Case) -> None:
@@ -110,7 +112,7 @@ def _compare(case: Case, batch: Batch, dims: Dims) -> None:
             raise fail(
                 "vmap-mismatch",
                 f"{case.op.name} {name} under torch.vmap with {where}: {wrong}",
-                repro=_LOOP.replace("{dims}", repr(dims)),
+                repro=LOOP.replace("{dims}", repr(dims)),
                 picture=picture_of(name, actual, expected),
             )
     if case.requires_grad and case.op.has_autograd and dims == (0,) * len(dims):
@@ -152,7 +154,7 @@ def _vmapped(case: Case, batch: Batch, dims: Dims, inputs: Tensors, where: str) 
             "vmap-raises",
             f"{case.op.name} under torch.vmap with {where} raises {error_line(error)}",
             traceback_text(error),
-            repro=_LOOP.replace("{dims}", repr(dims)),
+            repro=LOOP.replace("{dims}", repr(dims)),
         ) from None
 
 
@@ -223,7 +225,7 @@ def _compare_gradients(
             f"the backward of {case.op.name} under torch.vmap raises {error_line(error)}, and does not "
             "in a loop",
             traceback_text(error),
-            repro=_GRADIENTS,
+            repro=GRADIENTS,
         ) from None
     for name, left, right in zip(names, actual, expected, strict=True):
         wrong = None
@@ -236,7 +238,7 @@ def _compare_gradients(
             raise fail(
                 "vmap-mismatch",
                 f"the gradient of `{name}` through {case.op.name} under torch.vmap: {wrong}",
-                repro=_GRADIENTS,
+                repro=GRADIENTS,
             )
 
 
@@ -259,66 +261,6 @@ def _gradient_tolerance(case: Case, dtype: torch.dtype) -> tuple[float, float]:
     rtol, atol = case.tolerance(dtype)
     return 10 * rtol, 10 * atol
 
-
-_SETUP = """
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
-
-leaves, spec = tree_flatten(inputs())
-where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-
-
-def call(*tensors):
-    full = list(leaves)
-    for index, tensor in zip(where, tensors):
-        full[index] = tensor
-    args, kwargs = tree_unflatten(full, spec)
-    return tuple(tree_leaves(op(*args, **kwargs)))
-
-
-# The values in the batch differ: the same ones, moved along.
-batch = [
-    torch.stack([leaves[index].detach().flatten().roll(by).reshape(leaves[index].shape)
-                 for by in range(4)])
-    for index in where
-]
-"""
-_LOOP = (
-    _SETUP
-    + """
-dims = {dims}
-given = [
-    one[0] if dim is None else one.movedim(0, dim)
-    for one, dim in zip(batch, dims)
-]
-got = torch.vmap(call, in_dims=dims)(*given)
-calls = [
-    call(*[one[0] if dim is None else one[index] for one, dim in zip(batch, dims)])
-    for index in range(4)
-]
-due = [torch.stack(column) for column in zip(*calls)]
-torch.testing.assert_close(list(got), due, equal_nan=True)
-"""
-)
-_GRADIENTS = (
-    _SETUP
-    + """
-
-def gradients(function):
-    given = [one.clone().requires_grad_(leaves[at].requires_grad) for one, at in zip(batch, where)]
-    outputs = [one for one in function(*given) if one.requires_grad]
-    wanted = [one for one in given if one.requires_grad]
-    assert outputs, "nothing requires gradients"
-    grads = [torch.ones_like(one) for one in outputs]
-    return torch.autograd.grad(outputs, wanted, grads, allow_unused=True)
-
-
-def loop(*tensors):
-    return [torch.stack(column) for column in zip(*map(call, *tensors))]
-
-
-torch.testing.assert_close(gradients(torch.vmap(call)), gradients(loop))
-"""
-)
 
 FINDINGS = {
     "vmap-mismatch": Explanation(

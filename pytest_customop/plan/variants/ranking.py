@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...cases.arguments import Placement
-from ...cases.case import seed_of
+from ...core.seeds import seed_of
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import Step, Variant

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.case import seed_of
+from ...core.seeds import seed_of
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 

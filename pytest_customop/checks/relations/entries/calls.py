@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ....cases.arguments import Arguments
-from ....cases.case import Case, Run
+from ....cases.case import Case
 from ....cases.picture import picture_of
 from ....cases.rounding import share_of_order
+from ....cases.run import Run
 from ....cases.tensors import (
     difference,
     equal_values,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ....cases.case import Case, Run
+from ....cases.case import Case
+from ....cases.run import Run
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
 from ....declare.inputs import TensorSpec

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from ....cases.arguments import Arguments
-from ....cases.case import Case, Run, gradients
+from ....cases.case import Case
 from ....cases.rounding import within_another_order
+from ....cases.run import Run, gradients
 from ....cases.tensors import difference, is_ordinary, is_plain, malformation, output_leaves
 from ....core import rng
 from ....core.tracebacks import reraise_bug

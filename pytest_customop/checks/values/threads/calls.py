@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ....cases.arguments import Arguments
-from ....cases.case import Case, Run, gradients, random_like
+from ....cases.case import Case
+from ....cases.run import Run, gradients, random_like
 from ....cases.tensors import is_differentiable, is_plain
 from ....compat.ops import kernel_in_python
 from ....core.tracebacks import reraise_bug

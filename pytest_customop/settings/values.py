@@ -1,7 +1,7 @@
-"""The settings of a session or of a `check_op` call, and how their values are read and validated.
+"""How the values of settings are read from text, and validated.
 
-Every function here takes one value, as text or as names, and raises `ValueError` with one line that
-says what is wrong and what is allowed. Where the value was given is for the caller to say
+Every function takes one value, as text or as names, and raises `ValueError` with one line that says what
+is wrong and what is allowed. Where the value was given is for the caller to say
 (`plugin/read_options.py`). Importing this module imports no torch.
 """
 
@@ -11,150 +11,27 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from .core.namespaces import OF_TORCH
-from .core.suggest import did_you_mean, unknown
-from .core.wording import dtype_name
-from .declare.variant import KINDS, STRICT
+from ..core.namespaces import OF_TORCH
+from ..core.suggest import did_you_mean, unknown
+from ..core.wording import dtype_name
+from ..declare.variant import KINDS, STRICT
+from . import AMOUNTS, COMPILE_CELLS, GITHUB, Settings, Shard, Variants
 
 if TYPE_CHECKING:
     import torch
 
 REPORT_FORMATS = (".json", ".html", ".md")
-GITHUB = (
-    "github"  # in the place of a report's path: the summary of a job on GitHub, and its annotations
-)
-AMOUNTS = ("off", "quick", "full")
 ISOLATE = ("auto", "on", "off")
-COMPILE_CELLS = ("all", "pairwise")
-_LEFT_OUT = re.compile(r"-\w+::\S+")
-_DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 # Devices that torch knows once the package for them is imported.
 DEVICE_PACKAGES = {"npu": "torch_npu", "mlu": "torch_mlu", "musa": "torch_musa"}
+_LEFT_OUT = re.compile(r"-\w+::\S+")
+_DEVICE_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "amd": "cuda", "metal": "mps"}
 _FORMAT_SYNONYMS = {".htm": ".html", ".xhtml": ".html", ".markdown": ".md", ".jsonl": ".json"}
 _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
-
-
-class Variants(NamedTuple):
-    """Which variants of the samples are tried.
-
-    Args:
-        amount: how many: `off`, `quick`, `full`, or a number per sample.
-        kinds: of which kinds.
-        strict: whether notes count as failures.
-    """
-
-    amount: str | int = "quick"
-    kinds: tuple[str, ...] = KINDS
-    strict: bool = False
-
-    def __str__(self) -> str:
-        strict = [STRICT] if self.strict else []
-        kinds = self.kinds if self.kinds != KINDS else ()
-        return ",".join([str(self.amount), *strict, *kinds])
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Part `index`, from 1, of `count`."""
-
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-
-class Settings(NamedTuple):
-    """What was asked for.
-
-    Args:
-        devices: where to run; None for the CPU.
-        dtypes: names of the dtypes of tensors that are described without one; None for torch's
-            default dtype.
-        checks: names and families, `-name` to remove one; None for those that run by default.
-        backend: a `torch.compile` backend.
-        seed: of every drawn value, together with the case's id.
-        reports: files to write, and `GITHUB`.
-        require_devices: whether an absent device is an error.
-        require_coverage: the namespaces whose ops must all have cases, and `-ns::name` for ops that need
-            none; None for no namespace.
-        repro_dir: where scripts that reproduce failures are written.
-        variants: which variants of the samples are tried.
-        fuzz: how many inputs a check gets that are drawn from the samples; None: none.
-        variant_steps: the steps of those that run, as in the report; None for all.
-        isolate: which items run in a child process: `on`: all; `auto`: those of variants that could crash
-            the process; `off`: none.
-        without_child: how variants that could crash the process would run; None where a child process
-            runs them.
-        timeout: seconds that an item may take; 0 for no limit; None if not given.
-        memory: gigabytes that the child process may hold; 0 for no limit; None if not given.
-        max_samples: how many samples of a mark run at most; None for all.
-        compile_cells: which cases of a mark are compiled: one of `COMPILE_CELLS`.
-        shard: the part of the cases that runs; None for all.
-        harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
-        harvest_save: the file of marked tests that is written from these calls.
-        scan: the packages whose ops are checked without a test; None: none.
-        scan_namespaces: those of their ops that are; None: all that the packages register.
-        scan_seconds: that the search for inputs of an op may take.
-        scan_save: the file of marked tests that is written of the inputs found.
-        scan_examples: a file with samples for some of the ops.
-        baseline: the file of recorded failures.
-        update_baseline: whether the failures of this session are recorded there.
-        baseline_strict: whether entries that no longer fail are a failure.
-        durations: from each earlier report, the seconds of its items by node id.
-    """
-
-    devices: tuple[str, ...] | None = None
-    dtypes: tuple[str, ...] | None = None
-    checks: tuple[str, ...] | None = None
-    backend: str = "inductor"
-    seed: int = 0
-    reports: tuple[Path | str, ...] = ()
-    require_devices: bool = False
-    require_coverage: tuple[str, ...] | None = None
-    repro_dir: Path | None = None
-    variants: Variants = Variants()
-    variant_steps: tuple[str, ...] | None = None
-    fuzz: int | None = None
-    isolate: str = "auto"
-    without_child: str | None = "pytest runs them in a child process"
-    timeout: float | None = None
-    memory: float | None = None
-    max_samples: int | None = None
-    compile_cells: str = "all"
-    shard: Shard | None = None
-    harvest: tuple[str, ...] | None = None
-    harvest_save: Path | None = None
-    scan: tuple[str, ...] | None = None
-    scan_namespaces: tuple[str, ...] | None = None
-    scan_seconds: float = 10.0
-    scan_save: Path | None = None
-    scan_examples: Path | None = None
-    baseline: Path | None = None
-    update_baseline: bool = False
-    baseline_strict: bool = False
-    durations: tuple[Mapping[str, float], ...] = ()
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether samples, variants or compilations are left out."""
-        limits = (self.max_samples, self.variant_steps)
-        return any(limit is not None for limit in limits) or self.compile_cells != COMPILE_CELLS[0]
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds by node id, from all `durations`; of several for one item the last."""
-        return {
-            nodeid: value for durations in self.durations for nodeid, value in durations.items()
-        }
-
-
-# Values from text
 
 
 def read_seed(text: str) -> int:
@@ -312,7 +189,7 @@ def read_durations(path: Path) -> dict[str, float]:
 
 def report_file(path: Path) -> Path:
     """The path, if a report can be written there."""
-    from .core.files import why_unwritable
+    from ..core.files import why_unwritable
 
     if path.suffix not in REPORT_FORMATS:
         known = [*REPORT_FORMATS, GITHUB]
@@ -329,7 +206,7 @@ def report_file(path: Path) -> Path:
 
 def new_test_file(path: Path) -> Path:
     """The path, if a Python file can be written there and there is none."""
-    from .core.files import why_unwritable
+    from ..core.files import why_unwritable
 
     if path.suffix != ".py":
         raise ValueError("give a Python file, as test_customops.py")
@@ -352,7 +229,7 @@ def python_file(path: Path) -> Path:
 
 def script_folder(path: Path) -> Path:
     """The path, if it is a folder, or can become one, that scripts can be written into."""
-    from .core.files import why_unusable
+    from ..core.files import why_unusable
 
     if path.exists() and not path.is_dir():
         raise ValueError("this is a file")
@@ -369,7 +246,7 @@ def validate_devices(devices: Iterable[str]) -> None:
     """Raise `ValueError` for a device type that neither torch nor a package for it knows."""
     import torch
 
-    from .compat.ops import device_types
+    from ..compat.ops import device_types
 
     for device in devices:
         try:
