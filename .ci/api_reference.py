@@ -42,15 +42,15 @@ def _of_name(name: str, value: Any) -> str:
 
 def _members(of: type) -> dict[str, str]:
     """The methods and properties that a class defines, with their signatures and docstrings."""
-    found = {}
+    members = {}
     for name, member in vars(of).items():
         function = getattr(member, "fget", None) or getattr(member, "func", None) or member
         if name.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
             continue
         signature = _signature(name, function) if function is member else ""
         text = markdown(inspect.getdoc(function) or "")
-        found[name] = f"{signature}\n\n{text}" if signature else text
-    return found
+        members[name] = f"{signature}\n\n{text}" if signature else text
+    return members
 
 
 def _signature(name: str, value: Any) -> str:
@@ -58,26 +58,26 @@ def _signature(name: str, value: Any) -> str:
     parameters = list(_parameters(inspect.signature(value)))
     line = f"{name}({', '.join(parameters)})"
     if len(line) > 88:
-        line = f"{name}(\n" + "".join(f"    {one},\n" for one in parameters) + ")"
+        line = f"{name}(\n" + "".join(f"    {parameter},\n" for parameter in parameters) + ")"
     return f"```python\n{line}\n```"
 
 
 def _parameters(signature: inspect.Signature) -> Iterator[str]:
     keywords = False
-    for one in signature.parameters.values():
-        if one.name == "self":
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
             continue
-        if one.kind is one.KEYWORD_ONLY and not keywords:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
             keywords = True
             yield "*"
-        if one.kind is one.VAR_POSITIONAL:
+        if parameter.kind is parameter.VAR_POSITIONAL:
             keywords = True
-        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        text = stars + one.name
-        if one.annotation is not one.empty:
-            text += f": {one.annotation}"
-        if one.default is not one.empty:
-            default = "..." if repr(one.default).startswith("<") else repr(one.default)
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        text = stars + parameter.name
+        if parameter.annotation is not parameter.empty:
+            text += f": {parameter.annotation}"
+        if parameter.default is not parameter.empty:
+            default = "..." if repr(parameter.default).startswith("<") else repr(parameter.default)
             text += f" = {default}"
         yield text
 
@@ -86,21 +86,21 @@ def markdown(docstring: str) -> str:
     """A docstring with sections (`Args:`), as paragraphs and lists."""
     heading = "|".join(_SECTIONS)
     parts = re.split(rf"^({heading}):\n", docstring, flags=re.MULTILINE)
-    made = [parts[0].strip()]
+    paragraphs = [parts[0].strip()]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
         section = re.match(r"(?:(?:[ ]+.*)?\n|[ ]+.*$)*", body)
         indented = section[0] if section else ""
         text = textwrap.dedent(indented).strip("\n")
         entries = text if title in ("Returns", "Yields") else _entries(text)
-        made += [f"**{title}**", entries, body[len(indented) :].strip()]
-    return "\n\n".join(part for part in made if part)
+        paragraphs += [f"**{title}**", entries, body[len(indented) :].strip()]
+    return "\n\n".join(part for part in paragraphs if part)
 
 
 def _entries(text: str) -> str:
     """`name: description`, with lines that continue indented, as a list."""
     items = re.split(r"\n(?=\S)", text)
-    made = []
+    lines = []
     for item in items:
         names, _, description = " ".join(item.split()).partition(": ")
-        made.append(f"- `{names}`: {description}" if description else f"- {names}")
-    return "\n".join(made)
+        lines.append(f"- `{names}`: {description}" if description else f"- {names}")
+    return "\n".join(lines)

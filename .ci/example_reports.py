@@ -121,8 +121,8 @@ def _write(name: str, *selected: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *selected]
-        own = [*command, f"--customop-report={report}", "-n", "2"]
-        subprocess.run([sys.executable, "-m", *own], cwd=ROOT, check=False)
+        arguments = [*command, f"--customop-report={report}", "-n", "2"]
+        subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=False)
         text = report.read_text("utf-8").replace(str(ROOT), "/src/pytest-customop")
     content = json.loads(text)
     content["environment"]["command"] = [*command, f"--customop-report={name}.html"]

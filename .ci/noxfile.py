@@ -51,5 +51,5 @@ def released(session: nox.Session) -> None:
         "pytest", "tests/released", f"--ignore={variants}", "--customop-variants=off", *common
     )
     # Compiled kernels that trust their arguments end the process on some variants.
-    given = ("--customop-isolate", "--customop-timeout=60", ON_VARIANTS)
-    session.run("pytest", variants, *given, *common)
+    options = ("--customop-isolate", "--customop-timeout=60", ON_VARIANTS)
+    session.run("pytest", variants, *options, *common)

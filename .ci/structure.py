@@ -84,10 +84,10 @@ def _resolved(
     """The module that an import loads: the imported name itself, if it is a module."""
     if path[:1] != [package]:
         return
-    found = path[1:]
-    candidates = [found, [*found, "__init__"]]
+    parts = path[1:]
+    candidates = [parts, [*parts, "__init__"]]
     if imported is not None:
-        candidates = [[*found, imported], [*found, imported, "__init__"], *candidates]
+        candidates = [[*parts, imported], [*parts, imported, "__init__"], *candidates]
     for candidate in candidates:
         if ".".join(candidate) in known:
             yield ".".join(candidate)
@@ -101,21 +101,21 @@ def grouped(graph: Graph, parent: str) -> dict[str, set[str]]:
     def child(module: str) -> str:
         return prefix + module.removeprefix(prefix).partition(".")[0]
 
-    found: dict[str, set[str]] = defaultdict(set)
+    imports: dict[str, set[str]] = defaultdict(set)
     for module, targets in graph.items():
         if module.startswith(prefix):
             inside = {child(target) for target in targets if target.startswith(prefix)}
-            found[child(module)] |= inside - {child(module)}
-    return dict(found)
+            imports[child(module)] |= inside - {child(module)}
+    return dict(imports)
 
 
 def folders_of(graph: Graph) -> list[str]:
     """The folders of the modules and those around them, by dotted name; `` is the top."""
-    found = {""}
+    folders = {""}
     for module in graph:
         parts = module.split(".")
-        found |= {".".join(parts[:depth]) for depth in range(1, len(parts))}
-    return sorted(found)
+        folders |= {".".join(parts[:depth]) for depth in range(1, len(parts))}
+    return sorted(folders)
 
 
 def circles(graph: Graph) -> list[list[str]]:
@@ -123,7 +123,7 @@ def circles(graph: Graph) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -138,12 +138,12 @@ def circles(graph: Graph) -> list[list[str]]:
             group = stack[stack.index(node) :]
             del stack[stack.index(node) :]
             if len(group) > 1:
-                found.append(sorted(group))
+                groups.append(sorted(group))
 
     for node in graph:
         if node not in index:
             visit(node)
-    return found
+    return groups
 
 
 def floors(graph: Graph) -> int:
@@ -170,24 +170,24 @@ def complaints(graph: Graph, exceptions: Mapping[tuple[str, str], str]) -> list[
         module: {target for target in targets if (module, target) not in exceptions}
         for module, targets in graph.items()
     }
-    found = [f"modules import each other: {', '.join(group)}" for group in circles(kept)]
+    lines = [f"modules import each other: {', '.join(group)}" for group in circles(kept)]
     for folder in folders_of(kept):
         where = folder.replace(".", "/") or "the top folder"
         for group in circles(grouped(kept, folder)):
-            found.append(f"a circle of imports in {where}: {', '.join(group)}")
-    found += [f"{module} imports {target}, a later layer" for module, target in _upward(kept)]
+            lines.append(f"a circle of imports in {where}: {', '.join(group)}")
+    lines += [f"{module} imports {target}, a later layer" for module, target in _upward(kept)]
     top = [module for module in kept if "." not in module]
     unknown = {module.partition(".")[0] for module in kept} - {*LAYERS}
-    found += [f"{name} has no place in LAYERS" for name in sorted(unknown)]
+    lines += [f"{name} has no place in LAYERS" for name in sorted(unknown)]
     if len(top) > MOST_AT_THE_TOP:
-        found.append(f"{len(top)} modules at the top, at most {MOST_AT_THE_TOP} allowed: {top}")
-    return found
+        lines.append(f"{len(top)} modules at the top, at most {MOST_AT_THE_TOP} allowed: {top}")
+    return lines
 
 
 def _upward(graph: Graph) -> Iterator[tuple[str, str]]:
     for module, targets in graph.items():
         for target in sorted(targets):
-            layers = [one.partition(".")[0] for one in (module, target)]
+            layers = [name.partition(".")[0] for name in (module, target)]
             if all(layer in LAYERS for layer in layers):
                 place, imported = map(LAYERS.index, layers)
                 if imported > place:
@@ -197,25 +197,25 @@ def _upward(graph: Graph) -> Iterator[tuple[str, str]]:
 def unneeded(graph: Graph, exceptions: Mapping[tuple[str, str], str]) -> list[str]:
     """The exceptions without which nothing is wrong, a line each."""
     wrong = len(complaints(graph, exceptions))
-    found = []
+    lines = []
     for arrow in exceptions:
-        others = {key: reason for key, reason in exceptions.items() if key != arrow}
-        if arrow[1] not in graph.get(arrow[0], ()) or len(complaints(graph, others)) == wrong:
-            found.append(f"the exception {arrow[0]} -> {arrow[1]} is no longer needed: remove it")
-    return found
+        remaining = {key: reason for key, reason in exceptions.items() if key != arrow}
+        if arrow[1] not in graph.get(arrow[0], ()) or len(complaints(graph, remaining)) == wrong:
+            lines.append(f"the exception {arrow[0]} -> {arrow[1]} is no longer needed: remove it")
+    return lines
 
 
 def table(graph: Graph) -> list[str]:
     """A line a folder: its modules, and the imports inside of it, out of it and into it."""
     rows = [("folder", "modules", "inside", "out", "in")]
     for folder in folders_of(graph):
-        own = {module for module in graph if module.rpartition(".")[0] == folder}
+        modules = {module for module in graph if module.rpartition(".")[0] == folder}
         arrows = [(module, target) for module in graph for target in graph[module]]
-        inside = sum(module in own and target in own for module, target in arrows)
-        out = sum(module in own and target not in own for module, target in arrows)
-        into = sum(module not in own and target in own for module, target in arrows)
+        inside = sum(module in modules and target in modules for module, target in arrows)
+        out = sum(module in modules and target not in modules for module, target in arrows)
+        into = sum(module not in modules and target in modules for module, target in arrows)
         name = folder.replace(".", "/") or "(top)"
-        rows.append((name, str(len(own)), str(inside), str(out), str(into)))
+        rows.append((name, str(len(modules)), str(inside), str(out), str(into)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

@@ -105,32 +105,32 @@ def checks_beyond_opcheck() -> str:
     """Codes, specimens, cost and yield of the checks in `_BEYOND_OPCHECK`: `docs/checks.md`."""
     from tests.zoo import specimens
 
-    every = specimens()
+    zoo = specimens()
     known = {check.name: check for check in builtin_checks()}
     rows = []
-    for name, (cost, found) in _BEYOND_OPCHECK.items():
+    for name, (cost, released) in _BEYOND_OPCHECK.items():
         broken = {
-            each for each, one in every.items() if name in {*one.expected, *one.variant_findings}
+            key
+            for key, specimen in zoo.items()
+            if name in {*specimen.expected, *specimen.variant_findings}
         }
         alone = [
-            each
-            for each in broken
-            if {*every[each].expected, *every[each].variant_findings} == {name}
+            key for key in broken if {*zoo[key].expected, *zoo[key].variant_findings} == {name}
         ]
-        twins = [each for each, one in every.items() if broken & _names(one.twin_of)]
+        twins = [key for key, specimen in zoo.items() if broken & _names(specimen.twin_of)]
         count = (
             f"{len(broken)} ({len(alone)}), {len(twins)}"
             if broken
             else "tests/test_devices_agree.py"
         )
         link = f"[`{name}`](#{name.replace('.', '')})"
-        rows.append([link, _listed(known[name].findings), count, cost, found])
+        rows.append([link, _listed(known[name].findings), count, cost, released])
     head = ["check", "findings", "broken ops (by it alone), twins", "cost", "in released packages"]
     return markdown_table(head, rows)
 
 
-def _names(given: str | tuple[str, ...]) -> set[str]:
-    return {given} if isinstance(given, str) else {*given}
+def _names(names: str | tuple[str, ...]) -> set[str]:
+    return {names} if isinstance(names, str) else {*names}
 
 
 def options() -> str:
@@ -173,11 +173,11 @@ def rewritten(text: str) -> str:
         SystemExit: for a marker with a name that is not in `TABLES`.
     """
 
-    def part(found: re.Match[str]) -> str:
-        name = found["name"]
+    def part(match: re.Match[str]) -> str:
+        name = match["name"]
         if name not in TABLES:
             sys.exit(f"no table is named {name!r}; .ci/tables.py has {', '.join(TABLES)}")
-        return f"{found[1]}\n{TABLES[name]().strip()}\n\n{found[3]}"
+        return f"{match[1]}\n{TABLES[name]().strip()}\n\n{match[3]}"
 
     return _PART.sub(part, text)
 

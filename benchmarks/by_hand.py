@@ -36,13 +36,13 @@ def outcome(op: Any, args: Any, kwargs: Any) -> list[Any]:
     """Outputs, arguments as they are after the call, and gradients."""
     args, kwargs = copied(args), copied(kwargs)
     outputs = tensors(op(*args, **kwargs))
-    inputs = [one for one in tensors((args, kwargs)) if one.requires_grad]
-    wanted = [one for one in outputs if one.requires_grad]
-    found: Any = ()
-    if inputs and wanted:
-        ones = [torch.ones_like(one) for one in wanted]
-        found = torch.autograd.grad(wanted, inputs, ones, allow_unused=True)
-    return [*outputs, *tensors((args, kwargs)), *found]
+    inputs = [tensor for tensor in tensors((args, kwargs)) if tensor.requires_grad]
+    differentiable = [tensor for tensor in outputs if tensor.requires_grad]
+    grads: Any = ()
+    if inputs and differentiable:
+        ones = [torch.ones_like(tensor) for tensor in differentiable]
+        grads = torch.autograd.grad(differentiable, inputs, ones, allow_unused=True)
+    return [*outputs, *tensors((args, kwargs)), *grads]
 
 
 def gradients(op: Any, args: Any, kwargs: Any) -> None:
@@ -50,8 +50,8 @@ def gradients(op: Any, args: Any, kwargs: Any) -> None:
     leaves, tree = tree_flatten(args)
     at = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def function(*given: torch.Tensor) -> Any:
-        for index, tensor in zip(at, given, strict=True):
+    def function(*values: torch.Tensor) -> Any:
+        for index, tensor in zip(at, values, strict=True):
             leaves[index] = tensor
         return tuple(tensors(op(*tree_unflatten(leaves, tree), **kwargs)))
 
@@ -59,12 +59,14 @@ def gradients(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def tensors(values: Any) -> list[torch.Tensor]:
-    return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
+    return [tensor for tensor in tree_leaves(values) if isinstance(tensor, torch.Tensor)]
 
 
 def copied(values: Any) -> Any:
     return tree_map_only(
-        torch.Tensor, lambda one: one.detach().clone().requires_grad_(one.requires_grad), values
+        torch.Tensor,
+        lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad),
+        values,
     )
 
 
@@ -75,10 +77,10 @@ def _has_gradcheck(case: Any, checks: list[str]) -> bool:
 
 def main(dynamic: int = 0, count: int | None = None) -> None:
     """Loop over the cases, or over the first `count`."""
-    wanted = [*CHECKS, "compile.dynamic"] if dynamic else CHECKS
+    check_names = [*CHECKS, "compile.dynamic"] if dynamic else CHECKS
     planned = [
         (case.op.overload, case.inputs(), _has_gradcheck(case, checks))
-        for case, checks in cases(wanted)[:count]
+        for case, checks in cases(check_names)[:count]
         if "compile.static" in checks  # a loop has no use for gradients where there is no formula
     ]
     failed = []

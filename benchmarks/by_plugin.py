@@ -44,8 +44,8 @@ def main(checks: str = CHECKS) -> None:
         start = Stopwatch()
         status = pytest.main([*options, path], plugins=[results])
         took = start.read()
-    told = {"items": results.items, **took, "failed": results.failed, "status": status}
-    print("\n" + json.dumps(told))
+    summary = {"items": results.items, **took, "failed": results.failed, "status": status}
+    print("\n" + json.dumps(summary))
 
 
 if __name__ == "__main__":

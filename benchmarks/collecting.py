@@ -61,8 +61,8 @@ def main(runs: int = 7, items: int = 10_000) -> None:
         env = environment(Path(name))
         ids = _write(marked, env, items)
         plain.mkdir()
-        for one in (marked, plain):
-            (one / "conftest.py").write_text(TIMED.format(hook="pytest_collection"))
+        for path in (marked, plain):
+            (path / "conftest.py").write_text(TIMED.format(hook="pytest_collection"))
         (plain / "test_it.py").write_text(PLAIN.format(count=len(ids), ids=ids))
 
         run(COLLECT, plain, env)

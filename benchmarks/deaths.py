@@ -46,23 +46,23 @@ def main(runs: int = 3) -> None:
         folder = Path(name)
         (folder / "conftest.py").write_text(CONFTEST + INTERPRETERS)
         (folder / "test_dies.py").write_text(TESTS)
-        found: dict[str, list[list[float]]] = {"": [], "1": []}
+        times: dict[str, list[list[float]]] = {"": [], "1": []}
         for turn in range(runs):
             for new in ("", "1") if turn % 2 == 0 else ("1", ""):
                 variables = {"NEW_INTERPRETERS": new}
-                found[new].append(spent(folder, "--customop-isolate", variables=variables))
-    forked, new = (_cost(found[key]) for key in ("", "1"))
+                times[new].append(spent(folder, "--customop-isolate", variables=variables))
+    forked, new = (_cost(times[key]) for key in ("", "1"))
     print(f"a death, forked child           {forked * 1e3:8.0f} ms (median of {runs} runs)")
     print(f"a death, new interpreter        {new * 1e3:8.0f} ms")
     print(f"ratio {forked / new:.3f}")
     for key, label in (("", "forked child"), ("1", "new interpreter")):
-        start = statistics.median(one[0] for one in found[key])
+        start = statistics.median(run[0] for run in times[key])
         print(f"the first item, {label:16}{start * 1e3:8.0f} ms")
 
 
 def _cost(runs: list[list[float]]) -> float:
     """Seconds of an item that ends its child and of the next one."""
-    pairs = [statistics.median(map(sum, zip(one[1::2], one[2::2], strict=False))) for one in runs]
+    pairs = [statistics.median(map(sum, zip(run[1::2], run[2::2], strict=False))) for run in runs]
     return statistics.median(pairs)
 
 

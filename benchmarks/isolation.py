@@ -56,8 +56,8 @@ def spent(folder: Path, *options: str, variables: Mapping[str, str] | None = Non
     ran = subprocess.run([*command, *options], cwd=folder, env=environment, capture_output=True)
     if ran.returncode not in (0, 1):  # items may fail
         raise RuntimeError(ran.stdout.decode())
-    found: list[float] = json.loads((folder / "spent.json").read_text())
-    return found
+    times: list[float] = json.loads((folder / "spent.json").read_text())
+    return times
 
 
 def main(runs: int = 3) -> None:
@@ -69,7 +69,7 @@ def main(runs: int = 3) -> None:
         spent(folder)  # warm the disk's cache
         pairs = [(spent(folder), spent(folder, "--customop-isolate")) for _ in range(runs)]
     here, child = (
-        statistics.median(statistics.quantiles(one[1:], n=10)[0] for one in column)
+        statistics.median(statistics.quantiles(run[1:], n=10)[0] for run in column)
         for column in zip(*pairs, strict=True)
     )
     start = statistics.median(isolated[0] for _, isolated in pairs)

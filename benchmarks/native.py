@@ -41,12 +41,12 @@ def main(runs: int = 3) -> None:
         (path / "test_native.py").write_text(TESTS)
         env = environment(path)
         whole(COMMAND, path, env)  # compiles byte code and graphs
-        ones, others = by_turns(
+        auto, off = by_turns(
             runs,
             lambda: whole(COMMAND, path, env),
             lambda: whole([*COMMAND, "--customop-isolate=off"], path, env),
         )
-        told("auto", ones, "off", others)
+        told("auto", auto, "off", off)
 
 
 if __name__ == "__main__":

@@ -98,25 +98,27 @@ def phase(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Took:
 
 
 def by_turns(
-    runs: int, one: Callable[[], Took], other: Callable[[], Took]
+    runs: int, first: Callable[[], Took], second: Callable[[], Took]
 ) -> tuple[list[Took], list[Took]]:
     """Call two measurements by turns; every second pair in the other order."""
-    found: tuple[list[Took], list[Took]] = ([], [])
+    results: tuple[list[Took], list[Took]] = ([], [])
     for turn in range(runs):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            found[side].append((one, other)[side]())
-    return found
+            results[side].append((first, second)[side]())
+    return results
 
 
-def told(name: str, ones: Sequence[Took], other: str, others: Sequence[Took]) -> Took:
+def told(first_name: str, first: Sequence[Took], second_name: str, second: Sequence[Took]) -> Took:
     """Print both medians and both fastest runs, ratios and differences; return that of the medians.
 
     Other load makes runs longer and never shorter: where it comes and goes, the fastest say more.
     """
-    print(f"{len(ones)} runs{'':8}{name:>16} {other:>16} {'ratio':>8} {'difference':>16}")
-    medians = [_row("median", which, statistics.median, ones, others) for which in Took._fields]
+    print(
+        f"{len(first)} runs{'':8}{first_name:>16} {second_name:>16} {'ratio':>8} {'difference':>16}"
+    )
+    medians = [_row("median", which, statistics.median, first, second) for which in Took._fields]
     for which in Took._fields:
-        _row("fastest", which, min, ones, others)
+        _row("fastest", which, min, first, second)
     return Took(*medians)
 
 
@@ -124,13 +126,13 @@ def _row(
     label: str,
     which: str,
     of: Callable[[Iterable[float]], float],
-    ones: Sequence[Took],
-    others: Sequence[Took],
+    first: Sequence[Took],
+    second: Sequence[Took],
 ) -> float:
-    mine, theirs = (of(getattr(each, which) for each in side) for side in (ones, others))
-    columns = " ".join(f"{each * 1e3:13.1f} ms" for each in (mine, theirs))
-    print(f"{label:8}{which:5} {columns} {mine / theirs:8.3f} {(mine - theirs) * 1e3:13.1f} ms")
-    return mine - theirs
+    left, right = (of(getattr(took, which) for took in side) for side in (first, second))
+    columns = " ".join(f"{value * 1e3:13.1f} ms" for value in (left, right))
+    print(f"{label:8}{which:5} {columns} {left / right:8.3f} {(left - right) * 1e3:13.1f} ms")
+    return left - right
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:

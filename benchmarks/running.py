@@ -68,8 +68,8 @@ def main(runs: int = 7, items: int = 1000) -> None:
         marked, plain = Path(name, "marked"), Path(name, "plain")
         pairs = by_turns(runs, lambda: phase(RUN, marked, env), lambda: phase(RUN, plain, env))
     added = told("marked", pairs[0], "parametrized", pairs[1])
-    each = (f"{part / items * 1e3:.2f} ms" for part in added)
-    print("added to each of {} items: {} (wall), {} (CPU)".format(items, *each))
+    per_item = (f"{part / items * 1e3:.2f} ms" for part in added)
+    print("added to each of {} items: {} (wall), {} (CPU)".format(items, *per_item))
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def _like_x(x: Tensor, *rest: Any) -> Tensor:
 
 
 def _saved(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
+    ctx.save_for_backward(*[value for value in inputs if isinstance(value, Tensor)])
 
 
 scale.register_fake(_like_x)

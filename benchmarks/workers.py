@@ -44,8 +44,8 @@ def main(runs: int = 3, expression: str = SELECTION) -> None:
     print(f"two workers   {two:6.1f} s, of which {start_two:.1f} s to start")
     running = (two - start_two) / (alone - start_alone)
     print(f"ratio {two / alone:.2f}; without what starting takes {running:.2f}")
-    for number, (one, other) in enumerate(pairs, 1):
-        print(f"  run {number}: {one:.1f} s and {other:.1f} s, ratio {other / one:.2f}")
+    for number, (first, second) in enumerate(pairs, 1):
+        print(f"  run {number}: {first:.1f} s and {second:.1f} s, ratio {second / first:.2f}")
 
 
 if __name__ == "__main__":

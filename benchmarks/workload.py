@@ -108,13 +108,13 @@ for _index, (_op, _samples) in enumerate(OPS.items()):
 def cases(checks: list[str]) -> list[tuple[Case, list[str]]]:
     """Every case of the marks above, and which of these checks apply to it."""
     known = [check for check in builtin_checks() if check.name in checks or check.family in checks]
-    found: dict[Case, list[str]] = {}
+    by_case: dict[Case, list[str]] = {}
     for op, samples in OPS.items():
         declaration = declare_call({"op": op, "samples": samples, "dtypes": DTYPES}, "benchmark")
-        for one in plan([declaration], Settings(), lambda _: known, lambda device: None):
-            if one.case is not None and one.check is not None:
-                found.setdefault(one.case, []).append(one.check.name)
-    return list(found.items())
+        for item in plan([declaration], Settings(), lambda _: known, lambda device: None):
+            if item.case is not None and item.check is not None:
+                by_case.setdefault(item.case, []).append(item.check.name)
+    return list(by_case.items())
 
 
 warnings.filterwarnings("ignore")

@@ -78,8 +78,8 @@ def _check_pair(input: Tensor, output: Tensor) -> None:
         )
 
     torch._check_value(input.dim() == output.dim(), shapes)
-    for size, wanted in zip(output.shape, input.shape, strict=True):
-        torch._check_value(size == wanted, shapes)
+    for size, expected in zip(output.shape, input.shape, strict=True):
+        torch._check_value(size == expected, shapes)
     _check_writable("numpy_sin", "output", output)
 
 

@@ -150,8 +150,8 @@ def test_every_bit_survives(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
 def test_every_half_precision_number_survives(dtype: torch.dtype) -> None:
-    every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
-    pic = every.view(dtype).reshape(1, 256, 256)
+    patterns = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
+    pic = patterns.view(dtype).reshape(1, 256, 256)
     whole = [0, 0, 256, 256]
     for result in (crop(pic, whole), paste(torch.zeros_like(pic), pic, [0, 0])):
         torch.testing.assert_close(result, pic, rtol=0, atol=0, equal_nan=True)

@@ -69,7 +69,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the texts, if that is asked for."""
     snapshots = session.config.stash[SNAPSHOTS]
     if snapshots.rewrite:
-        narrowed = session.config.option.keyword or any("::" in one for one in session.config.args)
+        narrowed = session.config.option.keyword or any(
+            "::" in argument for argument in session.config.args
+        )
         snapshots.write(whole=not narrowed and not session.testsfailed)
 
 
@@ -121,9 +123,9 @@ def suite(
     for name in OUTER:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", kit.COLUMNS)
-    made = kit.Suite(pytester, request.node.name, kept_modules)
-    yield made
-    made.validate_reports()
+    suite = kit.Suite(pytester, request.node.name, kept_modules)
+    yield suite
+    suite.validate_reports()
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +134,9 @@ def module_suite(
 ) -> Iterator[kit.ModuleSuite]:
     """A suite for all tests of a module, to run once. Mark these with `xdist_group`."""
     name = request.module.__name__
-    made = kit.ModuleSuite(tmp_path_factory.mktemp(name), name)
-    yield made
-    made.validate_reports()
+    suite = kit.ModuleSuite(tmp_path_factory.mktemp(name), name)
+    yield suite
+    suite.validate_reports()
 
 
 @pytest.fixture

@@ -175,15 +175,15 @@ class Suite:
 
     def _args(self, args: Sequence[str], checks: str | None) -> list[str]:
         selected = [f"--customop-checks={checks}"] if checks else []
-        if not any(str(one).startswith("--customop-variants") for one in args):
+        if not any(str(argument).startswith("--customop-variants") for argument in args):
             selected.append("--customop-variants=off")  # a test is of the samples that it gives
         return ["-p", "no:randomly", *selected, *args]
 
     def ids(self, *args: str, checks: str | None = "own") -> list[str]:
         """The node ids that are collected, without the file, in order."""
         result = self.run("--collect-only", "-q", *args, checks=checks)
-        found = [line for line in result.outlines if "::" in line and line[0] not in "= "]
-        return [line.partition("::")[2] for line in found]
+        lines = [line for line in result.outlines if "::" in line and line[0] not in "= "]
+        return [line.partition("::")[2] for line in lines]
 
     def results(self, name: str = "report.json") -> list[dict[str, Any]]:
         """The results of a report."""
@@ -213,10 +213,10 @@ class ModuleSuite(Suite):
         """Run the suite, with the family `own` unless `checks` says otherwise."""
         base = f"--basetemp={self._temporary}"
         command = [sys.executable, "-m", "pytest", base, *self._args(args, checks)]
-        own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-        own["COLUMNS"] = COLUMNS
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        environment["COLUMNS"] = COLUMNS
         ran = subprocess.run(
-            command, cwd=self.path, env=own, capture_output=True, text=True, timeout=300
+            command, cwd=self.path, env=environment, capture_output=True, text=True, timeout=300
         )
         return pytest.RunResult(
             ran.returncode, ran.stdout.splitlines(), ran.stderr.splitlines(), 0.0
@@ -256,13 +256,13 @@ def assert_no_plugin_frames(result: pytest.RunResult) -> None:
 
 def collection_errors(result: pytest.RunResult) -> dict[str, list[str]]:
     """By file, what the errors section says of its collection."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for line in errors_of(result):
         if heading := re.match(r"_+ ERROR collecting (.*?) _+$", line):
-            lines = found[heading[1]] = []
+            lines = errors[heading[1]] = []
         elif line.strip():
             lines.append(line)
-    return found
+    return errors
 
 
 def assert_one_error(result: pytest.RunResult, *parts: str) -> str:

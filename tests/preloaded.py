@@ -91,8 +91,8 @@ def parse(command: Any) -> Optional[Program]:
     """The program of a command of this interpreter; None for any other, and for other options."""
     if not isinstance(command, (list, tuple)) or not command or command[0] != sys.executable:
         return None
-    rest = [os.fspath(each) for each in command[1:]]
-    if not all(isinstance(each, str) for each in rest):
+    rest = [os.fspath(argument) for argument in command[1:]]
+    if not all(isinstance(argument, str) for argument in rest):
         return None
     options: list[str] = []
     while rest:
@@ -120,17 +120,17 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 
     def _execute_child(self, *args: Any, **kwargs: Any) -> None:
         bound = inspect.signature(_RealPopen._execute_child).bind(self, *args, **kwargs)
-        given = bound.arguments
-        request = _request(given)
+        arguments = bound.arguments
+        request = _request(arguments)
         server = _address(request["environment"]) if request is not None else None
         if request is None or server is None:
             super()._execute_child(*args, **kwargs)
             return
         streams = [
-            number if given[name] == -1 else given[name]
+            number if arguments[name] == -1 else arguments[name]
             for number, name in enumerate(("p2cread", "c2pwrite", "errwrite"))
         ]
-        passed = list(given["pass_fds"])
+        passed = list(arguments["pass_fds"])
         request["passed"] = passed
         request["environment"][ADDRESS] = server
         self._connection = socket.socket(socket.AF_UNIX)
@@ -139,7 +139,7 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
         self.pid = _receive(self._connection)[0]["pid"]
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(given[name] for name in pipes))
+        self._close_pipe_fds(*(arguments[name] for name in pipes))
 
     def _internal_poll(self, *args: Any, **kwargs: Any) -> Optional[int]:
         if self._connection is None:
@@ -163,19 +163,19 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
         return self.pid, self._status
 
 
-def _request(given: Mapping[str, Any]) -> Optional[dict[str, Any]]:
+def _request(arguments: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     """What to tell the server; None if it cannot start such a process."""
-    program = parse(given["args"])
+    program = parse(arguments["args"])
     names = ("preexec_fn", "gid", "gids", "uid", "shell")
-    plain = not any(given.get(name) for name in names) and given.get("umask", -1) < 0
-    if program is None or not plain or given["executable"] not in (None, sys.executable):
+    plain = not any(arguments.get(name) for name in names) and arguments.get("umask", -1) < 0
+    if program is None or not plain or arguments["executable"] not in (None, sys.executable):
         return None
-    environment = dict(os.environ if given["env"] is None else given["env"])
+    environment = dict(os.environ if arguments["env"] is None else arguments["env"])
     return {
         "program": vars(program),
-        "cwd": os.fspath(given["cwd"]) if given["cwd"] else os.getcwd(),
+        "cwd": os.fspath(arguments["cwd"]) if arguments["cwd"] else os.getcwd(),
         "environment": environment,
-        "new_session": given["start_new_session"],
+        "new_session": arguments["start_new_session"],
     }
 
 
@@ -298,13 +298,13 @@ def _serve(listener: socket.socket) -> Optional[Program]:
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
-                for each in (listener, connection, *running.values()):
-                    each.close()
+                for handle in (listener, connection, *running.values()):
+                    handle.close()
                 os.close(reader)
                 os.close(writer)
                 return _become(request, descriptors)
-            for each in descriptors:
-                os.close(each)
+            for handle in descriptors:
+                os.close(handle)
             running[pid] = connection
             _send(connection, {"pid": pid})
 
@@ -351,7 +351,7 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> Program:
     first = {"-c": "", "-m": os.getcwd()}.get(
         program.kind, str(Path(program.what).resolve().parent)
     )
-    paths = [os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(":") if one]
+    paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(":") if path]
     sys.path[:] = [first, *paths, *sys.path]
     sys.argv[:] = [{"-c": "-c", "-m": "-m"}.get(program.kind, program.what), *program.arguments]
     subprocess.Popen = Popen  # type: ignore[misc]
@@ -360,12 +360,12 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> Program:
 
 def _move(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
     """Give descriptors these numbers; whatever had them is closed."""
-    above = [fcntl.fcntl(each, fcntl.F_DUPFD, 1 + max(numbers)) for each in descriptors]
-    for each in descriptors:
-        os.close(each)
-    for each, number in zip(above, numbers, strict=True):
-        os.dup2(each, number)
-        os.close(each)
+    above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 1 + max(numbers)) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(above, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
 
 
 def _run(program: Program) -> None:

@@ -49,28 +49,28 @@ def users_own(x, n):
 
 def configuration():
     """Settings that differ from torch's defaults, by the names of module and setting."""
-    found = {}
+    settings = {}
     for config in CONFIGS:
         for name, value in config.get_config_copy().items():
             if callable(value) or "object at 0x" in repr(value):
                 value = type(value).__qualname__
             value = sorted(map(str, value)) if isinstance(value, set) else value
-            found[f"{config.__name__}.{name}"] = repr(value)
-    return found
+            settings[f"{config.__name__}.{name}"] = repr(value)
+    return settings
 
 
 def loggers():
     """Levels, handlers and filters of loggers, where they are not those that a new logger has."""
     known = {"": logging.getLogger(), **logging.root.manager.loggerDict}
-    found = {}
-    for name, one in known.items():
-        if isinstance(one, logging.Logger) and name.partition(".")[0] in ("", "torch", "suite"):
+    changed = {}
+    for name, logger in known.items():
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in ("", "torch", "suite"):
             if ".__" in name:
                 continue  # torch makes these as it imports its compiler, with the handlers of then
-            handlers = [[type(h).__name__, h.level, len(h.filters)] for h in one.handlers]
-            if one.level or handlers or one.filters or one.disabled:
-                found[name] = [one.level, handlers, len(one.filters), one.disabled]
-    return found
+            handlers = [[type(h).__name__, h.level, len(h.filters)] for h in logger.handlers]
+            if logger.level or handlers or logger.filters or logger.disabled:
+                changed[name] = [logger.level, handlers, len(logger.filters), logger.disabled]
+    return changed
 
 
 def _pipes_of_the_copy():
@@ -88,7 +88,7 @@ def _spare_files():
 
 def open_files():
     """The files that this process has open, without the numbers of pipes and unnamed files."""
-    found = []
+    targets = []
     of_the_plugin = {*_pipes_of_the_copy(), *_spare_files()}
     for name in os.listdir("/proc/self/fd"):
         if int(name) in of_the_plugin:
@@ -97,33 +97,36 @@ def open_files():
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
             continue  # the one that lists
-        found.append(target.partition(":[")[0].partition("/#")[0])
-    return sorted(one for one in found if not one.startswith("/proc/"))
+        targets.append(target.partition(":[")[0].partition("/#")[0])
+    return sorted(path for path in targets if not path.startswith("/proc/"))
 
 
 def children():
     """The names of the processes that this one has started."""
-    found = []
+    names = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = path.read_text().partition("(")[2].rpartition(")")
         except OSError:
             continue
         if rest.split()[1] == str(os.getpid()):
-            found.append(name)
-    return sorted(found)
+            names.append(name)
+    return sorted(names)
 
 
 def temporary():
     """The files below the folder for temporary ones."""
     root = Path(tempfile.gettempdir())
-    found = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
-    return [one for one in found if not one.startswith("torchinductor_")]  # its cache
+    paths = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+    return [path for path in paths if not path.startswith("torchinductor_")]  # its cache
 
 
 def signals():
     """The handlers of every signal."""
-    return {one.name: str(signal.getsignal(one)).partition(" at 0x")[0] for one in signal.Signals}
+    return {
+        member.name: str(signal.getsignal(member)).partition(" at 0x")[0]
+        for member in signal.Signals
+    }
 
 
 def ask(module, name, *args):
@@ -171,8 +174,8 @@ def torch_settings():
 def process_settings():
     """Those of Python and of the process."""
     return {
-        "sys.path": [one for one in sys.path if not one.endswith("setuptools/_vendor")],
-        "path hooks": [len(sys.path_hooks), [str(type(one)) for one in sys.meta_path]],
+        "sys.path": [path for path in sys.path if not path.endswith("setuptools/_vendor")],
+        "path hooks": [len(sys.path_hooks), [str(type(finder)) for finder in sys.meta_path]],
         "recursion limit": sys.getrecursionlimit(),
         "switch interval": sys.getswitchinterval(),
         "trace": [str(sys.gettrace()), str(sys.getprofile()), str(threading.gettrace())],
@@ -186,10 +189,10 @@ def process_settings():
         "gc": [gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.garbage)],
         "locale": locale.setlocale(locale.LC_ALL),
         "faulthandler": faulthandler.is_enabled(),
-        "warnings": [str(one) for one in warnings.filters],
+        "warnings": [str(entry) for entry in warnings.filters],
         "showwarning": warnings.showwarning.__module__,
         "numpy": [numpy.geterr(), numpy.get_printoptions()],
-        "threads": sorted(one.name for one in threading.enumerate()),
+        "threads": sorted(thread.name for thread in threading.enumerate()),
         "tempdir": tempfile.gettempdir(),
         "stdout": str(type(sys.stdout)),
     }

@@ -16,11 +16,11 @@ EXPLANATION = {
 }
 
 
-def result(number: int = 0, outcome: str = "passed", **given: Any) -> dict[str, Any]:
+def result(number: int = 0, outcome: str = "passed", **changes: Any) -> dict[str, Any]:
     """One result; those of other numbers are of other samples."""
-    check = given.get("check", "fake.forward")
+    check = changes.get("check", "fake.forward")
     bad = outcome in ("failed", "xfailed", "noted")
-    one = {
+    record = {
         "nodeid": f"test_it.py::test_op[cpu-float32-nograd-{number}-{check}]",
         "op": "ns::op",
         "check": check,
@@ -50,12 +50,12 @@ def result(number: int = 0, outcome: str = "passed", **given: Any) -> dict[str, 
         "line": 12,
         "duration": 0.25,
     }
-    return {**one, **given}
+    return {**record, **changes}
 
 
-def report(*results: dict[str, Any], **given: Any) -> dict[str, Any]:
+def report(*results: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A report of these results."""
-    codes = {one["finding"] for one in results if one.get("finding")}
+    codes = {record["finding"] for record in results if record.get("finding")}
     return {
         "schema": SCHEMA,
         "environment": {
@@ -76,7 +76,7 @@ def report(*results: dict[str, Any], **given: Any) -> dict[str, Any]:
         "findings": dict.fromkeys(codes, EXPLANATION),
         "coverage": [],
         "omitted": [],
-        **given,
+        **changes,
     }
 
 
@@ -171,28 +171,28 @@ def hostile() -> dict[str, Any]:
         "reason",
         "file",
     )
-    own: dict[str, Any] = {name: f"{name}{HOSTILE}" for name in texts}
-    own["picture"] = {**PICTURE, "of": HOSTILE, "at": [HOSTILE]}
+    fields: dict[str, Any] = {name: f"{name}{HOSTILE}" for name in texts}
+    fields["picture"] = {**PICTURE, "of": HOSTILE, "at": [HOSTILE]}
     results = [
-        result(**{**own, "outcome": outcome, "arguments": [HOSTILE]})
+        result(**{**fields, "outcome": outcome, "arguments": [HOSTILE]})
         for outcome in ("failed", "error", "xpassed", "xfailed", "noted", "skipped", "passed")
     ]
-    results.append(result(**{**own, "outcome": "skipped", "unjudged": True}))
-    made = report(
+    results.append(result(**{**fields, "outcome": "skipped", "unjudged": True}))
+    document = report(
         *results,
         omitted=[HOSTILE],
         coverage=[
             {"namespace": HOSTILE, "ops": 1, "not_judged": None, "without_case": [f"ns::{HOSTILE}"]}
         ],
     )
-    made["environment"] = dict.fromkeys(made["environment"], HOSTILE) | {
+    document["environment"] = dict.fromkeys(document["environment"], HOSTILE) | {
         "command": [HOSTILE],
         "devices": [HOSTILE],
     }
-    made["findings"] = {
-        own["finding"]: {
+    document["findings"] = {
+        fields["finding"]: {
             **dict.fromkeys(EXPLANATION, HOSTILE),
             "docs": ["javascript:alert(1)", HOSTILE],
         }
     }
-    return made
+    return document

@@ -35,10 +35,10 @@ def plain(text: str, names: Mapping[str, str]) -> str:
         text: of any number of lines.
         names: what to put in place of words, such as the path of a folder.
     """
-    for name, other in names.items():
-        text = text.replace(name, other)
-    for pattern, other in _REPLACED:
-        text = pattern.sub(other, text)
+    for name, replacement in names.items():
+        text = text.replace(name, replacement)
+    for pattern, replacement in _REPLACED:
+        text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
@@ -111,16 +111,16 @@ class Snapshot:
         """
         __tracebackhide__ = True
         text = text if isinstance(text, str) else "\n".join(text)
-        found = plain(text, self._names)
+        actual = plain(text, self._names)
         where = f"{self._test} {name}".strip()
         if self._snapshots.rewrite:
-            self._snapshots.take(self._module, where, found)
+            self._snapshots.take(self._module, where, actual)
             return
         expected = self._snapshots.expected(self._module).get(where)
         path = FOLDER / f"{self._module}.txt"
         if expected is None:
             pytest.fail(f"{path} has no {where!r}: run pytest --rewrite-snapshots")
-        assert found == expected, f"if this is meant, run pytest --rewrite-snapshots ({path})"
+        assert actual == expected, f"if this is meant, run pytest --rewrite-snapshots ({path})"
 
     def message(self, text: str, name: str = "") -> None:
         """The same for the message of a finding, without values and the exception that it ends in."""

@@ -40,7 +40,7 @@ def received(op: str, *args: Any, **kwargs: Any) -> Any:
     CALLS.clear()
     sample = Sample(args, kwargs)
     results = check_op(op, [sample], checks="own", requires_grad=False, plugins=[Own()])
-    assert [one.outcome for one in results] == ["passed"], results
+    assert [result.outcome for result in results] == ["passed"], results
     return CALLS[-1]
 
 
@@ -175,7 +175,7 @@ MISFITS = [
 
 @pytest.mark.parametrize(("kind", "value", "reported"), MISFITS, ids=lambda it: None)
 def test_a_misfit_is_named(kind: str, value: Any, reported: str) -> None:
-    index = next(i for i, one in enumerate(MISFITS) if one[2] is reported)
+    index = next(i for i, misfit in enumerate(MISFITS) if misfit[2] is reported)
     op = define(f"misfit{index}(Tensor x, {kind}) -> Tensor")
     CALLS.clear()
     with pytest.raises(MarkError) as caught:
@@ -201,7 +201,7 @@ def test_samples_that_differ_in_nested_lists_only_are_different() -> None:
     op = define("lists(Tensor x, int[] a, int[] b) -> Tensor")
     samples = [(X, [1], [2]), (X, [1, 2], []), (X, [], [1, 2])]
     results = check_op(op, samples, checks="own", requires_grad=False, plugins=[Own()])
-    assert [one.outcome for one in results] == ["passed"] * 3
+    assert [result.outcome for result in results] == ["passed"] * 3
 
 
 def test_optional_tensor_lists_stay_lists_in_misfit_messages() -> None:
@@ -213,7 +213,7 @@ def test_optional_tensor_lists_stay_lists_in_misfit_messages() -> None:
 def test_one_check_is_enough_to_run_an_op() -> None:
     op = define("enough(Tensor x) -> Tensor")
     results = check_op(op, [(X,)], checks="own", plugins=[Own()])
-    assert [(one.check, one.outcome) for one in results] == [("own.runs", "passed")]
+    assert [(result.check, result.outcome) for result in results] == [("own.runs", "passed")]
 
 
 def test_a_sample_of_no_arguments() -> None:
@@ -221,4 +221,4 @@ def test_a_sample_of_no_arguments() -> None:
     LIBRARY.impl("none", lambda: torch.zeros(2), "CompositeExplicitAutograd")
     sample: Optional[Sample] = Sample()
     results = check_op("t_arguments::none", [sample], checks="own", plugins=[Own()])
-    assert [one.case for one in results] == ["cpu-float32-nograd-0"]
+    assert [result.case for result in results] == ["cpu-float32-nograd-0"]

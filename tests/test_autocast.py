@@ -42,9 +42,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     seen: list[Case] = []
     real = autocast._compare_compiled
 
-    def compare(one: Case, device: str) -> None:
-        seen.append(one)
-        real(one, device)
+    def compare(op_case: Case, device: str) -> None:
+        seen.append(op_case)
+        real(op_case, device)
 
     monkeypatch.setattr(autocast, "_compare_compiled", compare)
     return seen
@@ -89,10 +89,10 @@ def test_a_rule_is_always_compiled_with(compiled: list[Case]) -> None:
 def test_another_dtype_is_named(compiled: list[Case]) -> None:
     with pytest.raises(CheckFailed) as caught:
         check(case(define(torch.matmul, like), tensor(3, 3), tensor(3, 3)))
-    found = caught.value.finding
-    assert found.code == "autocast-fake-mismatch"
-    assert "under torch.autocast('cpu', bfloat16), t_autocast::op_" in found.message
-    assert "output: fake dtype float32, real bfloat16" in found.message
+    finding = caught.value.finding
+    assert finding.code == "autocast-fake-mismatch"
+    assert "under torch.autocast('cpu', bfloat16), t_autocast::op_" in finding.message
+    assert "output: fake dtype float32, real bfloat16" in finding.message
     assert compiled == []
 
 
@@ -113,10 +113,10 @@ def test_an_op_that_raises_under_autocast_is_not_judged(compiled: list[Case]) ->
 
 
 def test_meta_tensors_have_no_autocast() -> None:
-    one = Case(
+    op_case = Case(
         ops.resolve(define(torch.add, like)),
         Sample((tensor(3), tensor(3))),
         Placement("meta", torch.float32, False, "contiguous"),
     )
     with pytest.raises(CheckSkipped):
-        check(one)
+        check(op_case)

@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def save(ctx: Any, inputs: tuple, output: Any) -> None:
-    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
+    ctx.save_for_backward(*[argument for argument in inputs if isinstance(argument, Tensor)])
 
 
 def define(
@@ -45,21 +45,21 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32, **fields: An
     return Case(ops.resolve(name), Sample(args or (MATRIX,)), placement, **fields)
 
 
-def finding(check: str, one: Case) -> Finding:
-    return verdicts.finding(CHECKS[check], one)
+def finding(check: str, op_case: Case) -> Finding:
+    return verdicts.finding(CHECKS[check], op_case)
 
 
-def judged(check: str, one: Case) -> Optional[CheckSkipped]:
+def judged(check: str, op_case: Case) -> Optional[CheckSkipped]:
     """None where the check passes, or why it was skipped."""
     try:
-        CHECKS[check](one)
+        CHECKS[check](op_case)
     except CheckSkipped as reported:
         return reported
     return None
 
 
-def skipped(check: str, one: Case) -> CheckSkipped:
-    reported = judged(check, one)
+def skipped(check: str, op_case: Case) -> CheckSkipped:
+    reported = judged(check, op_case)
     assert reported is not None
     return reported
 
@@ -85,8 +85,8 @@ PRODUCT = define(torch.mul, product, TWO)
 )
 @pytest.mark.parametrize("layout", ["contiguous", "expanded", "row_padded"])
 def test_a_right_formula_is_left_alone(check: str, dtype: torch.dtype, layout: str) -> None:
-    one = case(PRODUCT, MATRIX, MATRIX, dtype=dtype, layout=layout)
-    reported = judged(check, one)
+    op_case = case(PRODUCT, MATRIX, MATRIX, dtype=dtype, layout=layout)
+    reported = judged(check, op_case)
     if check not in ("unused", "narrow"):
         assert reported is None
     elif reported is not None:
@@ -113,8 +113,8 @@ def noisy(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
 @pytest.mark.parametrize("check", sorted(CHECKS.keys() - {"connected", "freed", "linear"}))
 @pytest.mark.parametrize("formula", [raises, noisy])
 def test_what_linear_reports_is_reported_once(check: str, formula: Any) -> None:
-    one = case(define(lambda x: (x * 2, x * 3), formula, BOTH))
-    assert not skipped(check, one).unjudged
+    op_case = case(define(lambda x: (x * 2, x * 3), formula, BOTH))
+    assert not skipped(check, op_case).unjudged
 
 
 # ------------------------------------------------------------------------------ grad_outputs
@@ -129,10 +129,12 @@ def test_the_layout_and_the_output_are_named() -> None:
     name = define(
         lambda x: (x * 2, x * 3), lambda ctx, one, two: 2 * one + 3 * by_pointer(two), BOTH
     )
-    found = finding("layouts", case(name))
-    assert found.code == "grad-output-layout-ignored"
-    assert "a grad_output of output 1 expanded over all its dims (as from y.sum())" in found.message
-    assert "laid_out[1] = lay_out(grads[1], [0, 0]" in (found.repro or "")
+    failure = finding("layouts", case(name))
+    assert failure.code == "grad-output-layout-ignored"
+    assert (
+        "a grad_output of output 1 expanded over all its dims (as from y.sum())" in failure.message
+    )
+    assert "laid_out[1] = lay_out(grads[1], [0, 0]" in (failure.repro or "")
 
 
 def test_layouts_reach_channels_last_and_conjugation() -> None:
@@ -143,8 +145,8 @@ def test_layouts_reach_channels_last_and_conjugation() -> None:
     name = define(lambda x: x * 2, channels)
     assert "in channels_last memory" in finding("layouts", case(name, tensor(2, 3, 4, 5))).message
     name = define(lambda x: x * 2, lambda ctx, grad: grad * (0 if grad.is_conj() else 2))
-    found = finding("layouts", case(name, dtype=torch.complex64))
-    assert "with the conjugate bit set" in found.message
+    failure = finding("layouts", case(name, dtype=torch.complex64))
+    assert "with the conjugate bit set" in failure.message
 
 
 def test_a_kernel_that_reads_too_much_stays_in_poisoned_memory() -> None:
@@ -188,14 +190,14 @@ def test_the_subset_is_named() -> None:
         x, w = ctx.saved_tensors
         return grad * w, grad * x if first else torch.zeros_like(x)
 
-    found = finding("subsets", case(define(torch.mul, formula, TWO), MATRIX, MATRIX))
-    assert found.code == "needs-input-grad-mishandled"
-    assert "where only `w` requires gradients, the gradient for `w` is 0" in found.message
+    failure = finding("subsets", case(define(torch.mul, formula, TWO), MATRIX, MATRIX))
+    assert failure.code == "needs-input-grad-mishandled"
+    assert "where only `w` requires gradients, the gradient for `w` is 0" in failure.message
 
 
 def single(kernel: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(*tensors: Tensor) -> Any:
-        if any(one.dtype == torch.float64 for one in tensors):
+        if any(argument.dtype == torch.float64 for argument in tensors):
             raise TypeError("no float64")
         return kernel(*tensors)
 
@@ -269,15 +271,15 @@ def test_every_tensor_that_is_written_to_is_named() -> None:
         x.data.mul_(1.5)
         return grad * 2
 
-    found = finding("intact", case(define(lambda x: x * 2, on_input)))
-    assert found.code == "backward-mutates"
-    assert "the argument `x`: 12 of 12 elements differ" in found.message
+    failure = finding("intact", case(define(lambda x: x * 2, on_input)))
+    assert failure.code == "backward-mutates"
+    assert "the argument `x`: 12 of 12 elements differ" in failure.message
 
     def without_effect(ctx: Any, grad: Tensor) -> Tensor:
         return grad.mul_(1)
 
-    found = finding("intact", case(define(torch.clone, without_effect)))
-    assert found.message.startswith("the backward writes to grad_output, though only")
+    failure = finding("intact", case(define(torch.clone, without_effect)))
+    assert failure.message.startswith("the backward writes to grad_output, though only")
 
     def on_saved(ctx: Any, grad: Tensor) -> Tensor:
         return ctx.saved_tensors[0].mul_(grad)
@@ -297,14 +299,14 @@ def test_a_cache_of_the_last_call_is_no_leak() -> None:
         return x * 2
 
     CHECKS["freed"](case(define(kernel, lambda ctx, grad: grad * 2)))
-    every: list[Tensor] = []
+    kept: list[Tensor] = []
 
     def keeps(x: Tensor) -> Tensor:
-        every.append(x)
+        kept.append(x)
         return x * 2
 
-    found = finding("freed", case(define(keeps, lambda ctx, grad: grad * 2)))
-    assert found.message.startswith("the arguments of 3 calls")
+    failure = finding("freed", case(define(keeps, lambda ctx, grad: grad * 2)))
+    assert failure.message.startswith("the arguments of 3 calls")
 
 
 def test_arguments_that_share_memory_are_not_written_to() -> None:
@@ -320,8 +322,8 @@ def test_a_stack_of_states_is_shared_state() -> None:
         states.append(inputs[0].detach().clone())
 
     name = define(torch.sin, lambda ctx, grad: grad * states.pop().cos(), setup=push)
-    found = finding("saved", case(name))
-    assert found.code == "backward-state-shared"
+    failure = finding("saved", case(name))
+    assert failure.code == "backward-state-shared"
 
 
 # ------------------------------------------------------------------- second order, checkpoint
@@ -349,19 +351,19 @@ def test_other_outputs_or_saved_tensors_the_second_time() -> None:
         extra = (inputs[0],) if len(calls) % 2 else ()
         ctx.save_for_backward(inputs[0], *extra)
 
-    found = finding("checkpoint", case(define(torch.sin, sine, setup=setup)))
-    assert found.code == "checkpoint-mismatch"
-    assert "CheckpointError" in found.message
+    failure = finding("checkpoint", case(define(torch.sin, sine, setup=setup)))
+    assert failure.code == "checkpoint-mismatch"
+    assert "CheckpointError" in failure.message
 
 
 def test_a_generator_is_left_out() -> None:
     library = torch.library.Library("t_backward_generator", "DEF")
     library.define("noise(Tensor x, *, Generator? generator=None) -> Tensor")
     library.impl("noise", lambda x, *, generator=None: x * 2, "CompositeImplicitAutograd")
-    given = Sample((MATRIX,), {"generator": torch.Generator()})
+    sample = Sample((MATRIX,), {"generator": torch.Generator()})
     op = ops.resolve("t_backward_generator::noise")
-    one = Case(op, given, Placement("cpu", torch.float32, True, "contiguous"))
-    assert skipped("checkpoint", one).code == "nothing-to-check"
+    op_case = Case(op, sample, Placement("cpu", torch.float32, True, "contiguous"))
+    assert skipped("checkpoint", op_case).code == "nothing-to-check"
 
 
 # ------------------------------------------------------------------------------ the catalogue
@@ -369,7 +371,12 @@ def test_a_generator_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [code for one in families() if one.name in ("backward", "gradcheck") for code in one.findings],
+    [
+        code
+        for family in families()
+        if family.name in ("backward", "gradcheck")
+        for code in family.findings
+    ],
 )
 def test_every_entry_is_complete(code: str) -> None:
     entry = catalogue()[code]

@@ -73,19 +73,21 @@ def test_every_bad_op_has_its_result(suite: Suite, more: tuple[str, ...]) -> Non
     tests = "".join(_marked(name, does) for name, (does, _) in BAD.items())
     suite.test(tests + OTHERS, ops=OPS)
     result = suite.run(*more, "--customop-report=report.json", checks=None)
-    found: dict[str, set[str]] = {name: set() for name in (*BAD, "returns_its_input")}
-    said: dict[str, str] = {}
-    for one in suite.results():
-        name = one["op"].partition("::")[2]
-        assert one["outcome"] in ("passed", "skipped", "failed"), one
-        if one["outcome"] == "failed":
-            found[name].add(one["finding"])
-            said[name] = one["message"]
-    assert found == {name: findings for name, (_, findings) in BAD.items()} | {
+    codes: dict[str, set[str]] = {name: set() for name in (*BAD, "returns_its_input")}
+    messages: dict[str, str] = {}
+    for record in suite.results():
+        name = record["op"].partition("::")[2]
+        assert record["outcome"] in ("passed", "skipped", "failed"), record
+        if record["outcome"] == "failed":
+            codes[name].add(record["finding"])
+            messages[name] = record["message"]
+    assert codes == {name: findings for name, (_, findings) in BAD.items()} | {
         "returns_its_input": {"undeclared-alias"}
     }
-    assert said["exits"] == f"{suite.ns}::exits raises SystemExit: 3"
-    assert said["cannot_say_why"].endswith("raises Unspeakable: <its __str__ raises RuntimeError>")
+    assert messages["exits"] == f"{suite.ns}::exits raises SystemExit: 3"
+    assert messages["cannot_say_why"].endswith(
+        "raises Unspeakable: <its __str__ raises RuntimeError>"
+    )
     assert "test_unmarked_after" not in result.stdout.str()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
@@ -111,13 +113,15 @@ def test_late(): ...
 def test_without_a_child_pytest_timeout_makes_a_hang_a_finding(suite: Suite) -> None:
     pytest.importorskip("pytest_timeout")
     suite.test(HANGS, ops=OPS)
-    given = ("--customop-timeout=3", "--customop-report=report.json")
-    result = suite.run(*given, checks=None)
+    options = ("--customop-timeout=3", "--customop-report=report.json")
+    result = suite.run(*options, checks=None)
     result.assert_outcomes(failed=3, passed=1)
-    found = {(one["check"], one["finding"], one["message"]) for one in suite.results()}
+    failures = {
+        (record["check"], record["finding"], record["message"]) for record in suite.results()
+    }
     plain = f"{suite.ns}::hangs does not end within 3 s in a plain call"
     later = f"{suite.ns}::late does not end within 3 s under values.repeat"
-    assert found == {
+    assert failures == {
         ("fake.forward", "hang", plain),
         ("state.globals", "hang", plain),
         ("values.repeat", "hang", later),
@@ -143,9 +147,9 @@ def test_keyboard_interrupt_is_ctrl_c_here_and_the_ops_own_in_a_child(suite: Sui
     suite.test(INTERRUPTS, ops=OPS)
     here = suite.run_apart("--customop-report=report.json", checks=None)
     assert here.ret == pytest.ExitCode.INTERRUPTED
-    assert [one["message"] for one in suite.results()] == ["interrupted while it ran"]
+    assert [record["message"] for record in suite.results()] == ["interrupted while it ran"]
     isolated = suite.run("--customop-isolate", "--customop-report=report.json", checks=None)
     isolated.assert_outcomes(failed=1, passed=1)
-    assert [one["message"] for one in suite.results() if one["outcome"] == "failed"] == [
+    assert [record["message"] for record in suite.results() if record["outcome"] == "failed"] == [
         f"{suite.ns}::stops raises KeyboardInterrupt: of the op"
     ]

@@ -63,8 +63,8 @@ def test_two(): ...
 def wrong(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that sets what is wrong, and writes the tests anew."""
 
-    def set_wrong(words: str, tests: str = TESTS) -> None:
-        monkeypatch.setenv("WRONG", words)
+    def set_wrong(defects: str, tests: str = TESTS) -> None:
+        monkeypatch.setenv("WRONG", defects)
         suite.test(tests.replace("NS::", f"{suite.ns}::"), ops=OPS)
 
     return set_wrong
@@ -72,7 +72,7 @@ def wrong(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(suite: Suite, *args: str) -> pytest.RunResult:
     """Run the suite: in this process, unless it needs others or ends this one."""
-    apart = "-n" in args or any(one.startswith(("--customop-iso", "-x")) for one in args)
+    apart = "-n" in args or any(arg.startswith(("--customop-iso", "-x")) for arg in args)
     start = suite.run_apart if apart else suite.run
     return start("-p", "no:cacheprovider", *args, checks="fake.forward")
 
@@ -124,8 +124,8 @@ def test_from_the_first_day_to_the_last(suite: Suite, wrong: Any) -> None:
     result.stdout.fnmatch_lines(["Known failures:", f"  {STRIDE}  *::one  2 cases  see #12"])
     for unwanted in ("Findings:", "Out of date", "Recorded in"):
         assert unwanted not in result.stdout.str()
-    assert {one["outcome"] for one in suite.results()} == {"xfailed"}
-    assert {one["known"] for one in suite.results()} == {"see #12"}
+    assert {record["outcome"] for record in suite.results()} == {"xfailed"}
+    assert {record["known"] for record in suite.results()} == {"see #12"}
 
     # One is mended: told, and red if that is asked for.
     wrong("two=stride")
@@ -293,11 +293,11 @@ def test_crashes_and_hangs(suite: Suite, wrong: Any) -> None:
     wrong("one=exit two=sleep", TESTS.replace(", torch.float64", ""))
     result = run(suite, *UPDATE, *isolated)
     assert result.ret == 0
-    one = [
+    entries = [
         entry("one", "crash", 'dtypes = ["float32"]'),
         entry("two", "hang", 'dtypes = ["float32"]'),
     ]
-    assert entries_of(suite) == "".join(one)
+    assert entries_of(suite) == "".join(entries)
     result = run(suite, GIVEN, *isolated)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["Known failures:", "  crash  *::one *", "  hang   *::two *"])
@@ -433,7 +433,7 @@ def test_ctrl_c_leaves_a_whole_file(suite: Suite, wrong: Any, workers: tuple[str
     # What ran alone is known to be mended; workers cannot say what they have left out.
     assert entries_of(suite) in (TWO, ONE + TWO), out
     assert TWO in entries_of(suite)
-    assert [one.name for one in suite.path.glob(f".{FILE}*")] == []
+    assert [path.name for path in suite.path.glob(f".{FILE}*")] == []
 
 
 def test_a_full_disk(suite: Suite, wrong: Any) -> None:

@@ -44,22 +44,22 @@ comment = ""
 """
 
 
-def a_cell(**given: object) -> Cell:
-    return Cell("cpu", "float32", False, "contiguous", "unnamed", "samples")._replace(**given)
+def a_cell(**fields: object) -> Cell:
+    return Cell("cpu", "float32", False, "contiguous", "unnamed", "samples")._replace(**fields)
 
 
-def an_entry(op: str, check: str = "fake.forward", **given: object) -> Entry:
-    cell = a_cell(**given)
+def an_entry(op: str, check: str = "fake.forward", **fields: object) -> Entry:
+    cell = a_cell(**fields)
     return new_entry(Key(op, check, "a-code"), [cell], set(), [cell])
 
 
 def test_a_text_is_the_sum_of_its_parts() -> None:
-    found = [*parts(TEXT)]
-    assert "".join(part.text for part in found) == TEXT
-    values = {part.key: part.value for part in found if part.line < 20 and part.key}
+    text_parts = [*parts(TEXT)]
+    assert "".join(part.text for part in text_parts) == TEXT
+    values = {part.key: part.value for part in text_parts if part.line < 20 and part.key}
     assert values["dtypes"] == ["float16", "float32"]
     assert values["comment"] == "[[failure]]\n# no comment"
-    assert [part.line for part in found if part.header] == [8, 22]
+    assert [part.line for part in text_parts if part.header] == [8, 22]
 
 
 @pytest.mark.parametrize("text", [TEXT, TEXT.replace("\n", "\r\n"), TEXT.rstrip("\n")])
@@ -82,13 +82,13 @@ def test_a_removed_entry_takes_the_comment_directly_above_it() -> None:
     assert "# About both." in text
     assert "# About scale." not in text
     assert "# At the head." in text
-    assert [one.key.check for one in Baseline(text).entries] == ["values.repeat"]
+    assert [entry.key.check for entry in Baseline(text).entries] == ["values.repeat"]
 
 
 def test_new_entries_are_sorted_in() -> None:
     added = [an_entry("lib::zeros"), an_entry("lib::scale", "opcheck.x"), an_entry("lib::add")]
     text = Baseline(TEXT).edit({}, added)
-    keys = [one.key for one in Baseline(text).entries]
+    keys = [entry.key for entry in Baseline(text).entries]
     assert keys == sorted(keys)
     assert len(keys) == 5
     assert text.rstrip().endswith("# At the end.")
@@ -101,7 +101,7 @@ def test_entries_that_are_out_of_order_stay_so() -> None:
     second = TEXT[TEXT.index("[[failure]]\nop") :]
     text = f"version = 1\n\n{second}\n{first}"
     after = Baseline(Baseline(text).edit({}, [an_entry("lib::add")]))
-    assert [one.key.check for one in after.entries] == [
+    assert [entry.key.check for entry in after.entries] == [
         "fake.forward",
         "values.repeat",
         "fake.forward",
@@ -150,7 +150,7 @@ def test_an_update_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     path.write_text(TEXT)
     path.chmod(0o400)
     before = path.stat()
-    merged = update(path, "b.toml", lambda one: merge(one.entries, {}, records=True))
+    merged = update(path, "b.toml", lambda baseline: merge(baseline.entries, {}, records=True))
     assert not merged.added
     assert path.stat() == before
 
@@ -161,5 +161,5 @@ def test_a_file_that_was_broken_meanwhile_stays_as_it_is(tmp_path: Path) -> None
     path = tmp_path / "b.toml"
     path.write_text("version = 9\n")
     with pytest.raises(BaselineError, match=r"b\.toml: has version 9"):
-        update(path, "b.toml", lambda one: merge(one.entries, {}, records=True))
+        update(path, "b.toml", lambda baseline: merge(baseline.entries, {}, records=True))
     assert path.read_text() == "version = 9\n"

@@ -23,12 +23,12 @@ HEAD = f'version = 1\n\n[[failure]]\nop = "{OP}"\ncheck = "{CHECK}"\nfinding = "
 F16, F32 = {"dtype": "float16"}, {"dtype": "float32"}
 
 
-def case(bad: bool | str, **given: object) -> ResultRecord:
+def case(bad: bool | str, **fields: object) -> ResultRecord:
     """A case that has the finding, another one, or none."""
-    by_hand = bool(given.pop("by_hand", False))
-    outcome = str(given.pop("outcome", "xfailed" if bad else "passed"))
+    by_hand = bool(fields.pop("by_hand", False))
+    outcome = str(fields.pop("outcome", "xfailed" if bad else "passed"))
     place = Place("cpu", "float32", False, "contiguous", "0")
-    place = Place(**{**place.__dict__, **given})
+    place = Place(**{**place.__dict__, **fields})
     code = bad if isinstance(bad, str) else CODE
     return ResultRecord(
         "t.py::test",
@@ -46,25 +46,25 @@ def merged(
     text: str,
     records: Iterable[ResultRecord],
     not_run: Iterable[ResultRecord] = (),
-    **given: bool,
+    **options: bool,
 ) -> tuple[str, Merged]:
     """The text of a baseline after a session, and what was changed."""
     ran, others = [*records], [*not_run]
-    marked = [one for one in (*ran, *others) if not one.by_hand]
-    counts = Counter((one.op, one.check or "", cell_of(one.place)) for one in marked)
-    complete = given.pop("complete", False)
-    report = given.pop("report", False)
+    marked = [record for record in (*ran, *others) if not record.by_hand]
+    counts = Counter((record.op, record.check or "", cell_of(record.place)) for record in marked)
+    complete = options.pop("complete", False)
+    report = options.pop("report", False)
     baseline = Baseline(text)
-    found = merge(
-        baseline.entries, seen(ran, counts, **given), records=not report, complete=complete
+    result = merge(
+        baseline.entries, seen(ran, counts, **options), records=not report, complete=complete
     )
-    changes = {at: one.new for at, one in enumerate(found.changes)}
-    return baseline.edit(changes, found.added), found
+    changes = {at: entry.new for at, entry in enumerate(result.changes)}
+    return baseline.edit(changes, result.added), result
 
 
-def entry_after(text: str, *args: object, **given: bool) -> str:
+def entry_after(text: str, *args: object, **options: bool) -> str:
     """What the one entry of the text says apart from its name."""
-    after, _ = merged(text, *args, **given)  # type: ignore[arg-type]
+    after, _ = merged(text, *args, **options)  # type: ignore[arg-type]
     return after.replace(HEAD, "").replace('comment = ""\n', "").strip().replace("\n", "; ")
 
 
@@ -99,7 +99,7 @@ NEW = "version = 1\n"
             'devices = ["cpu"]; dtypes = ["float32"]; variants = ["odd"]',
         ),
         (
-            [case(True, variant=one) for one in "abcd"],
+            [case(True, variant=variant) for variant in "abcd"],
             'devices = ["cpu"]; dtypes = ["float32"]; variants = "only"',
         ),
         (
@@ -116,9 +116,9 @@ def test_a_new_entry_is_folded(records: list[ResultRecord], expected: str) -> No
     assert entry_after(NEW, records) == expected
     # It covers what failed: nothing is added by the same run again.
     text, _ = merged(NEW, records)
-    again, found = merged(text, records)
+    again, result = merged(text, records)
     assert again == text
-    assert not any(one.is_fixed for one in found.changes)
+    assert not any(entry.is_fixed for entry in result.changes)
 
 
 def test_what_is_still_to_run_is_no_reason_to_fold() -> None:
@@ -178,10 +178,10 @@ def test_steps_of_variants_leave_an_entry() -> None:
     assert 'variants = ["empty0"]' in merged(text, [odd, empty])[0]
     assert merged(text, [odd])[0].endswith('variants = ["empty0"]\n')
     assert merged(text, [odd, case(False, variant="empty0")])[0] == "version = 1\n"
-    both = f'{HEAD}variants = "also"\n'
-    assert 'variants = "only"' in merged(both, [case(False), empty])[0]
-    assert "variants" not in merged(both, [case(True), odd])[0]
-    assert merged(both, [case(False)])[0] == both.replace("also", "only")
+    also = f'{HEAD}variants = "also"\n'
+    assert 'variants = "only"' in merged(also, [case(False), empty])[0]
+    assert "variants" not in merged(also, [case(True), odd])[0]
+    assert merged(also, [case(False)])[0] == also.replace("also", "only")
     # Other amounts of variants derive other steps.
     only = f'{HEAD}variants = "only"\n'
     assert merged(only, [empty, odd])[0] == only
@@ -217,7 +217,9 @@ def test_two_entries_may_have_two_comments() -> None:
 
 def test_entries_that_match_nothing() -> None:
     def listed(text: str, op: str = OP, **place: object) -> bool:
-        entries = [Entry(Key(op, one.key.check, CODE), one.lists) for one in Baseline(text).entries]
+        entries = [
+            Entry(Key(op, entry.key.check, CODE), entry.lists) for entry in Baseline(text).entries
+        ]
         cells = {(OP, CHECK): {cell_of(case(False, **place).place)}}
         return bool(unmatched(entries, {OP}, cells, all_checks=True))
 
@@ -249,7 +251,7 @@ def test_parts_in_any_order_lose_nothing(seed: int) -> None:
         "sample": ["0", "1", "wide"],
         "variant": [None, "odd", "empty0", "one0", "large"],
     }
-    every = []
+    records = []
     for values in itertools.product(*dimensions.values()):
         if draw.random() < 0.3:
             continue
@@ -258,35 +260,35 @@ def test_parts_in_any_order_lose_nothing(seed: int) -> None:
         bad = place["dtype"] == "float16" and place["layout"] == "strided"
         if draw.random() < 0.05:
             bad = not bad
-        every.append(case(bad, **place))
+        records.append(case(bad, **place))
     text = NEW
     for round_ in range(6):
         device = draw.choice(["cpu", "cuda", None])
-        collected = [one for one in every if device in (None, one.place.device)]
+        collected = [record for record in records if device in (None, record.place.device)]
         share = draw.random()
-        ran = [one for one in collected if draw.random() < share]
+        ran = [record for record in collected if draw.random() < share]
         if round_ == 3:  # some are mended, for good
             mended = draw.choice(dimensions["dtype"])
-            every = [
-                replace(one, outcome="passed", finding=None, in_baseline=False)
-                if one.place.dtype == mended
-                else one
-                for one in every
+            records = [
+                replace(record, outcome="passed", finding=None, in_baseline=False)
+                if record.place.dtype == mended
+                else record
+                for record in records
             ]
             continue
         before = Baseline(text)
-        text, _ = merged(text, ran, [one for one in collected if one not in ran])
+        text, _ = merged(text, ran, [record for record in collected if record not in ran])
         after = Baseline(text)
-        for one in every:
-            key, cell = Key(OP, CHECK, CODE), cell_of(one.place)
-            covered = after.find(key, cell, one.place.variant)
-            if one.finding and (one in ran or before.find(key, cell, one.place.variant)):
-                assert covered, one.place
+        for record in records:
+            key, cell = Key(OP, CHECK, CODE), cell_of(record.place)
+            covered = after.find(key, cell, record.place.variant)
+            if record.finding and (record in ran or before.find(key, cell, record.place.variant)):
+                assert covered, record.place
         # The same once more changes nothing, and finds nothing out of date.
-        again, found = merged(text, ran, [one for one in collected if one not in ran])
+        again, result = merged(text, ran, [record for record in collected if record not in ran])
         assert again == text
-        assert not any(one.is_fixed for one in found.changes)
-    everything, found = merged(text, every)
-    assert merged(everything, every)[0] == everything
-    if not any(one.finding for one in every):
+        assert not any(entry.is_fixed for entry in result.changes)
+    everything, result = merged(text, records)
+    assert merged(everything, records)[0] == everything
+    if not any(record.finding for record in records):
         assert everything == "version = 1\n"

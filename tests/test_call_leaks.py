@@ -26,35 +26,35 @@ on_glibc = pytest.mark.skipif(heap.heap_gauge() is None, reason="no mallinfo2")
 def case(then: Callable[[Tensor], Any], backward: Any = None) -> Case:
     """A case of an op that doubles; `then` is called with the input."""
 
-    def one(x: Tensor) -> Tensor:
+    def kernel(x: Tensor) -> Tensor:
         then(x)
         return x * 2
 
-    op = torch.library.custom_op(f"t_call_leaks::op_{next(_numbers)}", mutates_args=())(one)
+    op = torch.library.custom_op(f"t_call_leaks::op_{next(_numbers)}", mutates_args=())(kernel)
     op.register_fake(lambda x: torch.empty_like(x))
     if backward is not None:
         op.register_autograd(backward)
     where = Placement("cpu", torch.float32, backward is not None, "contiguous")
-    found = Case(ops.resolve(op), Sample((tensor(40, 30),), {}), where)
-    assert found.eager.error is None
-    return found
+    op_case = Case(ops.resolve(op), Sample((tensor(40, 30),), {}), where)
+    assert op_case.eager.error is None
+    return op_case
 
 
 @on_glibc
 def test_tensors_that_are_kept_are_bytes_and_objects() -> None:
     kept: List[Tensor] = []
-    found = verdicts.finding(check, case(lambda x: kept.append(x.clone())))
-    assert found.code == "memory-leaked"
-    size = int(found.message.partition("leaves ")[2].split()[0])
+    finding = verdicts.finding(check, case(lambda x: kept.append(x.clone())))
+    assert finding.code == "memory-leaked"
+    size = int(finding.message.partition("leaves ")[2].split()[0])
     assert 4800 <= size < 6000
-    assert " torch.Tensor" in found.evidence
+    assert " torch.Tensor" in finding.evidence
 
 
 def test_objects_that_are_kept() -> None:
     kept: List[Any] = []
-    found = verdicts.finding(check, case(lambda x: kept.append({"shape": [*x.shape]})))
-    assert "Python objects" in found.message
-    assert " dict" in found.evidence
+    finding = verdicts.finding(check, case(lambda x: kept.append({"shape": [*x.shape]})))
+    assert "Python objects" in finding.message
+    assert " dict" in finding.evidence
 
 
 def test_a_backward_that_keeps_its_gradients() -> None:
@@ -64,8 +64,8 @@ def test_a_backward_that_keeps_its_gradients() -> None:
         kept.append(grad.clone())
         return grad * 2
 
-    found = verdicts.finding(check, case(lambda x: None, backward))
-    assert "a call with its backward leaves" in found.message
+    finding = verdicts.finding(check, case(lambda x: None, backward))
+    assert "a call with its backward leaves" in finding.message
 
 
 def _cycle(x: Tensor) -> None:

@@ -27,19 +27,19 @@ _OF_PLACE = ("dtype", "sample", "variant", "aspect")
 def record(check: str, code: str | None, **changed: Any) -> ResultRecord:
     place = {"device": "cpu", "dtype": "float32", "requires_grad": False, "layout": "contiguous"}
     place |= {name: changed.pop(name) for name in _OF_PLACE if name in changed}
-    found = None
+    finding = None
     if code is not None:
-        found = finding_record(Finding(code, "output: wrong", fix="change it"), CHECKS.get(check))
-    made = {
+        finding = finding_record(Finding(code, "output: wrong", fix="change it"), CHECKS.get(check))
+    fields = {
         "nodeid": f"test_it.py::test_op[cpu-float32-nograd-0-{check}]",
         "op": "ns::op",
         "check": check,
         "place": Place(**{"sample": "0", **place}),
-        "outcome": "failed" if found else "passed",
-        "finding": found,
+        "outcome": "failed" if finding else "passed",
+        "finding": finding,
         "message": "output: wrong",
     }
-    return ResultRecord(**{**made, **changed})
+    return ResultRecord(**{**fields, **changed})
 
 
 def test_a_consequence_names_its_root_whatever_the_order() -> None:
@@ -94,12 +94,12 @@ def test_large_sizes_are_other_sizes() -> None:
 
 def test_a_crash_explains_values_of_unwritten_memory_on_variants_of_one_aspect() -> None:
     shape = {"aspect": "shape"}
-    found = [
+    records = [
         record("values.uninitialized", "outputs-not-repeatable", variant="one1", **shape),
         record("fake.device", "crash", variant="empty1", **shape),
         record("values.uninitialized", "uninitialized-output", variant="n.0", aspect="n"),
     ]
-    assert causes(found) == {0: 1}
+    assert causes(records) == {0: 1}
 
 
 def test_a_read_past_the_end_explains_values_that_depend_on_what_lies_there() -> None:
@@ -167,32 +167,32 @@ def test_a_finding_on_a_variant_follows_from_one_of_its_sample() -> None:
 
 def test_on_variants_a_defect_is_a_code_and_what_they_change() -> None:
     shape, flag = {"aspect": "shape"}, {"aspect": "reverse"}
-    found = "fake.forward", "fake-stride-mismatch"
+    mismatch = "fake.forward", "fake-stride-mismatch"
     records = [
-        record(*found, variant="a", message="one", **shape),
-        record(*found, variant="b", message="two", sample="1", **shape),
-        record(*found, variant="c", message="one", **flag),
+        record(*mismatch, variant="a", message="one", **shape),
+        record(*mismatch, variant="b", message="two", sample="1", **shape),
+        record(*mismatch, variant="c", message="one", **flag),
         record("opcheck.test_faketensor", "fake-stride-mismatch", variant="a", **shape),
     ]
     assert causes(records) == {1: 0, 3: 0}
 
 
 def test_sizes_and_dtypes_make_no_other_defect() -> None:
-    found = "fake.forward", "fake-stride-mismatch"
+    mismatch = "fake.forward", "fake-stride-mismatch"
     records = [
-        record(*found, message="output 0: fake strides (2, 1), real (1, 5)"),
-        record(*found, message="output 0: fake strides (4, 1), real (1, 7)", sample="1"),
-        record(*found, message="output 1: fake strides (2, 1), real (1, 5)", sample="2"),
-        record(*found, message="output 0: fake float32, real float64", sample="3"),
-        record(*found, message="output 0: fake bfloat16, real float64", sample="4"),
+        record(*mismatch, message="output 0: fake strides (2, 1), real (1, 5)"),
+        record(*mismatch, message="output 0: fake strides (4, 1), real (1, 7)", sample="1"),
+        record(*mismatch, message="output 1: fake strides (2, 1), real (1, 5)", sample="2"),
+        record(*mismatch, message="output 0: fake float32, real float64", sample="3"),
+        record(*mismatch, message="output 0: fake bfloat16, real float64", sample="4"),
     ]
     assert causes(records) == {1: 0, 4: 3}
 
 
 def test_two_variants_of_a_sample_are_named() -> None:
-    found = "fake.forward", "fake-stride-mismatch"
+    mismatch = "fake.forward", "fake-stride-mismatch"
     root, *others = (
-        record(*found, variant=step, aspect="shape", sample=sample)
+        record(*mismatch, variant=step, aspect="shape", sample=sample)
         for step, sample in (("a", "0"), ("b", "0"), ("a", "1"))
     )
     assert also_line(root, others) == "also   the variants b, 1~a"
@@ -200,8 +200,8 @@ def test_two_variants_of_a_sample_are_named() -> None:
 
 def test_a_tilde_in_the_id_of_a_sample_makes_no_variant() -> None:
     tilde = record("fake.forward", "fake-stride-mismatch", sample="a~b", message="one")
-    other = record("fake.forward", "fake-stride-mismatch", sample="c~d", message="two")
-    assert causes([tilde, other]) == {}
+    second = record("fake.forward", "fake-stride-mismatch", sample="c~d", message="two")
+    assert causes([tilde, second]) == {}
 
 
 def of_ops(count: int, message: str = "{op} output: strides ({at}, 1)") -> list[ResultRecord]:
@@ -265,8 +265,8 @@ def test_{at}(): ...
 
 def test_what_follows_is_in_the_catalogue_and_goes_one_way() -> None:
     for code, entry in catalogue().items():
-        for other in entry.follows:
-            assert other in catalogue(), f"{code} follows from {other}, which is not there"
+        for root in entry.follows:
+            assert root in catalogue(), f"{code} follows from {root}, which is not there"
     graph = {code: entry.follows for code, entry in catalogue().items()}
     assert set(TopologicalSorter(graph).static_order()) == set(catalogue())  # no circle
 
@@ -301,9 +301,9 @@ def test_a_wrong_stride_is_one_story(suite: Suite, workers: tuple[str, ...]) -> 
     assert root[-1].startswith("also   compile.static (compile-stride-assert), ")
     assert root[-1].endswith("opcheck.test_faketensor")
     shown = f"reported in full at test_it.py::{base}fake.forward]"
-    other = op_fingerprint("opcheck.test_faketensor")
-    assert len(other) == 2
-    assert other[1] == f"the same finding is {shown}"
+    opcheck = op_fingerprint("opcheck.test_faketensor")
+    assert len(opcheck) == 2
+    assert opcheck[1] == f"the same finding is {shown}"
     compiled = op_fingerprint("compile.static")
     assert len(compiled) == 2
     assert compiled[1] == f"it may follow from fake-stride-mismatch, {shown}"

@@ -75,26 +75,26 @@ def _output(result: pytest.RunResult) -> list[str]:
 
 
 def _records(suite: Suite) -> list[dict[str, Any]]:
-    found = suite.results()
-    for one in found:
-        del one["duration"]
-        one["repro"] = one["repro"].replace(" --customop-isolate=on", "")
-    return found
+    records = suite.results()
+    for record in records:
+        del record["duration"]
+        record["repro"] = record["repro"].replace(" --customop-isolate=on", "")
+    return records
 
 
 def test_everything_is_as_in_one_process(suite: Suite) -> None:
     suite.test(CASES)
-    given = ("-v", "-rA", "--customop-report=report.json", "-p", "no:cacheprovider")
+    options = ("-v", "-rA", "--customop-report=report.json", "-p", "no:cacheprovider")
     ran = []
     for more in ((), ("--customop-isolate",)):
         # In a process of its own: in this one, warnings are errors.
-        result = suite.run_apart(*given, *more, checks="own,own.fails,own.skips,own.breaks,body")
+        result = suite.run_apart(*options, *more, checks="own,own.fails,own.skips,own.breaks,body")
         ran.append((_output(result), _records(suite), (suite.path / "log").read_text().split()))
         (suite.path / "log").unlink()
     (output, records, log), (output_isolated, isolated, log_isolated) = ran
     assert isolated == records
     assert output_isolated == output
-    assert {one["outcome"] for one in records} == {
+    assert {record["outcome"] for record in records} == {
         "passed",
         "failed",
         "error",
@@ -108,11 +108,11 @@ def test_everything_is_as_in_one_process(suite: Suite) -> None:
 
 def test_selections_stops_and_reruns(suite: Suite) -> None:
     suite.test(CASES)
-    every = "own,own.fails,own.skips,own.breaks,body"
-    suite.run("--customop-isolate", "-k", "plain or method", checks=every)
-    first = suite.run("--customop-isolate", "-x", "-k", "scale", checks=every)
+    checks = "own,own.fails,own.skips,own.breaks,body"
+    suite.run("--customop-isolate", "-k", "plain or method", checks=checks)
+    first = suite.run("--customop-isolate", "-x", "-k", "scale", checks=checks)
     first.assert_outcomes(failed=1)
-    again = suite.run("--customop-isolate", "--lf", "-k", "scale", checks=every)
+    again = suite.run("--customop-isolate", "--lf", "-k", "scale", checks=checks)
     again.assert_outcomes(failed=1)
 
 
@@ -127,19 +127,19 @@ def test_draws(customop_case):
     suite.test("import random\n" + body)
     drawn = []
     for more in ((), ("--customop-isolate",)):
-        given = ("-p", "randomly", "--randomly-seed=7")
-        suite.run(*given, *more, checks="own,body").assert_outcomes(passed=4)
+        options = ("-p", "randomly", "--randomly-seed=7")
+        suite.run(*options, *more, checks="own,body").assert_outcomes(passed=4)
         drawn.append((suite.path / "drawn").read_text())
         (suite.path / "drawn").unlink()
     assert drawn[0] == drawn[1]
 
 
 def test_the_bundled_ops_from_another_folder(suite: Suite) -> None:
-    given = ("--pyargs", "reference_ops.test_sin")
+    options = ("--pyargs", "reference_ops.test_sin")
     ids = []
     for more in ((), ("--customop-isolate",)):
         result = suite.run(
-            "-v", "-p", "no:cacheprovider", *given, *more, checks="fake.forward,body"
+            "-v", "-p", "no:cacheprovider", *options, *more, checks="fake.forward,body"
         )
         ids.append([line for line in result.outlines if "PASSED" in line])
     assert ids[0]
@@ -210,7 +210,7 @@ def test_ends(customop_case):
     suite.test(body)
     result = suite.run_apart("--customop-isolate", "--customop-report=report.json", checks="body")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert [one["message"] for one in suite.results()] == ["interrupted while it ran"]
+    assert [record["message"] for record in suite.results()] == ["interrupted while it ran"]
 
 
 def test_the_debugger_needs_one_process(suite: Suite) -> None:
@@ -240,9 +240,9 @@ def _start(suite: Suite) -> tuple[subprocess.Popen[bytes], int]:
     suite.test("import os\n" + HANGS)
     folder = suite.path / "temporary"
     folder.mkdir()
-    given = ["--customop-isolate", "--customop-checks=own", "--customop-report=report.json"]
+    options = ["--customop-isolate", "--customop-checks=own", "--customop-report=report.json"]
     session = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:randomly", *given],
+        [sys.executable, "-m", "pytest", "-p", "no:randomly", *options],
         cwd=suite.path,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
@@ -281,7 +281,7 @@ def test_ctrl_c_ends_the_session_and_its_child_and_leaves_a_report(suite: Suite)
     output, _ = session.communicate(timeout=300)
     assert session.returncode == pytest.ExitCode.INTERRUPTED, output
     _wait_until_gone(child)
-    assert [(one["outcome"], one["message"]) for one in suite.results()] == [
+    assert [(record["outcome"], record["message"]) for record in suite.results()] == [
         ("passed", ""),
         ("error", "interrupted while it ran"),
     ]

@@ -84,9 +84,9 @@ def test_every_setting_exists_under_one_of_its_names() -> None:
         "run_gc_after_compile",
     }
     early = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
-    for module, wanted in compiler._COMPILE_CONFIG.items():
+    for module, names in compiler._COMPILE_CONFIG.items():
         config = importlib.import_module(module)
-        for name in wanted:
+        for name in names:
             known = hasattr(config, name) or hasattr(config, old.get(name, name))
             assert known or (early and name in late), f"{module}.{name}"
 
@@ -148,12 +148,12 @@ def test_a_session_keeps_no_source_of_graphs_but_those_from_before(
         monkeypatch.setattr("pytest_customop.compat.traces._FAKES_KEPT", kept)
         with compile_session():
             compile_whole(_fresh(), counting_backend("aot_eager"))(torch.zeros(3))
-            made = set(_loader.eval_cache) - before
-            assert made
-            assert made <= set(linecache.cache)
+            sources = set(_loader.eval_cache) - before
+            assert sources
+            assert sources <= set(linecache.cache)
             assert FakeTensorMode.cache
         assert set(_loader.eval_cache) == before
-        assert not made & set(linecache.cache)
+        assert not sources & set(linecache.cache)
         assert bool(FakeTensorMode.cache) == bool(kept)
 
 
@@ -178,7 +178,7 @@ def test_a_session_keeps_no_module_that_inductor_wrote() -> None:
 
 def _alive(*names: str) -> list[int]:
     gc.collect()
-    kinds = [type(one).__name__ for one in gc.get_objects()]
+    kinds = [type(item).__name__ for item in gc.get_objects()]
     return [kinds.count(name) for name in names]
 
 

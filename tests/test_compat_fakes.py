@@ -84,7 +84,7 @@ def test_enter_fake_mode_keeps_torch_quiet(
     assert is_data_dependent(caught.value)
     assert not is_data_dependent(ValueError())
     assert "failed while" not in capfd.readouterr().err
-    assert not [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
 def test_to_fake_makes_every_size_a_symbol_of_its_own() -> None:
@@ -99,10 +99,10 @@ def test_to_fake_makes_every_size_a_symbol_of_its_own() -> None:
 
 def test_to_fake_keeps_shared_storage() -> None:
     base, mode = torch.zeros(6), fake_mode()
-    one, two = to_fake(mode, base[:3]), to_fake(mode, base[2:])
-    other = to_fake(mode, torch.zeros(3))
-    assert storage_id(one) == storage_id(two) is not None
-    assert storage_id(one) != storage_id(other)
+    first, second = to_fake(mode, base[:3]), to_fake(mode, base[2:])
+    separate = to_fake(mode, torch.zeros(3))
+    assert storage_id(first) == storage_id(second) is not None
+    assert storage_id(first) != storage_id(separate)
     assert storage_id(base) == storage_id(base[1:])
 
 
@@ -169,8 +169,8 @@ def test_fake_cause_is_what_a_meta_kernel_raised() -> None:
     error = raised(torch.ops.t_compat_fake_lib.unfaked_meta)
     assert missing_fake_kernel(error) is None
     assert str(fake_cause(error)) == "from the meta kernel"
-    other = ValueError("no")
-    assert fake_cause(other) is other
+    value_error = ValueError("no")
+    assert fake_cause(value_error) is value_error
 
 
 def test_observe_calls_sees_what_autograd_calls() -> None:

@@ -52,10 +52,10 @@ def test_graphs_on_disk_are_found_by_their_tag_and_nothing_of_them_is_kept(
         CacheArtifactManager._seen_artifacts,
         torch._dynamo.utils.get_metrics_context()._edits,
     )
-    before = [len(each) for each in kept]
+    before = [len(cache) for cache in kept]
     assert compile_once("two") == 0
     assert compile_once("one") > 0
-    assert [len(each) for each in kept] == before
+    assert [len(cache) for cache in kept] == before
     monkeypatch.setattr(graph_caches, "vector_instructions", lambda: ["others"])
     assert compile_once("one") == 0  # its C++ would not compile with these
     assert torch.compiler.config.cache_key_tag == ""
@@ -140,7 +140,7 @@ def _no_rule(op: Any) -> None:
 def _dispatch_rule(op: Any) -> None:
     from torch._subclasses.functional_tensor import FunctionalTensorMode
 
-    torch.library.register_torch_dispatch(op, FunctionalTensorMode, lambda *given: None)
+    torch.library.register_torch_dispatch(op, FunctionalTensorMode, lambda *args: None)
 
 
 def _decomposition(op: Any) -> None:

@@ -45,7 +45,7 @@ def test_private_names_are_explained(path: Path) -> None:
 
 
 def test_no_other_package_imports_private_modules() -> None:
-    found = []
+    imports = []
     for path in PACKAGE_ROOT.rglob("*.py"):
         if "compat" in path.parts:
             continue
@@ -53,6 +53,6 @@ def test_no_other_package_imports_private_modules() -> None:
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]
-            private = [one for one in modules if one.startswith(("torch._", "_pytest"))]
-            found += [f"{path.relative_to(PACKAGE_ROOT)}: {one}" for one in private]
-    assert found == []
+            private = [module for module in modules if module.startswith(("torch._", "_pytest"))]
+            imports += [f"{path.relative_to(PACKAGE_ROOT)}: {module}" for module in private]
+    assert imports == []

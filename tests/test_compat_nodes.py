@@ -42,10 +42,10 @@ def test_the_nodes_of_ops_without_a_formula() -> None:
     assert not rejects_backward(warns)
     generated = torch.ops.t_compat_nodes.custom(x)
     assert is_generated(generated)
-    for other in (generated, x * 2, x, torch.ones(3)):
-        assert not is_without_formula(other)
-        assert not rejects_backward(other)
-        assert is_generated(other) is (other is generated)
+    for tensor in (generated, x * 2, x, torch.ones(3)):
+        assert not is_without_formula(tensor)
+        assert not rejects_backward(tensor)
+        assert is_generated(tensor) is (tensor is generated)
 
 
 class _Named(torch.autograd.Function):

@@ -33,14 +33,14 @@ PACKET = torch.ops.test_op_calls.twice
 @pytest.fixture
 def seen() -> Iterator[list[Any]]:
     """The tensors of the calls so far that compute something."""
-    found: list[Any] = []
+    tensors: list[Any] = []
 
     def before(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if type(args[0]) is torch.Tensor:
-            found.append(args[0])
+            tensors.append(args[0])
 
     end = observe(lambda namespace: namespace == NS, before)
-    yield found
+    yield tensors
     end()
 
 
@@ -135,9 +135,9 @@ def test_reading_is_unseen_by_dispatch_modes_and_works_in_inference_mode() -> No
 
 
 def test_stand_ins() -> None:
-    found = []
-    torch.vmap(lambda x: (found.append(is_stand_in(x)), x)[1])(torch.ones(2))
-    assert found == [True]
+    answers = []
+    torch.vmap(lambda x: (answers.append(is_stand_in(x)), x)[1])(torch.ones(2))
+    assert answers == [True]
     assert not is_stand_in(torch.ones(2))
 
 

@@ -73,18 +73,18 @@ def test_a_namespace_has_native_kernels_or_none() -> None:
 
 
 def test_kernel_in_python() -> None:
-    one = torch.ops.t_compat_ops.overloaded.one
+    op = torch.ops.t_compat_ops.overloaded.one
     assert kernel_in_python(overload("custom"), "cpu")
     assert kernel_in_python(overload("cpu"), "cpu")
-    assert kernel_in_python(one, "cpu")
+    assert kernel_in_python(op, "cpu")
     assert not kernel_in_python(overload("cpu"), "cuda")
     assert not kernel_in_python(overload("none"), "cpu")
     assert not kernel_in_python(torch.ops.aten.relu.default, "cpu")
 
 
 def test_python_kernels() -> None:
-    found = dict(python_kernels(overload("custom")))
-    assert found == {
+    kernels = dict(python_kernels(overload("custom")))
+    assert kernels == {
         "the kernel": custom._init_fn,
         "the kernel for cuda": cuda,
         "the fake kernel": fake,
@@ -117,10 +117,10 @@ class Unspeakable(RuntimeError):
 
 
 def op_named(name: str) -> OpOverload:
-    made = torch.library.custom_op(
+    op = torch.library.custom_op(
         f"t_compat_ops_rules::{name}", torch.sin, mutates_args=(), schema="(Tensor x) -> Tensor"
     )
-    return overload_of(made)
+    return overload_of(op)
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="from torch 2.5 on")
@@ -154,10 +154,10 @@ def test_a_custom_op_def_and_its_overload() -> None:
 
 
 def test_names_and_schemas() -> None:
-    one = torch.ops.t_compat_ops.overloaded
-    assert overload_name(one.one) == "t_compat_ops::overloaded.one"
+    packet = torch.ops.t_compat_ops.overloaded
+    assert overload_name(packet.one) == "t_compat_ops::overloaded.one"
     assert overload_name(overload("cpu")) == "t_compat_ops::cpu"
-    assert packet_name(one) == "t_compat_ops::overloaded"
+    assert packet_name(packet) == "t_compat_ops::overloaded"
     assert {"t_compat_ops::overloaded", "t_compat_ops::none"} <= {*registered_names()}
     schema = schema_of(overload("cpu"))
     assert str(schema) == "t_compat_ops::cpu(Tensor x) -> Tensor"
@@ -194,10 +194,10 @@ def test_a_formula_in_python() -> None:
     for name, kernel in (("below", double), ("through", torch.library.fallthrough_kernel)):
         LIBRARY.define(f"{name}(Tensor x) -> Tensor")
         LIBRARY.impl(name, kernel, "Autograd")
-    made = op_named("python_formula")
-    assert not formula_in_python(made)
-    torch.library.register_autograd(made, lambda ctx, grad: grad)
-    assert formula_in_python(made)
+    op = op_named("python_formula")
+    assert not formula_in_python(op)
+    torch.library.register_autograd(op, lambda ctx, grad: grad)
+    assert formula_in_python(op)
     assert formula_in_python(overload("below"))
     assert not formula_in_python(overload("through"))
     assert not formula_in_python(overload("cpu"))

@@ -23,29 +23,27 @@ from pytest_customop.compat.version import TORCH
 
 def test_torch_makes_shape_environments_by_the_patched_name() -> None:
     original = ShapeEnv.__init__
-    with patches.shape_environments_made() as made:
+    with patches.shape_environments_made() as references:
         environment = ShapeEnv()
         mode = fake_mode()
-    assert [one() for one in made] == [environment, mode.shape_env]
+    assert [reference() for reference in references] == [environment, mode.shape_env]
     assert ShapeEnv.__init__ is original
 
 
 def test_compiling_makes_shape_environments_by_the_patched_name() -> None:
-    with patches.shape_environments_made() as made, compile_session():
+    with patches.shape_environments_made() as references, compile_session():
         compile_whole(lambda x: x + 1, counting_backend("eager"))(torch.zeros(3))
-        assert made == []  # the innermost block has them
-    with compile_session(), patches.shape_environments_made() as made:
+        assert references == []  # the innermost block has them
+    with compile_session(), patches.shape_environments_made() as references:
         compile_whole(lambda x: x + 1, counting_backend("eager"))(torch.zeros(3))
-        assert made
+        assert references
 
 
 @pytest.mark.skipif(TORCH < (2, 13), reason="dynamo does not measure guards in torch 2.4")
 def test_dynamo_measures_guards_by_the_patched_name(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
     guards = torch._dynamo.guards
-    monkeypatch.setattr(
-        guards, "profile_guard_manager", lambda *given: measured.append(given) or 0.0
-    )
+    monkeypatch.setattr(guards, "profile_guard_manager", lambda *args: measured.append(args) or 0.0)
 
     def compile_once() -> None:
         compiled = torch.compile(lambda x: x + 1, backend="eager")
@@ -73,7 +71,7 @@ def test_formulas_mark_outputs_by_the_patched_name() -> None:
     x = torch.ones(3, requires_grad=True)
     with patches.marked_non_differentiable() as marked:
         output = _Largest.apply(x)
-    assert [one.item() for one in marked] == [1.0]
+    assert [tensor.item() for tensor in marked] == [1.0]
     assert not output.requires_grad
     assert torch.autograd.function.FunctionCtx.mark_non_differentiable is original
 
@@ -188,10 +186,10 @@ def test_many_threads_leave_nothing(owner: Any, patch: patches._Patch) -> None:
                     wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not wrong
     assert owner.function is original
 

@@ -49,11 +49,11 @@ def define(
     save: Optional[Callable[..., Any]] = None,
 ) -> None:
     """Register `t_compile::<name>`."""
-    made = torch.library.custom_op(f"t_compile::{name}", kernel, mutates_args=writes, schema=schema)
+    op = torch.library.custom_op(f"t_compile::{name}", kernel, mutates_args=writes, schema=schema)
     if fake is not None:
-        made.register_fake(fake)
+        op.register_fake(fake)
     if backward is not None:
-        made.register_autograd(backward, setup_context=save)
+        op.register_autograd(backward, setup_context=save)
 
 
 def case(
@@ -86,15 +86,15 @@ define("strides_right", lambda x: (x * 2).t().contiguous().t(), column_major)
 
 
 def test_wrong_strides_are_caught():
-    found = finding(check_static, case("strides_wrong"))
+    failure = finding(check_static, case("strides_wrong"))
     if ASSERTS_STRIDES:
-        assert found.code == "compile-stride-assert"
-        assert "t_compile::strides_wrong" in found.message
-        assert "expected size 3==3, stride 1==4 at dim=0" in found.message
-        assert "torch.ops.t_compile.strides_wrong.default" in found.message
+        assert failure.code == "compile-stride-assert"
+        assert "t_compile::strides_wrong" in failure.message
+        assert "expected size 3==3, stride 1==4 at dim=0" in failure.message
+        assert "torch.ops.t_compile.strides_wrong.default" in failure.message
     else:
-        assert found.code == "compile-output-mismatch"
-        assert "as an op after it reads it" in found.message
+        assert failure.code == "compile-output-mismatch"
+        assert "as an op after it reads it" in failure.message
 
 
 def test_right_strides_pass():
@@ -102,8 +102,8 @@ def test_right_strides_pass():
 
 
 def test_wrong_strides_are_caught_in_generated_code():
-    found = finding(check_dynamic, case("strides_wrong"))
-    assert found.code in ("compile-stride-assert", "compile-output-mismatch")
+    failure = finding(check_dynamic, case("strides_wrong"))
+    assert failure.code in ("compile-stride-assert", "compile-output-mismatch")
 
 
 define(
@@ -119,12 +119,12 @@ define(
 
 
 def test_wrong_strides_in_the_backward_are_caught():
-    found = finding(check_static, case("paste_in_backward", grad=True))
+    failure = finding(check_static, case("paste_in_backward", grad=True))
     if ASSERTS_STRIDES:
-        assert found.code == "compile-stride-assert"
-        assert "t_compile::strides_wrong" in found.message
+        assert failure.code == "compile-stride-assert"
+        assert "t_compile::strides_wrong" in failure.message
     else:
-        assert found.code == "compile-gradient-mismatch"
+        assert failure.code == "compile-gradient-mismatch"
     check_static(case("right_in_backward", grad=True))
 
 
@@ -142,16 +142,16 @@ define(
 @pytest.mark.parametrize("name", ["dtype_wrong", "size_wrong", "reach_wrong", "count_wrong"])
 def test_code_that_would_leave_its_memory_is_not_run(name: str, snapshot: Snapshot) -> None:
     for check in (check_static, check_dynamic):
-        found = finding(check, case(name))
-        assert found.code == "compile-output-mismatch"
-        assert "was not run" in found.evidence
-        snapshot(found.message, check.__name__)
+        failure = finding(check, case(name))
+        assert failure.code == "compile-output-mismatch"
+        assert "was not run" in failure.evidence
+        snapshot(failure.message, check.__name__)
 
 
 def test_a_backward_that_would_leave_its_memory_is_not_run(snapshot: Snapshot) -> None:
-    found = finding(check_static, case("liar_in_backward", grad=True))
-    assert found.code == "fake-dtype-mismatch"
-    snapshot(found.message)
+    failure = finding(check_static, case("liar_in_backward", grad=True))
+    assert failure.code == "fake-dtype-mismatch"
+    snapshot(failure.message)
 
 
 define("no_fake", lambda x: x * 2, None)
@@ -161,30 +161,30 @@ LIBRARY.impl("no_fake_library", lambda x: x * 2, "CPU")
 
 @pytest.mark.parametrize("name", ["no_fake", "no_fake_library"])
 def test_a_missing_fake_kernel_is_named_as_by_other_checks(name: str, snapshot: Snapshot) -> None:
-    found = finding(check_static, case(name, backend="aot_eager"))
-    assert found.code == "fake-missing"
-    snapshot(found.message)
+    failure = finding(check_static, case(name, backend="aot_eager"))
+    assert failure.code == "fake-missing"
+    snapshot(failure.message)
 
 
 define("reads_data", lambda x: x * 2, lambda x: x.new_empty(int(x.sum())))
 
 
 def test_a_fake_kernel_that_reads_data_is_a_graph_break():
-    found = finding(check_static, case("reads_data", backend="aot_eager"))
-    assert found.code == "compile-graph-break"
-    assert "t_compile::reads_data" in found.message
-    assert "int(x.sum())" in found.evidence
+    failure = finding(check_static, case("reads_data", backend="aot_eager"))
+    assert failure.code == "compile-graph-break"
+    assert "t_compile::reads_data" in failure.message
+    assert "int(x.sum())" in failure.evidence
 
 
 define("counts", lambda x: 3, lambda x: 3, schema="(Tensor x) -> int")
 
 
 def test_an_op_that_cannot_be_traced_is_a_graph_break():
-    found = finding(check_static, case("counts", backend="aot_eager"))
-    assert found.code == "compile-graph-break"
-    assert "non-Tensor" in found.message
-    assert "compiled.py" not in found.message
-    assert "TORCHDYNAMO_VERBOSE" not in found.message + found.evidence
+    failure = finding(check_static, case("counts", backend="aot_eager"))
+    assert failure.code == "compile-graph-break"
+    assert "non-Tensor" in failure.message
+    assert "compiled.py" not in failure.message
+    assert "TORCHDYNAMO_VERBOSE" not in failure.message + failure.evidence
 
 
 def _three_channels(x):
@@ -204,18 +204,18 @@ define("not_symbolic", lambda x: x * 2, _plain_sizes_only)
 
 
 def test_an_exception_of_the_fake_kernel_is_named():
-    found = finding(check_static, case("fake_raises", backend="aot_eager"))
-    assert found.code == "compile-error"
-    assert "raises ValueError: three channels only" in found.message
-    assert "in _three_channels" in found.evidence
+    failure = finding(check_static, case("fake_raises", backend="aot_eager"))
+    assert failure.code == "compile-error"
+    assert "raises ValueError: three channels only" in failure.message
+    assert "in _three_channels" in failure.evidence
 
 
 def test_an_exception_on_symbolic_sizes_is_named():
     check_static(case("not_symbolic", backend="aot_eager"))
-    found = finding(check_dynamic, case("not_symbolic", backend="aot_eager"))
-    assert found.code == "compile-error"
-    assert "given symbolic sizes, raises TypeError: no symbols, please" in found.message
-    assert "in _plain_sizes_only" in found.evidence
+    failure = finding(check_dynamic, case("not_symbolic", backend="aot_eager"))
+    assert failure.code == "compile-error"
+    assert "given symbolic sizes, raises TypeError: no symbols, please" in failure.message
+    assert "in _plain_sizes_only" in failure.evidence
 
 
 def _write(x, out):
@@ -248,9 +248,9 @@ define(
 def test_a_small_undeclared_write_is_caught(
     check: Callable[[Case], None], snapshot: Snapshot
 ) -> None:
-    found = finding(check, case("writes_secretly", tensor(3, 4), tensor(3, 4, fill=1)))
-    assert found.code == "compile-mutation-mismatch"
-    snapshot.message(found.message)
+    failure = finding(check, case("writes_secretly", tensor(3, 4), tensor(3, 4, fill=1)))
+    assert failure.code == "compile-mutation-mismatch"
+    snapshot.message(failure.message)
 
 
 @pytest.mark.parametrize("check", [check_static, check_dynamic])
@@ -306,9 +306,9 @@ define("sine", lambda x: x.sin(), backward=_cosine, save=save_input)
     ],
 )
 def test_wrong_gradients_are_caught(name: str, code: str, snapshot: Snapshot) -> None:
-    found = finding(check_static, case(name, grad=True, backend="aot_eager"))
-    assert found.code == code
-    snapshot.message(found.message)
+    failure = finding(check_static, case(name, grad=True, backend="aot_eager"))
+    assert failure.code == code
+    snapshot.message(failure.message)
 
 
 @pytest.mark.parametrize("check", [check_static, check_dynamic])
@@ -342,8 +342,8 @@ define(
 
 def test_rounding_in_fused_code_is_no_mismatch() -> None:
     """Generated code keeps more digits than eager mode between two steps in half precision."""
-    made = case("layer_norm", tensor(33, 257), grad=True, dtype=torch.float16)
-    check_static(made)
+    op_case = case("layer_norm", tensor(33, 257), grad=True, dtype=torch.float16)
+    check_static(op_case)
 
 
 # --- sizes ---
@@ -376,9 +376,9 @@ define("hard_coded", lambda x: x * 2, lambda x: x.new_empty(3, 4))
 
 @pytest.mark.parametrize("name", ["fixed_rows", "asks_for_four"])
 def test_a_size_made_constant_is_caught(name: str, snapshot: Snapshot) -> None:
-    found = finding(check_dynamic, case(name, backend="aot_eager"))
-    assert found.code == "compile-recompiles"
-    snapshot(found.message)
+    failure = finding(check_dynamic, case(name, backend="aot_eager"))
+    assert failure.code == "compile-recompiles"
+    snapshot(failure.message)
     check_static(case(name, backend="aot_eager"))
 
 
@@ -388,9 +388,9 @@ def test_what_sizes_force_is_no_finding(name: str) -> None:
 
 
 def test_a_hard_coded_size_is_caught_at_the_second_size(snapshot: Snapshot) -> None:
-    found = finding(check_dynamic, case("hard_coded", backend="aot_eager"))
-    assert found.code == "compile-output-mismatch"
-    snapshot(found.message)
+    failure = finding(check_dynamic, case("hard_coded", backend="aot_eager"))
+    assert failure.code == "compile-output-mismatch"
+    snapshot(failure.message)
     check_static(case("hard_coded", backend="aot_eager"))
 
 
@@ -400,8 +400,8 @@ def test_without_a_second_size_the_first_one_counts() -> None:
 
 
 def test_sizes_of_0_and_1_leave_nothing_to_vary() -> None:
-    for made in (case("sine", tensor(1, 1)), case("sine", tensor(())), case("makes", 4)):
-        why = skipped(check_dynamic, made)
+    for op_case in (case("sine", tensor(1, 1)), case("sine", tensor(())), case("makes", 4)):
+        why = skipped(check_dynamic, op_case)
         assert (why.code, why.unjudged) == ("nothing-to-check", False)
 
 
@@ -536,9 +536,9 @@ def _with_itself() -> Case:
 
 @pytest.mark.parametrize("kind", RIGHT)
 def test_right_ops_pass(kind: str) -> None:
-    made = RIGHT[kind]()
-    assert made.eager.error is None
-    check_static(made)
+    op_case = RIGHT[kind]()
+    assert op_case.eager.error is None
+    check_static(op_case)
 
 
 @pytest.mark.parametrize("kind", ["sizes from data", "complex64", "bool", "list of outputs"])
@@ -598,12 +598,12 @@ def test_what_the_compiler_takes_from_no_op_is_a_limit() -> None:
 
 
 def test_tensors_without_values_leave_nothing_to_check() -> None:
-    made = Case(
+    op_case = Case(
         ops.resolve("t_compile::copies"),
         Sample((tensor(3),)),
         Placement("meta", torch.float32, False, "contiguous"),
     )
-    assert skipped(check_static, made).unjudged is False
+    assert skipped(check_static, op_case).unjudged is False
 
 
 def test_a_compiler_that_is_switched_off_is_no_pass() -> None:
@@ -680,9 +680,9 @@ def test_an_op_that_compiles_only_alone_is_a_finding(monkeypatch: pytest.MonkeyP
         return real(self, function, arguments)
 
     monkeypatch.setattr(OpHarness, "run", run)
-    found = finding(check_static, case("copies", backend="aot_eager"))
-    assert found.code == "compile-error"
-    assert "ValueError: only together" in found.message
+    failure = finding(check_static, case("copies", backend="aot_eager"))
+    assert failure.code == "compile-error"
+    assert "ValueError: only together" in failure.message
 
 
 # --- ops that return what they write to ---
@@ -700,10 +700,12 @@ if hasattr(torch.Tag, "inplace"):
 
 
 def test_a_returned_argument_names_the_tags(snapshot: Snapshot) -> None:
-    found = finding(check_static, case("returns_written", backend="aot_eager"))
-    assert found.code == "untagged-returned-argument"
-    snapshot(found.message)
-    assert ("torch.Tag.inplace or torch.Tag.out" in str(found.fix)) == hasattr(torch.Tag, "inplace")
+    failure = finding(check_static, case("returns_written", backend="aot_eager"))
+    assert failure.code == "untagged-returned-argument"
+    snapshot(failure.message)
+    assert ("torch.Tag.inplace or torch.Tag.out" in str(failure.fix)) == hasattr(
+        torch.Tag, "inplace"
+    )
 
 
 @pytest.mark.skipif(not hasattr(torch.Tag, "inplace"), reason="this torch has no such tags")

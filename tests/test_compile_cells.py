@@ -21,23 +21,23 @@ def cells_of(ids: list[str]) -> set[tuple[str, ...]]:
     """(dtype, grad, layout, sample) of ids like `test_scale[cpu-float32-nograd-n4-compile.static]`."""
     return {
         (parts[1], parts[2], "transposed" if "transposed" in parts else "", parts[-2])
-        for parts in (one.partition("[")[2].rstrip("]").split("-") for one in ids)
+        for parts in (nodeid.partition("[")[2].rstrip("]").split("-") for nodeid in ids)
         if "variants" not in parts
     }
 
 
 def test_each_sample_dtype_and_layout_is_compiled_with_gradients_and_without(suite: Suite) -> None:
     suite.test(MARK)
-    given = ("--customop-variants=off",)
-    every = cells_of(suite.ids(*given, checks="compile.static"))
-    some = cells_of(suite.ids(PAIRWISE, *given, checks="compile.static"))
-    assert len(every) == 6 * 3 * 2 * 2
-    assert some < every
+    options = ("--customop-variants=off",)
+    all_cells = cells_of(suite.ids(*options, checks="compile.static"))
+    some = cells_of(suite.ids(PAIRWISE, *options, checks="compile.static"))
+    assert len(all_cells) == 6 * 3 * 2 * 2
+    assert some < all_cells
     assert len(some) == 2 * 6  # as many as there are samples
     for part in (0, 2, 3):
-        pairs = itertools.groupby(sorted({(one[part], one[1]) for one in every}))
-        assert {(one[part], one[1]) for one in some} == {pair for pair, _ in pairs}
-    assert cells_of(suite.ids(PAIRWISE, *given, checks="compile.dynamic")) == some
+        pairs = itertools.groupby(sorted({(cell[part], cell[1]) for cell in all_cells}))
+        assert {(cell[part], cell[1]) for cell in some} == {pair for pair, _ in pairs}
+    assert cells_of(suite.ids(PAIRWISE, *options, checks="compile.dynamic")) == some
 
 
 def test_other_checks_run_on_every_case(suite: Suite) -> None:
@@ -60,7 +60,7 @@ def test_the_summary_and_the_report_say_how_many_are_left_out(
     run = suite.run_apart if workers else suite.run
     result = run(PAIRWISE, *workers, "--customop-report=report.md", checks="own.passes")
     line = "Left out by --customop-compile-cells=pairwise: the compile checks of 60 of 72 cases"
-    assert [one for one in summary_of(result) if one.startswith("Left out")] == [
+    assert [text for text in summary_of(result) if text.startswith("Left out")] == [
         f"{line} of the marks that have more than it takes"
     ]
     assert "60 of 72 cases" in (suite.path / "report.md").read_text()

@@ -48,11 +48,11 @@ double.register_autograd(_backward, setup_context=_setup)
 
 def _case() -> Case:
     declared = {"op": double, "samples": [(tensor(3, 4),)], "requires_grad": True}
-    found = plan(
+    items = plan(
         [declare_call(declared, "here")], Settings(), lambda _: [STATIC], lambda device: None
     )
-    assert found[0].case is not None
-    return found[0].case
+    assert items[0].case is not None
+    return items[0].case
 
 
 @pytest.mark.parametrize(("writes", "calls"), [(False, 2), (True, 3)])
@@ -69,5 +69,5 @@ def test_the_op_is_called_again_where_the_backward_has_written_to_an_output(
     record = run_eager(harness, case).record
     assert Does.calls == calls
     ((_, output),) = record.outputs
-    ((_, given),) = record.arguments.tensors()
-    assert torch.equal(output, given * 2)
+    ((_, argument),) = record.arguments.tensors()
+    assert torch.equal(output, argument * 2)

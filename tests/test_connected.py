@@ -36,7 +36,7 @@ def verdicts(op: Any, *args: Any, **options: Any) -> list[CheckResult]:
 
 
 def codes(results: list[CheckResult]) -> list[str | None]:
-    return [one.finding or one.skip_code for one in results]
+    return [result.finding or result.skip_code for result in results]
 
 
 def double(x: Any) -> Any:
@@ -53,10 +53,10 @@ def below(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("asked", [True, [True], [False, True]])
 def test_a_mark_that_asks_for_gradients_of_an_op_without_a_formula(asked: Any) -> None:
-    (one,) = verdicts(define(double), requires_grad=asked)
-    assert one.finding == "gradients-disconnected"
-    assert "the mark asks for gradients, and no autograd formula is registered" in one.message
-    assert "argument x requires gradients" in one.evidence
+    (result,) = verdicts(define(double), requires_grad=asked)
+    assert result.finding == "gradients-disconnected"
+    assert "the mark asks for gradients, and no autograd formula is registered" in result.message
+    assert "argument x requires gradients" in result.evidence
 
 
 @pytest.mark.parametrize("asked", [None, False, [False]])
@@ -96,9 +96,9 @@ def test_ops_without_fresh_outputs_of_their_own_get_no_item(
 
 
 def test_a_kernel_at_autograd_that_connects_nothing() -> None:
-    (one,) = verdicts(define(double, at_autograd=below(double)))
-    assert one.finding == "gradients-disconnected"
-    assert "a kernel is registered at an Autograd key" in one.message
+    (result,) = verdicts(define(double, at_autograd=below(double)))
+    assert result.finding == "gradients-disconnected"
+    assert "a kernel is registered at an Autograd key" in result.message
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_what_may_be_meant_so_is_left_unless_the_mark_asks(at_autograd: Any, sch
     op = define(lambda x, *rest: x * 2, schema, at_autograd)
     args = (MATRIX, tensor(3, requires_grad=False)) if "y" in schema else (MATRIX,)
     assert codes(verdicts(op, *args)) == ["nothing-to-check"]
-    asked = verdicts(op, *args, requires_grad=True)
-    assert codes(asked) == ["gradients-disconnected"]
-    assert "no output requires them" in asked[0].message
+    results = verdicts(op, *args, requires_grad=True)
+    assert codes(results) == ["gradients-disconnected"]
+    assert "no output requires them" in results[0].message
 
 
 def test_gradients_from_inside_a_kernel_are_for_another_check() -> None:
@@ -126,8 +126,8 @@ def test_gradients_from_inside_a_kernel_are_for_another_check() -> None:
         return x * 2
 
     op = define(kernel, key="CompositeExplicitAutograd")
-    both = ["backward.connected", "opcheck.test_autograd_registration"]
-    results = verdicts(op, requires_grad=True, checks=both)
+    checks = ["backward.connected", "opcheck.test_autograd_registration"]
+    results = verdicts(op, requires_grad=True, checks=checks)
     assert codes(results) == [None, "autograd-registration"]
 
 
@@ -135,14 +135,16 @@ def test_an_op_whose_backward_raises_that_there_is_no_formula_has_none() -> None
     step = lambda x: torch.heaviside(x, x.new_ones(()))  # noqa: E731
     op = define(step, at_autograd=step)
     results = verdicts(op, checks=["backward", "gradcheck", "fake.backward", "opcheck"])
-    own = [one for one in results if one.place.requires_grad]
-    registration = [one for one in own if one.check == "opcheck.test_autograd_registration"]
-    assert [one.outcome for one in registration] == ["passed"]
-    others = [one for one in own if one not in registration]
-    assert {one.skip_code for one in others} == {"no-formula"}
-    assert not any(one.unjudged for one in others)
-    asked = [one for one in verdicts(op, requires_grad=True) if one.outcome == "failed"]
-    assert codes(asked) == ["gradients-disconnected"]
+    grad_results = [result for result in results if result.place.requires_grad]
+    registration = [
+        result for result in grad_results if result.check == "opcheck.test_autograd_registration"
+    ]
+    assert [result.outcome for result in registration] == ["passed"]
+    others = [result for result in grad_results if result not in registration]
+    assert {result.skip_code for result in others} == {"no-formula"}
+    assert not any(result.unjudged for result in others)
+    failures = [result for result in verdicts(op, requires_grad=True) if result.outcome == "failed"]
+    assert codes(failures) == ["gradients-disconnected"]
 
 
 NO_FORMULA = """

@@ -56,9 +56,9 @@ def test_out(): ...
 def coverage_in(suite: Suite) -> dict[str, Any]:
     """The coverage of the suite's namespace in its report."""
     report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
-    (found,) = report["coverage"]
-    assert found["namespace"] == suite.ns
-    return dict(found)
+    (coverage,) = report["coverage"]
+    assert coverage["namespace"] == suite.ns
+    return dict(coverage)
 
 
 def coverage_section(result: pytest.RunResult) -> list[str]:
@@ -79,11 +79,11 @@ def test_the_summary_says_what_no_case_reached(suite: Suite) -> None:
         f"  {suite.ns}: a formula, and no case with gradients: scale",
         f"  {suite.ns}: a kernel for cuda, and no case there (cuda is not here): one",
     ]
-    found = coverage_in(suite)
-    assert found["without_case"] == [f"{suite.ns}::three"]
-    assert found["without_device"] == {"cuda": [f"{suite.ns}::one"]}
-    assert found["missing"]
-    assert found["ops"] == 4
+    coverage = coverage_in(suite)
+    assert coverage["without_case"] == [f"{suite.ns}::three"]
+    assert coverage["without_device"] == {"cuda": [f"{suite.ns}::one"]}
+    assert coverage["missing"]
+    assert coverage["ops"] == 4
 
 
 def test_nothing_is_said_where_nothing_is_missing(suite: Suite) -> None:
@@ -108,12 +108,12 @@ def test_required_coverage_that_is_missing_fails_the_run(suite: Suite) -> None:
 
 def test_ops_that_need_no_case_are_left_out(suite: Suite) -> None:
     suite.test(BY_HAND, ops=OPS)
-    words = f"{suite.ns},-{suite.ns}::one,-{suite.ns}::[ts]h*"
-    result = suite.run(f"--customop-require-coverage={words},-{suite.ns}::nosuch")
+    value = f"{suite.ns},-{suite.ns}::one,-{suite.ns}::[ts]h*"
+    result = suite.run(f"--customop-require-coverage={value},-{suite.ns}::nosuch")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"{suite.ns}: 1 of 2 ops has no case: scale"])
     result.stdout.fnmatch_lines([f"{suite.ns}: no op is left out by: {suite.ns}::nosuch"])
-    result = suite.run(f"--customop-require-coverage={words},-{suite.ns}::scale")
+    result = suite.run(f"--customop-require-coverage={value},-{suite.ns}::scale")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         ["=* customop: required coverage =*", f"{suite.ns}: complete, 1 op"]
@@ -251,27 +251,27 @@ def record(
 
 
 def test_a_skip_is_no_case() -> None:
-    (found,) = coverage_of(
+    (coverage,) = coverage_of(
         [RegisteredOp("a::x", False, ())], [record("a::x", outcome="skipped")], Scope()
     )
-    assert found.without_case == ("a::x",)
+    assert coverage.without_case == ("a::x",)
 
 
 def test_devices_are_judged_by_type_and_absent_ones_fail_only_where_they_are_required() -> None:
     ops = [RegisteredOp("a::x", False, ("cpu", "cuda"))]
-    (found,) = coverage_of(ops, [record("a::x", "cpu"), record("a::x", "cuda:1")], Scope())
-    assert not found.without_device
+    (coverage,) = coverage_of(ops, [record("a::x", "cpu"), record("a::x", "cuda:1")], Scope())
+    assert not coverage.without_device
     absent = Scope(required=("a",), absent=frozenset({"cuda"}))
-    (found,) = coverage_of(ops, [record("a::x", "cpu")], absent)
-    assert found.without_device == {"cuda": ("a::x",)}
-    assert not found.fails
-    assert required_lines([found])[-1] == "a: complete on the devices that are here, 1 op"
+    (coverage,) = coverage_of(ops, [record("a::x", "cpu")], absent)
+    assert coverage.without_device == {"cuda": ("a::x",)}
+    assert not coverage.fails
+    assert required_lines([coverage])[-1] == "a: complete on the devices that are here, 1 op"
     required = Scope(required=("a",), absent=frozenset({"cuda"}), devices_required=True)
-    (found,) = coverage_of(ops, [record("a::x", "cpu")], required)
-    assert found.fails
-    (found,) = coverage_of(ops, [record("a::x", "cpu")], Scope(required=("a",)))
-    assert found.fails
-    assert required_lines([found]) == ["a: a kernel for cuda, and no case there: x"]
+    (coverage,) = coverage_of(ops, [record("a::x", "cpu")], required)
+    assert coverage.fails
+    (coverage,) = coverage_of(ops, [record("a::x", "cpu")], Scope(required=("a",)))
+    assert coverage.fails
+    assert required_lines([coverage]) == ["a: a kernel for cuda, and no case there: x"]
 
 
 def test_a_complete_namespace_is_said_to_be_so_only_where_it_is_required() -> None:

@@ -37,12 +37,12 @@ def test_the_items_that_killed_their_workers_are_errors_in_full(suite: Suite) ->
     result = suite.run_apart("-n", "2", "--customop-report=report.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     results = suite.results()
-    assert [one["outcome"] for one in results].count("passed") == 4
-    lost = [one for one in results if one["outcome"] != "passed"]
-    for one, op in zip(lost, ("aborts", "leaves"), strict=True):
+    assert [record["outcome"] for record in results].count("passed") == 4
+    lost = [record for record in results if record["outcome"] != "passed"]
+    for record, op in zip(lost, ("aborts", "leaves"), strict=True):
         name = f"test_dies[{suite.ns}.{op}-cpu-float64-nograd-deadly-own.passes]"
-        assert "crashed while running" in one.pop("message")
-        del one["duration"]
+        assert "crashed while running" in record.pop("message")
+        del record["duration"]
         expected = {
             "nodeid": f"test_it.py::{name}",
             "op": f"{suite.ns}::{op}",
@@ -59,5 +59,5 @@ def test_the_items_that_killed_their_workers_are_errors_in_full(suite: Suite) ->
             "known": None,
             "repro": f"pytest 'test_it.py::{name}' --customop-checks=own.passes",
         }
-        assert {key: one[key] for key in expected} == expected
+        assert {key: record[key] for key in expected} == expected
         result.stdout.fnmatch_lines([f"{suite.ns}::{op} *1 error"])

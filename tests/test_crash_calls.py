@@ -53,12 +53,12 @@ def test_the_layout_that_dies_is_shown_with_a_script_and_a_sample(suite: Suite) 
         checks="values.layouts",
     )
     result.assert_outcomes(failed=1)
-    (one,) = suite.results()
-    assert one["finding"] == "crash"
-    assert one["message"].endswith("::packed dies of SIGSEGV under values.layouts")
-    assert "strides (" in one["arguments"][0]
-    assert one["arguments"][1] == "n = 2"
-    assert 'layout="transposed"), 2), id="crash")' in one["evidence"]
+    (record,) = suite.results()
+    assert record["finding"] == "crash"
+    assert record["message"].endswith("::packed dies of SIGSEGV under values.layouts")
+    assert "strides (" in record["arguments"][0]
+    assert record["arguments"][1] == "n = 2"
+    assert 'layout="transposed"), 2), id="crash")' in record["evidence"]
     (script,) = (suite.path / "repros").glob("*.py")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == -11, done.stderr
@@ -81,9 +81,9 @@ def test_a_call_with_the_case_s_own_arguments_is_shown_as_the_case(suite: Suite)
         "--customop-isolate=on", "--customop-report=report.json", checks="values.repeat"
     )
     result.assert_outcomes(failed=1)
-    (one,) = suite.results()
-    assert one["arguments"] == ["x = tensor(4): float32[4]"]
-    assert "as a sample" not in one["evidence"]
+    (record,) = suite.results()
+    assert record["arguments"] == ["x = tensor(4): float32[4]"]
+    assert "as a sample" not in record["evidence"]
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)])
@@ -99,11 +99,11 @@ def test_the_variant_that_dies_under_a_check_is_shown_so_too(
         *("-k", "variants", *workers),
         checks="values.mutation",
     )
-    found = [one for one in suite.results() if one["outcome"] == "failed"]
-    assert found
-    for one in found:
-        assert one["finding"] == "crash"
-        assert "strides (" in one["arguments"][0]
+    failures = [record for record in suite.results() if record["outcome"] == "failed"]
+    assert failures
+    for record in failures:
+        assert record["finding"] == "crash"
+        assert "strides (" in record["arguments"][0]
 
 
 def test_a_call_with_fake_tensors_is_not_sent() -> None:

@@ -89,18 +89,18 @@ def _read(report: Path) -> list[dict[str, Any]]:
 
 
 def test_every_op_went_through_the_matrix(results: list[dict[str, Any]]) -> None:
-    assert {one["op"] for one in results} == {f"_torch_testing::{name}" for name in OPS}
-    assert {one["dtype"] for one in results} == {"float32", "float64"}
+    assert {result["op"] for result in results} == {f"_torch_testing::{name}" for name in OPS}
+    assert {result["dtype"] for result in results} == {"float32", "float64"}
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_only_true_defects_are_reported(name: str, results: list[dict[str, Any]]) -> None:
-    of_op = [one for one in results if one["op"] == f"_torch_testing::{name}"]
-    found = {
-        (name, one["check"], one["finding"] or one["message"]): one["message"]
-        for one in of_op
-        if one["outcome"] in ("failed", "error")
+    of_op = [result for result in results if result["op"] == f"_torch_testing::{name}"]
+    failures = {
+        (name, result["check"], result["finding"] or result["message"]): result["message"]
+        for result in of_op
+        if result["outcome"] in ("failed", "error")
     }
     expected = {key for key in DEFECTS if key[0] == name}
-    assert found.keys() == expected, found
-    assert {"passed"} <= {one["outcome"] for one in of_op}
+    assert failures.keys() == expected, failures
+    assert {"passed"} <= {result["outcome"] for result in of_op}

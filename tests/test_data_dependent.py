@@ -30,8 +30,8 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32) -> Case:
     return Case(ops.resolve(name), Sample(args), placement)
 
 
-def finding(one: Case) -> Finding:
-    return verdicts.finding(check, one)
+def finding(op_case: Case) -> Finding:
+    return verdicts.finding(check, op_case)
 
 
 def count(**bounds: Any) -> Any:
@@ -51,10 +51,10 @@ def positives(**bounds: Any) -> str:
     ],
 )
 def test_the_range_and_the_values_are_named(bounds: dict[str, int], reported: str) -> None:
-    one = case(positives(**bounds), torch.tensor([1.0, -1.0, 2.0, 3.0, -1.0]))
-    found = finding(one)
-    assert found.code == "fake-size-range"
-    assert reported in found.message
+    op_case = case(positives(**bounds), torch.tensor([1.0, -1.0, 2.0, 3.0, -1.0]))
+    failure = finding(op_case)
+    assert failure.code == "fake-size-range"
+    assert reported in failure.message
 
 
 def test_a_single_hit_is_tried() -> None:
@@ -84,9 +84,9 @@ def test_numbers_and_lists_that_depend_on_data() -> None:
         return [x.clone() for _ in range(1 + int(x[0] > 0))]
 
     name = define(split, lambda x: [torch.empty_like(x)] * 2, "(Tensor x) -> Tensor[]")
-    found = finding(case(name, tensor(3, low=1, high=2)))
-    assert found.code == "fake-size-ignores-data"
-    assert "the real kind is absent" in found.message
+    failure = finding(case(name, tensor(3, low=1, high=2)))
+    assert failure.code == "fake-size-ignores-data"
+    assert "the real kind is absent" in failure.message
 
 
 def test_integers_may_be_indices_and_are_only_drawn_again() -> None:
@@ -102,8 +102,8 @@ def test_integers_may_be_indices_and_are_only_drawn_again() -> None:
         "(Tensor x, Tensor index) -> Tensor",
     )
     check(case(name, tensor(4, 3), tensor(2, dtype=torch.int64, low=1, high=4)))
-    assert {value for each in seen for value in each} <= {1, 2, 3}
-    assert len({tuple(each) for each in seen}) > 1
+    assert {value for values in seen for value in values} <= {1, 2, 3}
+    assert len({tuple(values) for values in seen}) > 1
 
 
 def test_what_fake_forward_reports_is_not_reported_again() -> None:

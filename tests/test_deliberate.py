@@ -94,9 +94,9 @@ BY_MISTAKE = (
 
 
 def caught(function: Callable[[], None]) -> Exception:
-    with pytest.raises(Exception) as found:  # noqa: PT011 -- of any type
+    with pytest.raises(Exception) as excinfo:  # noqa: PT011 -- of any type
         function()
-    return found.value
+    return excinfo.value
 
 
 @pytest.mark.parametrize("function", ON_PURPOSE)
@@ -129,37 +129,40 @@ def op(name: str, fake: Any, *, library: bool = False) -> Any:
         return getattr(torch.ops.t_deliberate, name).default
 
     @torch.library.custom_op(f"t_deliberate::{name}", mutates_args=())
-    def made(x: torch.Tensor) -> torch.Tensor:
+    def clone(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
-    made.register_fake(call)
-    return made
+    clone.register_fake(call)
+    return clone
 
 
 LIBRARIES: list[Any] = []
 
 
-def batch(of: Any, checks: str, *words: Any) -> CheckResult:
+def batch(of: Any, checks: str, *more: Any) -> CheckResult:
     """The result on the variant with one dim more."""
 
     def others(variant: Any) -> Optional[str]:
         return None if variant.step == "batch" else "another"
 
-    results = check_op(of, [(tensor(4, 6),)], checks=checks, variants=("full", others, *words))
-    assert {one.outcome for one in results if one.place.variant is None} <= {"passed", "skipped"}
-    (found,) = (one for one in results if one.place.variant == "batch" and one.check)
-    return found
+    results = check_op(of, [(tensor(4, 6),)], checks=checks, variants=("full", others, *more))
+    assert {result.outcome for result in results if result.place.variant is None} <= {
+        "passed",
+        "skipped",
+    }
+    (result,) = (result for result in results if result.place.variant == "batch" and result.check)
+    return result
 
 
 def test_a_fake_kernel_that_raises_on_purpose_is_noted() -> None:
-    found = batch(op("purpose", raises), "fake.forward")
-    assert (found.outcome, found.skip_code) == ("noted", "refused-on-purpose")
-    assert found.finding == "fake-raises"
+    result = batch(op("purpose", raises), "fake.forward")
+    assert (result.outcome, result.skip_code) == ("noted", "refused-on-purpose")
+    assert result.finding == "fake-raises"
 
 
 def test_a_kernel_for_meta_tensors_counts_as_one() -> None:
-    found = batch(op("meta", checks, library=True), "fake.forward")
-    assert found.skip_code == "refused-on-purpose"
+    result = batch(op("meta", checks, library=True), "fake.forward")
+    assert result.skip_code == "refused-on-purpose"
 
 
 def test_a_mistake_is_none() -> None:
@@ -170,8 +173,8 @@ def test_a_mistake_is_none() -> None:
 
 
 def test_compiled_code_that_meets_one_is_noted() -> None:
-    found = batch(op("compiled", raises_from_a_lookup), "compile.static")
-    assert (found.outcome, found.skip_code) == ("noted", "refused-on-purpose")
+    result = batch(op("compiled", raises_from_a_lookup), "compile.static")
+    assert (result.outcome, result.skip_code) == ("noted", "refused-on-purpose")
 
 
 def test_strict_makes_it_a_failure() -> None:
@@ -179,8 +182,10 @@ def test_strict_makes_it_a_failure() -> None:
 
 
 def test_on_the_sample_itself_it_is_a_failure() -> None:
-    found = check_op(op("own", raises), [(tensor(2, 4, 6),)], checks="fake.forward", variants=False)
-    assert {one.outcome for one in found} == {"failed"}
+    results = check_op(
+        op("own", raises), [(tensor(2, 4, 6),)], checks="fake.forward", variants=False
+    )
+    assert {result.outcome for result in results} == {"failed"}
 
 
 def test_at_another_size_it_is_noted() -> None:
@@ -193,8 +198,8 @@ def test_at_another_size_it_is_noted() -> None:
         torch._check(x.shape[0] == 3, lambda: "three rows, please")
         return torch.empty_like(x)
 
-    (found,) = check_op(three, [(tensor(3, 4),)], checks="fake.symbolic", variants=False)
-    assert (found.outcome, found.skip_code) == ("noted", "refused-on-purpose")
+    (result,) = check_op(three, [(tensor(3, 4),)], checks="fake.symbolic", variants=False)
+    assert (result.outcome, result.skip_code) == ("noted", "refused-on-purpose")
 
 
 def test_what_another_package_raises_is_no_purpose() -> None:

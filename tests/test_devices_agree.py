@@ -81,10 +81,10 @@ def test_equal_results() -> None:
     ],
 )
 def test_other_results(wrong: Any, reported: str) -> None:
-    found = verdicts.finding(check, case(define(wrong), define(lambda x: x.exp())))
-    assert found.code == "device-mismatch"
-    assert reported in found.message
-    assert found.note is None
+    finding = verdicts.finding(check, case(define(wrong), define(lambda x: x.exp())))
+    assert finding.code == "device-mismatch"
+    assert reported in finding.message
+    assert finding.note is None
 
 
 def test_a_number_that_is_returned() -> None:
@@ -98,8 +98,8 @@ def test_a_list_of_another_length() -> None:
     schema = "(Tensor x) -> Tensor[]"
     here = define(lambda x: [x.clone(), x + 1], schema)
     there = define(lambda x: [x.clone()], schema)
-    found = verdicts.finding(check, case(here, there))
-    assert "output[1] on cpu, none on cpu" in found.message
+    finding = verdicts.finding(check, case(here, there))
+    assert "output[1] on cpu, none on cpu" in finding.message
 
 
 def add_one(x: Tensor) -> None:
@@ -109,10 +109,10 @@ def add_one(x: Tensor) -> None:
 def test_an_argument_that_is_written() -> None:
     schema = "(Tensor(a!) x) -> ()"
     right, wrong = define(add_one, schema), define(lambda x: None, schema)
-    one = torch.zeros(3)
-    check(case(right, right, one))
-    found = verdicts.finding(check, case(wrong, right, one))
-    assert "argument x after the call: 3 of 3 elements differ" in found.message
+    zeros = torch.zeros(3)
+    check(case(right, right, zeros))
+    finding = verdicts.finding(check, case(wrong, right, zeros))
+    assert "argument x after the call: 3 of 3 elements differ" in finding.message
 
 
 def scaled(factor: float) -> Any:
@@ -123,9 +123,9 @@ def test_another_gradient() -> None:
     right = define(lambda x: x.exp(), backward=scaled(1))
     check(case(right, define(lambda x: x.exp(), backward=scaled(1)), gradients=True))
     wrong = define(lambda x: x.exp(), backward=scaled(1.01))
-    found = verdicts.finding(check, case(wrong, right, gradients=True))
-    assert found.code == "device-gradient-mismatch"
-    assert "the gradient of x: 12 of 12 elements differ" in found.message
+    finding = verdicts.finding(check, case(wrong, right, gradients=True))
+    assert finding.code == "device-gradient-mismatch"
+    assert "the gradient of x: 12 of 12 elements differ" in finding.message
 
 
 def test_no_gradient_is_zeros_and_nothing_else() -> None:
@@ -133,8 +133,8 @@ def test_no_gradient_is_zeros_and_nothing_else() -> None:
     zeros = define(lambda x: x.sign(), backward=lambda ctx, grad: torch.zeros_like(grad))
     ones = define(lambda x: x.sign(), backward=lambda ctx, grad: torch.ones_like(grad))
     check(case(none, zeros, gradients=True))
-    found = verdicts.finding(check, case(none, ones, gradients=True))
-    assert "the gradient of x: None instead of a tensor" in found.message
+    finding = verdicts.finding(check, case(none, ones, gradients=True))
+    assert "the gradient of x: None instead of a tensor" in finding.message
 
 
 def test_an_op_without_a_formula_has_no_gradients_to_compare() -> None:
@@ -150,9 +150,11 @@ def summed(x: Tensor) -> Tensor:
 
 
 def test_another_order_of_additions_is_a_note() -> None:
-    found = verdicts.finding(check, case(define(lambda x: summed(x) + 1e-3), define(summed), MANY))
-    assert found.note == WITHIN_ROUNDING
-    assert "output differs by rounding: the value differs" in found.message
+    finding = verdicts.finding(
+        check, case(define(lambda x: summed(x) + 1e-3), define(summed), MANY)
+    )
+    assert finding.note == WITHIN_ROUNDING
+    assert "output differs by rounding: the value differs" in finding.message
     assert (
         verdicts.finding(check, case(define(lambda x: summed(x) + 1), define(summed), MANY)).note
         is None
@@ -163,9 +165,9 @@ def test_a_failure_comes_before_a_note() -> None:
     schema = "(Tensor x) -> (Tensor, Tensor)"
     right = define(lambda x: (summed(x), x + 1), schema)
     wrong = define(lambda x: (summed(x) + 1e-3, x + 2), schema)
-    found = verdicts.finding(check, case(wrong, right, MANY))
-    assert found.note is None
-    assert "output 1" in found.message
+    finding = verdicts.finding(check, case(wrong, right, MANY))
+    assert finding.note is None
+    assert "output 1" in finding.message
 
 
 def test_the_tolerances_of_the_mark() -> None:
@@ -175,8 +177,8 @@ def test_the_tolerances_of_the_mark() -> None:
 
 def test_an_op_that_draws_random_numbers() -> None:
     noise = define(lambda x: x + torch.rand(x.shape))
-    other = define(lambda x: x - torch.rand(x.shape))
-    assert verdicts.skipped(check, case(noise, other)).code == "nondeterministic"
+    negative = define(lambda x: x - torch.rand(x.shape))
+    assert verdicts.skipped(check, case(noise, negative)).code == "nondeterministic"
 
 
 def test_an_op_that_raises_on_the_first_device() -> None:
@@ -191,7 +193,7 @@ def test_no_item_where_a_mark_runs_on_one_device() -> None:
     op = define(lambda x: x.exp())
     checks = ["devices.agree", "values.repeat"]
     results = check_op(op.overload, [(tensor(3),)], checks=checks, variants=False)
-    assert {one.check for one in results} == {"values.repeat"}
+    assert {result.check for result in results} == {"values.repeat"}
 
 
 COLLECTED = """
@@ -311,7 +313,9 @@ class TwoDevices:
     def of(self, name: str) -> list[dict[str, Any]]:
         """The results of one test."""
         return [
-            one for one in self.results if one["nodeid"].startswith(f"test_it.py::test_{name}[")
+            result
+            for result in self.results
+            if result["nodeid"].startswith(f"test_it.py::test_{name}[")
         ]
 
 
@@ -339,11 +343,11 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> TwoDevices:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["right", "written", "random_and_tagged"])
 def test_an_op_that_agrees_on_the_second_device(two: TwoDevices, name: str) -> None:
-    found = two.of(name)
-    assert {one["device"] for one in found} == {"second"}  # nothing to compare the CPU with
-    assert {one["outcome"] for one in found} <= {"passed", "skipped"}
-    assert any(one["outcome"] == "passed" and not one["variant"] for one in found)
-    assert any(one["outcome"] == "passed" and one["variant"] for one in found)
+    results = two.of(name)
+    assert {result["device"] for result in results} == {"second"}  # nothing to compare the CPU with
+    assert {result["outcome"] for result in results} <= {"passed", "skipped"}
+    assert any(result["outcome"] == "passed" and not result["variant"] for result in results)
+    assert any(result["outcome"] == "passed" and result["variant"] for result in results)
 
 
 @pytest.mark.slow
@@ -356,30 +360,34 @@ def test_an_op_that_agrees_on_the_second_device(two: TwoDevices, name: str) -> N
     ],
 )
 def test_an_op_that_is_wrong_on_the_second_device(two: TwoDevices, name: str, code: str) -> None:
-    found = [one for one in two.of(name) if one["outcome"] == "failed"]
-    assert {one["finding"] for one in found} == {code}
-    assert {one["variant"] for one in found} == {
+    failures = [result for result in two.of(name) if result["outcome"] == "failed"]
+    assert {result["finding"] for result in failures} == {code}
+    assert {result["variant"] for result in failures} == {
         None
     }  # those of the sample are reported on it alone
 
 
 @pytest.mark.slow
 def test_only_a_variant_shows_what_is_wrong_on_the_second_device(two: TwoDevices) -> None:
-    found = [one for one in two.of("other_branch_there") if one["outcome"] in ("failed", "noted")]
-    assert found
-    assert all(one["variant"] for one in found)
+    results = [
+        result
+        for result in two.of("other_branch_there")
+        if result["outcome"] in ("failed", "noted")
+    ]
+    assert results
+    assert all(result["variant"] for result in results)
 
 
 @pytest.mark.slow
 def test_random_numbers_on_the_second_device(two: TwoDevices) -> None:
-    own = [one for one in two.of("random") if not one["variant"]]
-    assert {one["outcome"] for one in own} == {"skipped"}
+    results = [result for result in two.of("random") if not result["variant"]]
+    assert {result["outcome"] for result in results} == {"skipped"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["one_device", "left_out"])
 def test_no_item_where_there_is_nothing_to_compare_with(two: TwoDevices, name: str) -> None:
-    assert [one for one in two.of(name) if one["check"] == "devices.agree"] == []
+    assert [result for result in two.of(name) if result["check"] == "devices.agree"] == []
 
 
 @pytest.mark.slow

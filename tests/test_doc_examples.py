@@ -36,8 +36,8 @@ def _blocks(page: Path) -> Iterator[tuple[str, str]]:
 def _named(text: str) -> str:
     """The file that a block is, or nothing."""
     first = text.partition("\n")[0]
-    found = re.fullmatch(r"(?:#|//) ([\w./-]+\.(?:py|toml|cpp|yml))", first)
-    return found[1] if found else ""
+    match = re.fullmatch(r"(?:#|//) ([\w./-]+\.(?:py|toml|cpp|yml))", first)
+    return match[1] if match else ""
 
 
 def _assert_printed(expected: str, printed: str) -> None:
@@ -45,9 +45,9 @@ def _assert_printed(expected: str, printed: str) -> None:
     at = 0
     for part in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE):
         pattern = re.sub(_COUNTS, r"\\d+", re.escape(part.strip("\n")))
-        found = re.compile(pattern).search(printed, at)
-        assert found, f"not printed, or not here:\n{part}\nin:\n{printed}"
-        at = found.end()
+        match = re.compile(pattern).search(printed, at)
+        assert match, f"not printed, or not here:\n{part}\nin:\n{printed}"
+        at = match.end()
 
 
 @pytest.mark.parametrize(

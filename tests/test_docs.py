@@ -40,8 +40,8 @@ def _in_order(navigation: str | list | dict) -> Iterator[str]:
     if isinstance(navigation, str):
         yield navigation
     else:
-        for one in navigation.values() if isinstance(navigation, dict) else navigation:
-            yield from _in_order(one)
+        for entry in navigation.values() if isinstance(navigation, dict) else navigation:
+            yield from _in_order(entry)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

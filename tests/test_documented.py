@@ -19,8 +19,8 @@ def op_with(text: str) -> Op:
         return boxes * scores
 
     kernel.__doc__ = text
-    made: Any = torch.library.custom_op(f"t_documented::op{len(_made)}", kernel, mutates_args=())
-    _made.append(resolve(made))
+    op: Any = torch.library.custom_op(f"t_documented::op{len(_made)}", kernel, mutates_args=())
+    _made.append(resolve(op))
     return _made[-1]
 
 

@@ -20,8 +20,8 @@ def op_with(text: str) -> Op:
         return table.clone()
 
     kernel.__doc__ = text
-    made: Any = torch.library.custom_op(f"t_rejects::op{len(_made)}", kernel, mutates_args=())
-    _made.append(resolve(made))
+    op: Any = torch.library.custom_op(f"t_rejects::op{len(_made)}", kernel, mutates_args=())
+    _made.append(resolve(op))
     return _made[-1]
 
 

@@ -83,13 +83,13 @@ class Own:
 X = [(tensor(3), 2)]
 
 
-def run(op: Any, samples: Any, checks: Any = "own", **given: Any) -> List[CheckResult]:
-    return check_op(op, samples, checks=checks, plugins=[Own()], **given)
+def run(op: Any, samples: Any, checks: Any = "own", **options: Any) -> List[CheckResult]:
+    return check_op(op, samples, checks=checks, plugins=[Own()], **options)
 
 
 def test_one_result_a_check_and_case() -> None:
     results = run(scale, X)
-    assert [(one.case, one.check, one.outcome) for one in results] == [
+    assert [(result.case, result.check, result.outcome) for result in results] == [
         (f"cpu-float32-{gradients}-0", check, outcome)
         for gradients in ("nograd", "withgrad")
         for check, outcome in (
@@ -99,9 +99,9 @@ def test_one_result_a_check_and_case() -> None:
             ("own.skips", "skipped"),
         )
     ]
-    assert {one.op for one in results} == {"t_engine::scale"}
+    assert {result.op for result in results} == {"t_engine::scale"}
     assert results[0].place == Place("cpu", "float32", False, "contiguous", "0")
-    assert all(one.duration > 0 for one in results)
+    assert all(result.duration > 0 for result in results)
 
 
 def test_a_finding() -> None:
@@ -128,7 +128,7 @@ def test_a_finding() -> None:
 
 def test_a_skip_and_a_pass_are_one_line() -> None:
     results = run(scale, X, ["own.passes", "own.skips"], requires_grad=False)
-    assert [str(one) for one in results] == [
+    assert [str(result) for result in results] == [
         "passed t_engine::scale own.passes [cpu-float32-nograd-0]",
         "skipped t_engine::scale own.skips [cpu-float32-nograd-0]: "
         "own-reason: it cannot be judged here",
@@ -155,9 +155,9 @@ def test_a_check_that_breaks_on_the_sample_hides_nothing_on_its_variants() -> No
     )
     results = check_op(scale, X, checks="own", requires_grad=False, plugins=[plugin])
     assert len(results) > 1
-    for one in results:
-        assert (one.outcome, one.finding) == ("error", None), one
-        assert "KeyError" in one.message
+    for result in results:
+        assert (result.outcome, result.finding) == ("error", None), result
+        assert "KeyError" in result.message
 
 
 def test_a_finding_without_an_explanation_needs_a_fix() -> None:
@@ -174,16 +174,19 @@ def test_a_finding_without_an_explanation_needs_a_fix() -> None:
 
 def test_an_op_that_raises_is_reported_in_full_once_a_case_and_in_one_line_after() -> None:
     results = run(refuses, [(tensor(3),), (tensor(4),)], requires_grad=False)
-    assert {(one.outcome, one.finding) for one in results} == {("failed", "eager-raises")}
+    assert {(result.outcome, result.finding) for result in results} == {("failed", "eager-raises")}
     for case in (results[:4], results[4:]):
         first, *others = case
         assert first.message == "t_engine::refuses raises IndexError: no such row"
         assert "and a second line" in first.evidence
         assert "in refuses" in first.evidence
-        for one in others:
-            assert str(one) == f"eager-raises: {one.message} (reported in full above) [{one.check}]"
-            assert one.message == first.message
-            assert one.script() is None
+        for result in others:
+            assert (
+                str(result)
+                == f"eager-raises: {result.message} (reported in full above) [{result.check}]"
+            )
+            assert result.message == first.message
+            assert result.script() is None
 
 
 def test_the_traceback_of_an_op_keeps_the_op_s_frames_only() -> None:
@@ -195,7 +198,7 @@ def test_the_traceback_of_an_op_keeps_the_op_s_frames_only() -> None:
 
 def test_an_op_without_formula_may_reject_gradients() -> None:
     results = run(inference_only, [(tensor(3),)], "own.passes", requires_grad=[False, True])
-    assert [(one.outcome, one.skip_code) for one in results] == [
+    assert [(result.outcome, result.skip_code) for result in results] == [
         ("passed", None),
         ("skipped", "inference-only"),
     ]
@@ -203,15 +206,17 @@ def test_an_op_without_formula_may_reject_gradients() -> None:
 
 
 def test_an_op_with_a_kernel_for_autograd_may_reject_gradients_that_nobody_asks_for() -> None:
-    for asked, last in ((None, "skipped"), ([False, True], "failed")):
-        results = run("t_engine::no_graph", [(tensor(3),)], "own.passes", requires_grad=asked)
-        assert [one.outcome for one in results] == ["passed", last]
+    for requires_grad, last in ((None, "skipped"), ([False, True], "failed")):
+        results = run(
+            "t_engine::no_graph", [(tensor(3),)], "own.passes", requires_grad=requires_grad
+        )
+        assert [result.outcome for result in results] == ["passed", last]
         assert "call it under torch.no_grad()" in results[1].message
 
 
 def test_cells_that_do_not_run_are_reported() -> None:
     results = run(scale, X, requires_grad=False, skip_if=lambda cell: "not on Tuesdays")
-    assert [(one.outcome, one.message, one.check) for one in results] == [
+    assert [(result.outcome, result.message, result.check) for result in results] == [
         ("skipped", "not on Tuesdays", "")
     ]
 
@@ -225,7 +230,7 @@ def test_a_device_that_is_absent_is_one_skip() -> None:
     results = check_op(
         scale, X, devices=["cpu", "cuda"], checks="own.passes", plugins=[Own(), NoCuda()]
     )
-    assert [one.outcome for one in results] == ["passed", "passed", "skipped"]
+    assert [result.outcome for result in results] == ["passed", "passed", "skipped"]
     assert results[2].message == "device cuda is not available: no driver"
     assert results[2].place == Place(device="cuda")
 
@@ -238,7 +243,7 @@ def test_a_plugin_drops_and_replaces_planned_items() -> None:
             del planned[1:]
 
     results = check_op(scale, X, checks="own", plugins=[Own(), FirstOnly()])
-    assert [one.check for one in results] == ["own.breaks"]
+    assert [result.check for result in results] == ["own.breaks"]
 
 
 def test_a_module_with_hooks_is_a_plugin_as_it_is_for_pytest() -> None:
@@ -246,7 +251,7 @@ def test_a_module_with_hooks_is_a_plugin_as_it_is_for_pytest() -> None:
         pytest_customop_register_checks=lambda: [Check("own.passes", "passes", passes)]
     )
     results = check_op(scale, X, checks="own", requires_grad=False, plugins=[module])
-    assert [one.outcome for one in results] == ["passed"]
+    assert [result.outcome for result in results] == ["passed"]
 
 
 def test_everything_can_be_given() -> None:
@@ -267,7 +272,7 @@ def test_everything_can_be_given() -> None:
         backend="eager",
         seed=3,
     )
-    assert [one.case for one in results] == [
+    assert [result.case for result in results] == [
         "cpu-float64-withgrad-transposed-n2-square",
         "cpu-float64-withgrad-transposed-n3-square",
     ]
@@ -342,30 +347,32 @@ def returns_it_empty(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_torch_rejects_of_an_output_is_a_finding_with_its_reason() -> None:
-    (one,) = check_op(
+    (result,) = check_op(
         returns_it, [(tensor(3),)], checks="values.repeat", requires_grad=False, variants=False
     )
-    assert one.finding == "output-alias-rejected"
-    assert one.message.startswith("t_engine::returns_it: torch rejects what it returns")
-    assert one.evidence.startswith(
+    assert result.finding == "output-alias-rejected"
+    assert result.message.startswith("t_engine::returns_it: torch rejects what it returns")
+    assert result.evidence.startswith(
         "torch's message: The output of this custom operator (1) must not"
     )
-    assert "or other returns" in one.evidence
-    assert "x.clone()" in str(one)
+    assert "or other returns" in result.evidence
+    assert "x.clone()" in str(result)
 
 
 def test_an_output_that_torch_rejects_is_reported_once_for_a_sample_and_its_variants() -> None:
     options = {"checks": "values.uninitialized", "requires_grad": False}
     results = check_op(returns_it, [(tensor(4, 3),)], **options)
-    failed = [one for one in results if one.outcome == "failed"]
-    assert [one.place.variant for one in failed] == [None]
-    assert "as-sample" in {one.skip_code for one in results}
+    failed = [result for result in results if result.outcome == "failed"]
+    assert [result.place.variant for result in failed] == [None]
+    assert "as-sample" in {result.skip_code for result in results}
 
 
 def test_an_output_that_torch_rejects_on_a_variant_is_no_rejected_variant() -> None:
     options = {"checks": "values.aliasing", "requires_grad": False}
     results = check_op(returns_it_empty, [(tensor(4, 3),)], **options)
-    failed = {one.place.variant: one.finding for one in results if one.outcome == "failed"}
+    failed = {
+        result.place.variant: result.finding for result in results if result.outcome == "failed"
+    }
     assert failed["empty0"] == "output-alias-rejected"
     assert set(failed.values()) == {"output-alias-rejected"}
 

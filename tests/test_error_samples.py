@@ -46,19 +46,21 @@ def nothing(x: Tensor, n: int) -> None:
 
 def reported(op: str, error: ErrorSample, **options: Any) -> dict[str, str]:
     """What the two checks say, by their names."""
-    found = check_op(op, GOOD, errors=[error], checks="errors", **options)
-    return {one.check[7:]: one.finding or one.skip_code or one.outcome for one in found}
+    results = check_op(op, GOOD, errors=[error], checks="errors", **options)
+    return {
+        result.check[7:]: result.finding or result.skip_code or result.outcome for result in results
+    }
 
 
 NEGATIVE = ErrorSample((tensor(3, 4), -1), raises=ValueError, match="negative, got -1$")
 RIGHT = define(refuse)
 
 
-def ids(**given: Any) -> list[str]:
-    declaration = declare_call({"op": RIGHT, "samples": GOOD, **given}, "here")
-    checks = [one for one in builtin_checks() if one.family == "errors"]
+def ids(**options: Any) -> list[str]:
+    declaration = declare_call({"op": RIGHT, "samples": GOOD, **options}, "here")
+    checks = [check for check in builtin_checks() if check.family == "errors"]
     planned: list[PlannedItem] = plan([declaration], Settings(), lambda _: checks, lambda _: None)
-    return [one.id for one in planned if not one.is_body]
+    return [item.id for item in planned if not item.is_body]
 
 
 def test_each_makes_a_case_of_its_own_a_dtype() -> None:
@@ -89,15 +91,18 @@ def test_axes_have_their_first_value() -> None:
     def make(device: str, dtype: torch.dtype, requires_grad: bool, n: int) -> list[Any]:
         return [(tensor(3), n)]
 
-    found = ids(samples=make, axes={"n": [2, 3]}, errors=[NEGATIVE])
-    assert found == [f"cpu-float32-nograd-n2-error0-errors.{one}" for one in ("fake", "real")]
+    names = ids(samples=make, axes={"n": [2, 3]}, errors=[NEGATIVE])
+    assert names == [f"cpu-float32-nograd-n2-error0-errors.{kind}" for kind in ("fake", "real")]
 
 
 def test_no_other_check_runs_on_them() -> None:
-    found = check_op(RIGHT, GOOD, errors=[NEGATIVE], backend="aot_eager")
-    assert {one.check for one in found if "error0" in one.case} == {"errors.fake", "errors.real"}
-    assert {one.check for one in found if "error0" not in one.case} >= {"fake.forward"}
-    assert {one.outcome for one in found} <= {"passed", "skipped"}
+    results = check_op(RIGHT, GOOD, errors=[NEGATIVE], backend="aot_eager")
+    assert {result.check for result in results if "error0" in result.case} == {
+        "errors.fake",
+        "errors.real",
+    }
+    assert {result.check for result in results if "error0" not in result.case} >= {"fake.forward"}
+    assert {result.outcome for result in results} <= {"passed", "skipped"}
 
 
 def test_neither_the_body_nor_checks_of_others_run_on_them(suite: Suite) -> None:

@@ -36,9 +36,9 @@ def test_a_page_has_everything() -> None:
     code = "fake-stride-mismatch"
     entry = catalogue()[code]
     for page in (as_text(code, entry), as_markdown(code)):
-        words = " ".join(page.split())
+        unwrapped = " ".join(page.split())
         for text in (code, entry.meaning, entry.why, entry.fix, *entry.docs):
-            assert text in words
+            assert text in unwrapped
         for lines in (entry.before, entry.after):
             for line in lines.strip().splitlines():
                 assert line.strip() in page

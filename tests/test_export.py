@@ -25,10 +25,10 @@ def case(op: Any, *args: Any, **kwargs: Any) -> Case:
 
 def test_it_runs_only_when_asked_for() -> None:
     assert not roundtrip.default
-    given = [Sample(([tensor(3)], 2), {"kind": torch.float64, "word": "a"})]
-    found = check_op(mixed, given, checks="export.roundtrip")
-    assert [one.outcome for one in found] == ["passed"]
-    assert check_op(mixed, given, checks="export") == []
+    samples = [Sample(([tensor(3)], 2), {"kind": torch.float64, "word": "a"})]
+    results = check_op(mixed, samples, checks="export.roundtrip")
+    assert [result.outcome for result in results] == ["passed"]
+    assert check_op(mixed, samples, checks="export") == []
 
 
 @torch.library.custom_op("t_export::mixed", mutates_args=())

@@ -36,9 +36,9 @@ def test_scale(): ...
 def rerun_of(lines: list[str]) -> list[str]:
     """The arguments of the command that a failure names."""
     (line,) = (line for line in lines if line.startswith("rerun"))
-    words = shlex.split(line.removeprefix("rerun"))
-    assert words[0] == "pytest"
-    return words[1:]
+    arguments = shlex.split(line.removeprefix("rerun"))
+    assert arguments[0] == "pytest"
+    return arguments[1:]
 
 
 def test_the_command_reruns_exactly_that_item(suite: Suite) -> None:
@@ -106,7 +106,7 @@ def test_a_shell_leaves_the_command_as_it_is(suite: Suite, name: str) -> None:
 def test_scale(): ...
 """)
     nodeid = f"test_scale[cpu-float32-nograd-{name}-own.fails]"
-    (line,) = (one for one in failure(suite.run(checks=None), nodeid) if one.startswith("rerun"))
+    (line,) = (line for line in failure(suite.run(checks=None), nodeid) if line.startswith("rerun"))
     command = line.removeprefix("rerun").strip().removeprefix("pytest")
     printed = subprocess.run(["sh", "-c", f"printf %s {command}"], capture_output=True, text=True)
     assert printed.stdout == f"test_it.py::{nodeid}"
@@ -175,9 +175,9 @@ def test_an_op_that_raises_is_reported_in_full_once(suite: Suite, snapshot: Snap
     ]
     assert "IndexError: no such row" in first
     snapshot([first[0], "...", first[-1]], "first")
-    for number, other in enumerate(others):
-        assert len(other) == 2
-        snapshot(other, f"again {number}")
+    for number, lines in enumerate(others):
+        assert len(lines) == 2
+        snapshot(lines, f"again {number}")
 
 
 def test_a_check_that_breaks_shows_where(suite: Suite) -> None:

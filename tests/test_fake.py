@@ -50,9 +50,9 @@ def case(
     return Case(ops.resolve(name), Sample(args, kwargs), placement)
 
 
-def passes(check: Callable[[Case], None], one: Case) -> None:
-    assert one.eager.error is None, one.eager.error
-    check(one)
+def passes(check: Callable[[Case], None], op_case: Case) -> None:
+    assert op_case.eager.error is None, op_case.eager.error
+    check(op_case)
 
 
 X = "(Tensor x) -> Tensor"
@@ -104,8 +104,8 @@ def _columns(x: torch.Tensor) -> torch.Tensor:
 
 
 def _halves(x: torch.Tensor) -> tuple:
-    both = x.new_empty(2 * x.numel())
-    return both[: x.numel()].view(x.shape), both[x.numel() :].view(x.shape)
+    buffer = x.new_empty(2 * x.numel())
+    return buffer[: x.numel()].view(x.shape), buffer[x.numel() :].view(x.shape)
 
 
 LIBRARY = torch.library.Library("t_fake_lib", "DEF")
@@ -156,24 +156,24 @@ LIBRARY.impl("write_", lambda x: None, "CPU")
     ],
 )
 def test_forward_finds(name: str, code: str, snapshot: Snapshot) -> None:
-    found = finding(forward, case(f"t_fake::{name}", tensor(3, 4)))
-    assert found.code == code
-    assert "\n" not in found.message
-    snapshot.message(found.message)
+    failure = finding(forward, case(f"t_fake::{name}", tensor(3, 4)))
+    assert failure.code == code
+    assert "\n" not in failure.message
+    snapshot.message(failure.message)
 
 
 def test_forward_finds_memory_that_only_the_real_kernel_shares(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake_lib::alias", tensor(3, 4)))
-    assert found.code == "fake-alias-mismatch"
-    snapshot([found.message, "", found.evidence], "with an argument")
-    found = finding(forward, case("t_fake_lib::one_buffer", tensor(3, 4)))
-    snapshot([found.message, "", found.evidence], "with each other")
+    failure = finding(forward, case("t_fake_lib::alias", tensor(3, 4)))
+    assert failure.code == "fake-alias-mismatch"
+    snapshot([failure.message, "", failure.evidence], "with an argument")
+    failure = finding(forward, case("t_fake_lib::one_buffer", tensor(3, 4)))
+    snapshot([failure.message, "", failure.evidence], "with each other")
 
 
 def test_forward_compares_layouts(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake_lib::layout", tensor(3, 4)))
-    assert found.code == "fake-metadata-mismatch"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake_lib::layout", tensor(3, 4)))
+    assert failure.code == "fake-metadata-mismatch"
+    snapshot(failure.message)
 
 
 def test_a_meta_kernel_that_raises_is_not_a_missing_one(snapshot: Snapshot) -> None:
@@ -181,27 +181,27 @@ def test_a_meta_kernel_that_raises_is_not_a_missing_one(snapshot: Snapshot) -> N
     lib.define("meta_raises(Tensor x) -> Tensor")
     lib.impl("meta_raises", copy, "CPU")
     lib.impl("meta_raises", lambda x: x.to_sparse(), "Meta")
-    found = finding(forward, case("t_fake_lib::meta_raises", tensor(3, 4)))
-    assert found.code == "fake-raises"
-    snapshot.message(found.message)
+    failure = finding(forward, case("t_fake_lib::meta_raises", tensor(3, 4)))
+    assert failure.code == "fake-raises"
+    snapshot.message(failure.message)
 
 
 def test_forward_names_the_nested_op_that_has_no_fake_kernel(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake_lib::composite_missing", tensor(3, 4)))
-    assert found.code == "fake-missing"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake_lib::composite_missing", tensor(3, 4)))
+    assert failure.code == "fake-missing"
+    snapshot(failure.message)
     assert finding(forward, case("t_fake_lib::missing", tensor(3))).code == "fake-missing"
 
 
 def test_forward_prints_every_output_with_the_wrong_rows_marked(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake::second_wrong", tensor(3, 4)))
-    snapshot(found.evidence)  # the output that is wrong comes first
+    failure = finding(forward, case("t_fake::second_wrong", tensor(3, 4)))
+    snapshot(failure.evidence)  # the output that is wrong comes first
 
 
 def test_the_traceback_of_a_fake_kernel_shows_the_authors_line() -> None:
-    found = finding(forward, case("t_fake::raises", tensor(3, 4)))
-    assert "test_fake.py" in found.evidence
-    assert "site-packages/torch" not in found.evidence
+    failure = finding(forward, case("t_fake::raises", tensor(3, 4)))
+    assert "test_fake.py" in failure.evidence
+    assert "site-packages/torch" not in failure.evidence
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -272,22 +272,22 @@ def _twice(x: torch.Tensor, build: Callable[..., Any]) -> Any:
 def test_a_data_dependent_size_matches_any_real_size_in_its_range(snapshot: Snapshot) -> None:
     for high in (1.0, -0.5):  # some positive, none
         passes(forward, case("t_fake::dynamic", tensor(8, low=-1, high=high)))
-    found = finding(forward, case("t_fake::dynamic_low", tensor(values=[1.0, 1.0])))
-    assert found.code == "fake-shape-mismatch"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake::dynamic_low", tensor(values=[1.0, 1.0])))
+    assert failure.code == "fake-shape-mismatch"
+    snapshot(failure.message)
     passes(forward, case("t_fake::dynamic_low", tensor(8, fill=1.0)))
 
 
 def test_one_data_dependent_size_is_one_size(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake::dynamic_both", tensor(4)))
-    assert found.code == "fake-shape-mismatch"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake::dynamic_both", tensor(4)))
+    assert failure.code == "fake-shape-mismatch"
+    snapshot(failure.message)
 
 
 def test_strides_of_a_data_dependent_size(snapshot: Snapshot) -> None:
-    found = finding(forward, case("t_fake::dynamic_stride", tensor(8, fill=1.0)))
-    assert found.code == "fake-stride-mismatch"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake::dynamic_stride", tensor(8, fill=1.0)))
+    assert failure.code == "fake-stride-mismatch"
+    snapshot(failure.message)
 
 
 def test_forward_compares_requires_grad(snapshot: Snapshot) -> None:
@@ -299,9 +299,9 @@ def test_forward_compares_requires_grad(snapshot: Snapshot) -> None:
         return torch.empty_like(x.detach()) if fake else x * 2
 
     lib.impl("detaches", either, "CompositeImplicitAutograd")
-    found = finding(forward, case("t_fake_lib::detaches", tensor(3), grad=True))
-    assert found.code == "fake-metadata-mismatch"
-    snapshot(found.message)
+    failure = finding(forward, case("t_fake_lib::detaches", tensor(3), grad=True))
+    assert failure.code == "fake-metadata-mismatch"
+    snapshot(failure.message)
     passes(forward, case("t_fake_lib::detaches", tensor(3)))
 
 
@@ -313,8 +313,11 @@ def test_forward_cannot_fake_quantised_tensors() -> None:
     lib.define("dequantise(Tensor x) -> Tensor")
     lib.impl("dequantise", lambda x: x.dequantize(), "QuantizedCPU")
     quantised = torch.quantize_per_tensor(torch.randn(3), 0.1, 0, torch.qint8)
-    for one in (case("t_fake_lib::quantise", tensor(3)), case("t_fake_lib::dequantise", quantised)):
-        limit = skipped(forward, one)
+    for op_case in (
+        case("t_fake_lib::quantise", tensor(3)),
+        case("t_fake_lib::dequantise", quantised),
+    ):
+        limit = skipped(forward, op_case)
         assert limit.code == "checker-limit"
         assert limit.unjudged
 
@@ -363,14 +366,14 @@ define(
     ],
 )
 def test_backward_finds(name: str, code: str, snapshot: Snapshot) -> None:
-    found = finding(backward, case(f"t_fake::{name}", tensor(3, 4), grad=True))
-    assert found.code == code
-    snapshot.message(found.message)
+    failure = finding(backward, case(f"t_fake::{name}", tensor(3, 4), grad=True))
+    assert failure.code == code
+    snapshot.message(failure.message)
 
 
 def test_backward_prints_the_table_of_the_op_called(snapshot: Snapshot) -> None:
-    found = finding(backward, case("t_fake::by_stride", tensor(3, 4), grad=True))
-    snapshot(found.evidence)
+    failure = finding(backward, case("t_fake::by_stride", tensor(3, 4), grad=True))
+    snapshot(failure.evidence)
 
 
 def test_backward_passes() -> None:
@@ -396,9 +399,9 @@ def test_backward_compares_with_the_arguments_as_they_were() -> None:
     )
     define("by_keeps", X, copy, like, lambda ctx, grad: torch.ops.t_fake.keeps(grad.t()).t())
     passes(forward, case("t_fake::keeps", tensor(3, 4)))
-    found = finding(backward, case("t_fake::by_keeps", tensor(3, 4), grad=True))
-    assert found.code == "fake-stride-mismatch"
-    assert "t_fake::keeps" in found.message
+    failure = finding(backward, case("t_fake::by_keeps", tensor(3, 4), grad=True))
+    assert failure.code == "fake-stride-mismatch"
+    assert "t_fake::keeps" in failure.message
 
 
 # ----------------------------------------------------------------------------------------- symbolic
@@ -529,40 +532,40 @@ def _setup(ctx: Any, inputs: tuple) -> None:
 
 @pytest.mark.parametrize("name", ["int_size", "loops", "int_numel", "int_float"])
 def test_symbolic_finds_a_specialized_size(name: str, snapshot: Snapshot) -> None:
-    found = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
-    assert found.code == "fake-size-specialized", found
-    assert "test_fake.py:" in found.message  # the line of the fake kernel
-    snapshot(found.message)
-    assert "works too: x (4, " in found.evidence or "works too: x (3, " in found.evidence
+    failure = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
+    assert failure.code == "fake-size-specialized", failure
+    assert "test_fake.py:" in failure.message  # the line of the fake kernel
+    snapshot(failure.message)
+    assert "works too: x (4, " in failure.evidence or "works too: x (3, " in failure.evidence
 
 
 def test_symbolic_finds_an_int_in_setup_context() -> None:
-    found = finding(symbolic, case("t_fake::setup_int", tensor(3, 4), grad=True))
-    assert found.code == "fake-size-specialized", found
-    assert "in _setup: ctx.n = int(" in found.message
+    failure = finding(symbolic, case("t_fake::setup_int", tensor(3, 4), grad=True))
+    assert failure.code == "fake-size-specialized", failure
+    assert "in _setup: ctx.n = int(" in failure.message
 
 
 @pytest.mark.parametrize("name", ["fixed_rows", "hint", "only_3", "stride_64", "count"])
 def test_symbolic_finds_what_is_wrong_at_other_sizes(name: str, snapshot: Snapshot) -> None:
-    found = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
+    failure = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
     codes = {"stride_64": "fake-stride-mismatch", "count": "fake-metadata-mismatch"}
-    assert found.code == codes.get(name, "fake-size-hardcoded")
-    snapshot(found.message)
+    assert failure.code == codes.get(name, "fake-size-hardcoded")
+    snapshot(failure.message)
 
 
 def test_symbolic_finds_the_wrong_one_of_equal_sizes(snapshot: Snapshot) -> None:
     passes(forward, case("t_fake::wrong_dim", tensor(4, 4)))
-    found = finding(symbolic, case("t_fake::wrong_dim", tensor(4, 4)))
-    assert found.code == "fake-shape-mismatch"
-    snapshot(found.message)
+    failure = finding(symbolic, case("t_fake::wrong_dim", tensor(4, 4)))
+    assert failure.code == "fake-shape-mismatch"
+    snapshot(failure.message)
 
 
 def test_symbolic_finds_what_works_on_plain_sizes_only(snapshot: Snapshot) -> None:
     for name in ("text", "none"):
-        found = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
-        assert found.code == "fake-not-symbolic"
-        assert name == "none" or "test_fake.py" in found.evidence
-        snapshot.message(found.message, name)
+        failure = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
+        assert failure.code == "fake-not-symbolic"
+        assert name == "none" or "test_fake.py" in failure.evidence
+        snapshot.message(failure.message, name)
 
 
 @pytest.mark.parametrize(
@@ -574,9 +577,9 @@ def test_symbolic_finds_what_works_on_plain_sizes_only(snapshot: Snapshot) -> No
     ],
 )
 def test_symbolic_follows_the_backward(name: str, code: str, snapshot: Snapshot) -> None:
-    found = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4), grad=True))
-    assert found.code == code
-    snapshot.message(found.message)
+    failure = finding(symbolic, case(f"t_fake::{name}", tensor(3, 4), grad=True))
+    assert failure.code == code
+    snapshot.message(failure.message)
     passes(symbolic, case(f"t_fake::{name}", tensor(3, 4)))
 
 
@@ -623,9 +626,9 @@ def test_symbolic_changes_all_but_the_size_that_is_needed() -> None:
         lambda x: _needs(x.shape[0] == 3) or x.clone(),
         lambda x: _needs(x.shape[0] == 3) or x.new_empty(x.shape[0], 4),
     )
-    found = finding(symbolic, case("t_fake::needs_3_fixes_4", tensor(3, 4)))
-    assert found.code == "fake-size-hardcoded"
-    assert "fake shape (3, 4), real (3, 5)" in found.message
+    failure = finding(symbolic, case("t_fake::needs_3_fixes_4", tensor(3, 4)))
+    assert failure.code == "fake-size-hardcoded"
+    assert "fake shape (3, 4), real (3, 5)" in failure.message
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -698,23 +701,23 @@ def test_fake_kernels_see_keyword_only_and_optional_arguments() -> None:
     for check in (forward, symbolic):
         passes(check, case("t_fake::named", tensor(3, 4), scale=2.0))
         passes(check, case("t_fake::named", tensor(3, 4), tensor(4), scale=2.0))
-    found = finding(forward, case("t_fake::named", tensor(3, 4), scale=3.0))
-    assert found.code == "fake-shape-mismatch"
-    assert "output 1: fake kind a tensor float32(3, 4), real None" in found.message
+    failure = finding(forward, case("t_fake::named", tensor(3, 4), scale=3.0))
+    assert failure.code == "fake-shape-mismatch"
+    assert "output 1: fake kind a tensor float32(3, 4), real None" in failure.message
 
 
 def test_the_checks_do_not_write_to_what_cases_share() -> None:
     for name, grad in (("right", True), ("by_right", True), ("write", False), ("by_item", True)):
-        one = case(f"t_fake::{name}", tensor(3, 4), grad=grad)
+        op_case = case(f"t_fake::{name}", tensor(3, 4), grad=grad)
         before = [
-            (value.clone(), value.requires_grad) for _, value in one.eager.arguments.tensors()
+            (value.clone(), value.requires_grad) for _, value in op_case.eager.arguments.tensors()
         ]
         for check in CHECKS.values():
             try:
-                check(one)
+                check(op_case)
             except (CheckFailed, CheckSkipped):
                 continue
-        after = one.eager.arguments.tensors()
+        after = op_case.eager.arguments.tensors()
         for (values, requires_grad), (_, value) in zip(before, after, strict=True):
             assert torch.equal(values, value)
             assert value.requires_grad == requires_grad
@@ -722,12 +725,12 @@ def test_the_checks_do_not_write_to_what_cases_share() -> None:
 
 
 def test_the_second_half_of_a_backward_table_lists_what_agrees(snapshot: Snapshot) -> None:
-    def both(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    def formula(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         return torch.ops.t_fake.stride(torch.ops.t_fake.right(grad))
 
-    define("by_both", X, copy, like, both)
-    found = finding(backward, case("t_fake::by_both", tensor(3, 4), grad=True))
-    snapshot([found.message, "", found.evidence])
+    define("by_both", X, copy, like, formula)
+    failure = finding(backward, case("t_fake::by_both", tensor(3, 4), grad=True))
+    snapshot([failure.message, "", failure.evidence])
 
 
 def test_many_outputs_get_a_line_each_after_the_first_tables(snapshot: Snapshot) -> None:
@@ -737,9 +740,9 @@ def test_many_outputs_get_a_line_each_after_the_first_tables(snapshot: Snapshot)
         lambda x: [x + n for n in range(20)],
         lambda x: [like(x) if n != 15 else like(x.double()) for n in range(20)],
     )
-    found = finding(forward, case("t_fake::twenty", tensor(3, 4)))
-    assert len(found.evidence.splitlines()) < 100
-    snapshot([found.message, "", found.evidence])
+    failure = finding(forward, case("t_fake::twenty", tensor(3, 4)))
+    assert len(failure.evidence.splitlines()) < 100
+    snapshot([failure.message, "", failure.evidence])
 
 
 # Torch's own correct ops, at described sizes; in a process of its own, because importing the
@@ -794,27 +797,28 @@ def test_torchs_own_custom_ops_pass() -> None:
     command = [sys.executable, "-W", "ignore", "-c", DATABASE]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout.splitlines()[-1])
-    other = {key: codes for key, codes in found.items() if set(codes) != {"passed"}}
-    assert other == {
+    outcomes = json.loads(run.stdout.splitlines()[-1])
+    not_passed = {key: codes for key, codes in outcomes.items() if set(codes) != {"passed"}}
+    assert not_passed == {
         # every size of its samples is 0 or 1
-        "numpy_cube fake.symbolic": ["nothing-to-check"] * len(found["numpy_cube fake.symbolic"]),
+        "numpy_cube fake.symbolic": ["nothing-to-check"]
+        * len(outcomes["numpy_cube fake.symbolic"]),
         "numpy_mul fake.backward": ["nothing-to-check"],
         "numpy_mul_scalar fake.backward": ["nothing-to-check"],
     }
-    assert len(found) > 25
+    assert len(outcomes) > 25
 
 
 def test_spans_that_overlap_are_found_pair_by_pair() -> None:
     draw = random.Random(0)
     for _ in range(50):
         starts = [draw.randrange(40) for _ in range(12)]
-        spans = [(draw.randrange(20), one, one + draw.randrange(1, 9)) for one in starts]
+        spans = [(draw.randrange(20), start, start + draw.randrange(1, 9)) for start in starts]
         expected = {
-            (at, other)
-            for at, one in enumerate(spans)
-            for other, its in enumerate(spans[at + 1 :], at + 1)
-            if one[0] == its[0] or max(one[1], its[1]) < min(one[2], its[2])
+            (first, second)
+            for first, span in enumerate(spans)
+            for second, later in enumerate(spans[first + 1 :], first + 1)
+            if span[0] == later[0] or max(span[1], later[1]) < min(span[2], later[2])
         }
-        found = {(min(pair), max(pair)) for pair in metadata._overlapping(spans)}
-        assert found == expected
+        pairs = {(min(pair), max(pair)) for pair in metadata._overlapping(spans)}
+        assert pairs == expected

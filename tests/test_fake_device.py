@@ -24,8 +24,8 @@ _numbers = itertools.count()
 
 def define(kernel: Any, fake: Any, schema: str = "(Tensor x) -> Tensor", **options: Any) -> str:
     name = f"t_fake_device::op_{next(_numbers)}"
-    made = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
-    made.register_fake(fake)
+    op = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
+    op.register_fake(fake)
     return name
 
 
@@ -34,9 +34,9 @@ def case(name: str, *args: Any, gradients: bool = False) -> Case:
     return Case(ops.resolve(name), Sample(args or (torch.randn(4, 3),)), placement)
 
 
-def skipped(one: Case) -> CheckSkipped:
+def skipped(op_case: Case) -> CheckSkipped:
     with pytest.raises(CheckSkipped) as caught:
-        check(one)
+        check(op_case)
     return caught.value
 
 
@@ -80,16 +80,16 @@ def watched(kernel: Any) -> Any:
 
 @pytest.mark.parametrize("kernel", FOLLOWING.values(), ids=list(FOLLOWING))
 def test_a_kernel_that_follows_the_device_of_its_input(kernel: Any) -> None:
-    found = watched(kernel)
-    assert found.following == {"output"}
-    assert found.portable
+    devices = watched(kernel)
+    assert devices.following == {"output"}
+    assert devices.portable
 
 
 @pytest.mark.parametrize("kernel", ELSEWHERE.values(), ids=list(ELSEWHERE))
 def test_a_kernel_that_may_not_follow_it(kernel: Any) -> None:
-    found = watched(kernel)
-    assert found.following == set()
-    assert found.portable
+    devices = watched(kernel)
+    assert devices.following == set()
+    assert devices.portable
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_a_kernel_that_cannot_be_run_alone() -> None:
 
 @pytest.mark.parametrize("kernel", FOLLOWING.values(), ids=list(FOLLOWING))
 def test_an_output_that_belongs_on_the_device_of_the_input(kernel: Any) -> None:
-    found = verdicts.finding(check, case(define(kernel, unsaid)))
-    assert found.code == "fake-device-ignored"
-    assert "for inputs on cuda the fake kernel returns it on cpu" in found.message
+    finding = verdicts.finding(check, case(define(kernel, unsaid)))
+    assert finding.code == "fake-device-ignored"
+    assert "for inputs on cuda the fake kernel returns it on cpu" in finding.message
 
 
 @pytest.mark.parametrize("kernel", ELSEWHERE.values(), ids=list(ELSEWHERE))
@@ -186,8 +186,8 @@ def test_arguments_that_are_one_tensor_or_begin_inside_their_memory() -> None:
         return torch.empty_like(x)
 
     name = define(lambda x, y: x + y, fake, "(Tensor x, Tensor y) -> Tensor")
-    one = torch.randn(5, 4).t()[1:]
-    run_elsewhere(Arguments(ops.resolve(name), (one, one), {}), "cuda")
+    transposed = torch.randn(5, 4).t()[1:]
+    run_elsewhere(Arguments(ops.resolve(name), (transposed, transposed), {}), "cuda")
     assert seen == [(True, "cuda", (1, 4), 1)]
 
 
@@ -197,8 +197,8 @@ def test_a_device_among_the_arguments_is_moved_too() -> None:
         lambda x, device: torch.empty(3, device=device),
         "(Tensor x, Device device) -> Tensor",
     )
-    given = (torch.randn(3), torch.device("cpu"))
-    run = run_elsewhere(Arguments(ops.resolve(name), given, {}), "cuda")
+    arguments = (torch.randn(3), torch.device("cpu"))
+    run = run_elsewhere(Arguments(ops.resolve(name), arguments, {}), "cuda")
     assert run.result.device.type == "cuda"
 
 
@@ -230,9 +230,9 @@ def test_a_gradient_without_a_device() -> None:
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         return grad * ctx.saved_tensors[1], torch.zeros(grad.shape)
 
-    found = verdicts.finding(check, weighted(scaled(backward)))
-    assert "the gradient of y is on cpu" in found.message
-    assert "saved" in (found.fix or "")
+    finding = verdicts.finding(check, weighted(scaled(backward)))
+    assert "the gradient of y is on cpu" in finding.message
+    assert "saved" in (finding.fix or "")
 
 
 def test_a_backward_that_raises_for_another_reason() -> None:
@@ -255,8 +255,8 @@ def test_nothing_of_a_default_device_stays_after_a_backward_that_raises() -> Non
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         raise RuntimeError("no")
 
-    found = backward_elsewhere(weighted(scaled(backward)).inputs(), default="meta")
-    assert str(found.error) == "no"
+    run = backward_elsewhere(weighted(scaled(backward)).inputs(), default="meta")
+    assert str(run.error) == "no"
     assert torch.empty(2).device.type == "cpu"
     assert torch._C._len_torch_function_stack() == 0
 

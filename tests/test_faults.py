@@ -84,12 +84,12 @@ def test_{name}(): ...
 
 def _failures(suite: Suite) -> dict[str, tuple[str, str]]:
     """By op, finding and message of what failed; an op's failures say the same."""
-    found = {}
-    for one in suite.results():
-        if one["outcome"] == "failed":
-            reported = (one["finding"], one["message"])
-            assert found.setdefault(one["op"].partition("::")[2], reported) == reported
-    return found
+    failures = {}
+    for record in suite.results():
+        if record["outcome"] == "failed":
+            reported = (record["finding"], record["message"])
+            assert failures.setdefault(record["op"].partition("::")[2], reported) == reported
+    return failures
 
 
 def test_every_end_of_the_process_is_a_finding(suite: Suite) -> None:
@@ -119,8 +119,8 @@ def test_an_op_that_takes_more_memory_than_it_may(suite: Suite) -> None:
         "reserves", "lambda x: torch.empty(2**33, dtype=torch.uint8)"
     )
     suite.test(tests, ops=FAULTS)
-    given = ("--customop-memory=1", "--customop-isolate", "--customop-report=report.json")
-    suite.run(*given).assert_outcomes(failed=1, passed=1)
+    options = ("--customop-memory=1", "--customop-isolate", "--customop-report=report.json")
+    suite.run(*options).assert_outcomes(failed=1, passed=1)
     reported = f"{suite.ns}::fills takes more than 1 GB of memory in a plain call"
     assert _failures(suite) == {"fills": ("crash", reported)}
 
@@ -142,7 +142,7 @@ def test_after_a_deadly_plain_call_no_other_check_starts_a_child(suite: Suite) -
     dies = "lambda x: (open('starts', 'a').write('x'), os.abort())"
     suite.test(_marked("dies", dies), ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json", checks="fake,state")
-    failed = [one for one in suite.results() if one["outcome"] == "failed"]
+    failed = [record for record in suite.results() if record["outcome"] == "failed"]
     assert len(failed) > 3
     assert _failures(suite) == {
         "dies": ("crash", f"{suite.ns}::dies dies of SIGABRT in a plain call")
@@ -155,8 +155,12 @@ def test_after_a_deadly_plain_call_no_other_check_starts_a_child(suite: Suite) -
 def test_a_backward_that_dies_fails_the_check_that_calls_it(suite: Suite) -> None:
     suite.write("conftest.py", HEAD + OF_THE_BACKWARD)
     suite.test(DIES_BACKWARD, ops=FAULTS)
-    given = ("--customop-isolate", "--customop-report=report.json", "--customop-repro-dir=scripts")
-    suite.run(*given).assert_outcomes(failed=1, passed=2)
+    options = (
+        "--customop-isolate",
+        "--customop-report=report.json",
+        "--customop-repro-dir=scripts",
+    )
+    suite.run(*options).assert_outcomes(failed=1, passed=2)
     reported = f"{suite.ns}::dies dies of SIGABRT under own.backward"
     assert _failures(suite) == {"dies": ("crash", reported)}
     (script,) = (suite.path / "scripts").iterdir()
@@ -171,7 +175,9 @@ def test_a_mark_that_expects_failure_expects_a_crash_too(suite: Suite) -> None:
     suite.test(source, ops=FAULTS)
     result = suite.run("--customop-isolate", "-rx", "--customop-report=report.json")
     result.assert_outcomes(xfailed=1)
-    assert [(one["outcome"], one["finding"]) for one in suite.results()] == [("xfailed", "crash")]
+    assert [(record["outcome"], record["finding"]) for record in suite.results()] == [
+        ("xfailed", "crash")
+    ]
 
 
 @pytest.mark.parametrize("at", ["set-up", "teardown"])
@@ -186,10 +192,10 @@ def around():
 """
     suite.test(f"AT = {at!r}\n{source}{LIVES}", ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
-    (one,) = suite.results()
+    (record,) = suite.results()
     reported = f"{suite.ns}::lives dies of SIGABRT in the {at} of the test"
-    assert (one["finding"], one["message"]) == ("crash", reported)
-    assert one["outcome"] == ("failed" if at == "set-up" else "error")
+    assert (record["finding"], record["message"]) == ("crash", reported)
+    assert record["outcome"] == ("failed" if at == "set-up" else "error")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -198,7 +204,8 @@ def test_a_body_that_dies(suite: Suite) -> None:
     suite.test(body, ops=FAULTS)
     suite.run("--customop-isolate", "--customop-report=report.json", checks="own,body")
     reported = {
-        one["check"]: (one["outcome"], one["finding"], one["message"]) for one in suite.results()
+        record["check"]: (record["outcome"], record["finding"], record["message"])
+        for record in suite.results()
     }
     assert reported == {
         "body": ("failed", "crash", f"{suite.ns}::lives dies of SIGABRT in the test's own body"),
@@ -252,10 +259,10 @@ def test_a_plugin_that_rejects_the_child_is_no_finding(suite: Suite) -> None:
     suite.test(LIVES + LIVES.replace("lives", "breathes"), ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
     result.assert_outcomes(failed=2)
-    said = "the child process of --customop-isolate does not start: exit code 4"
-    assert [(one["outcome"], one["finding"], one["message"]) for one in suite.results()] == [
-        ("error", None, said)
-    ] * 2
+    message = "the child process of --customop-isolate does not start: exit code 4"
+    assert [
+        (record["outcome"], record["finding"], record["message"]) for record in suite.results()
+    ] == [("error", None, message)] * 2
     assert "no workers here" in result.stdout.str()
 
 
@@ -263,9 +270,9 @@ def test_ids_that_are_not_the_same_in_the_child(suite: Suite) -> None:
     sample = "Sample((tensor(3),), id=str(os.getpid()))"
     suite.test(LIVES.replace("(tensor(3),)", sample), ops=FAULTS)
     result = suite.run("--customop-isolate", "--customop-report=report.json")
-    (one,) = suite.results()
-    assert one["outcome"] == "error"
-    assert "ids must be the same whenever the file is collected" in one["message"]
+    (record,) = suite.results()
+    assert record["outcome"] == "error"
+    assert "ids must be the same whenever the file is collected" in record["message"]
     result.assert_outcomes(failed=1)
 
 
@@ -274,7 +281,7 @@ def test_a_file_that_only_the_child_rejects(suite: Suite) -> None:
     result = suite.run("--customop-isolate", "--customop-report=report.json")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the child process cannot collect *test_it.py", "*twice*"])
-    assert [one["outcome"] for one in suite.results()] == ["error"]
+    assert [record["outcome"] for record in suite.results()] == ["error"]
 
 
 # What comes after the first check dies of what it has left in the process, and of nothing in a new one.
@@ -402,4 +409,4 @@ def test_an_op_that_opens_all_files_is_reported(suite: Suite) -> None:
     suite.test(HOARDING, ops=DOING)
     result = suite.run_apart("--customop-report=report.json", checks="values,state")
     assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
-    assert any(one["outcome"] in ("failed", "error") for one in suite.results())
+    assert any(record["outcome"] in ("failed", "error") for record in suite.results())

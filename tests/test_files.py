@@ -222,8 +222,8 @@ def test_one_report_that_cannot_be_written_is_not_the_end_of_the_others(
     suite.write("test_z.py", TAKES_FOLDER_AWAY)
     (suite.path / "folder").mkdir()
     run = suite.run_apart if workers else suite.run
-    given = ("--customop-report=folder/a.json", "--customop-report=b.json")
-    result = run(*workers, *given)
+    options = ("--customop-report=folder/a.json", "--customop-report=b.json")
+    result = run(*workers, *options)
     assert_reported_in_a_line(result, "folder/a.json", "No such file or directory")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(suite.results("b.json")) == 1
@@ -263,7 +263,7 @@ def test_a_script_that_cannot_be_written_hides_no_finding(
     run = suite.run_apart if workers else suite.run
     result = run(*workers, "--customop-repro-dir=scripts", "--customop-report=report.json")
     assert_reported_in_a_line(result, "scripts", "File exists")
-    assert [one["finding"] for one in suite.results()] == ["own-finding"]
+    assert [record["finding"] for record in suite.results()] == ["own-finding"]
     result.stdout.fnmatch_lines(
         ["*own-finding: output is wrong", "repro  --customop-repro-dir=DIR*"]
     )

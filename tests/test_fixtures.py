@@ -208,8 +208,8 @@ def test_both(customop_device, customop_dtype):
     assert torch.ones(1, device=customop_device, dtype=customop_dtype).dtype == customop_dtype
 """)
     assert suite.ids() == ["test_both[cpu-float32]"]
-    given = (f"--customop-devices=cpu,{ABSENT}", "--customop-dtypes=float64,half")
-    result = suite.run("-rs", "-v", *given)
+    options = (f"--customop-devices=cpu,{ABSENT}", "--customop-dtypes=float64,half")
+    result = suite.run("-rs", "-v", *options)
     result.assert_outcomes(passed=2, skipped=2)
     result.stdout.fnmatch_lines_random(
         [

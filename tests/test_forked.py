@@ -58,8 +58,8 @@ def test_many_open_files_are_no_limit() -> None:
     try:
         assert run_forked(lambda send: send("here"), 30).messages == ["here"]
     finally:
-        for each in held:
-            os.close(each)
+        for descriptor in held:
+            os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
@@ -110,26 +110,26 @@ def test_torch_works_in_it_with_one_thread() -> None:
         send(bool(torch.allclose(x @ x, expected, atol=1e-3)))
 
     event = threading.Event()
-    other = threading.Thread(target=event.wait)
-    other.start()
+    thread = threading.Thread(target=event.wait)
+    thread.start()
     try:
         assert run_forked(work, 60).messages == [True]
     finally:
         event.set()
-        other.join()
+        thread.join()
 
 
 def test_without_handlers_autograd_works_after_backwards_on_fake_tensors() -> None:
-    one = torch.library.custom_op("t_forked::double", mutates_args=())(double)
-    one.register_fake(torch.empty_like)
-    one.register_autograd(lambda ctx, grad: grad * 2)
+    op = torch.library.custom_op("t_forked::double", mutates_args=())(double)
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad * 2)
     placement = Placement("cpu", torch.float32, True, "contiguous")
-    case = Case(ops.resolve(one), Sample((tensor(3),), {}), placement)
+    case = Case(ops.resolve(op), Sample((tensor(3),), {}), placement)
     dict(verdicts.family("state"))["globals"](case)
 
     def work(send):
         x = torch.ones(3, requires_grad=True)
-        one(x).sum().backward()
+        op(x).sum().backward()
         send(x.grad.tolist())
 
     try:

@@ -106,4 +106,4 @@ def test_the_server_ends_though_a_copy_of_the_session_holds_its_connection(
         server.end()
         os.close(copy)
         child.close()
-    assert [one.returncode for one in started] == [0]
+    assert [process.returncode for process in started] == [0]

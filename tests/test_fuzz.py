@@ -50,7 +50,7 @@ def run(suite: Suite, *args: str, checks: str = "fake.forward") -> pytest.RunRes
 
 def generated(suite: Suite) -> list[dict[str, Any]]:
     """The results of the items that generate inputs."""
-    return [one for one in suite.results() if "-fuzz-" in one["nodeid"]]
+    return [record for record in suite.results() if "-fuzz-" in record["nodeid"]]
 
 
 def write(suite: Suite, marks: str) -> None:
@@ -68,27 +68,27 @@ def test_a_failure_is_shrunk_and_printed_as_a_sample(suite: Suite) -> None:
     write(suite, MARKS)
     result = run(suite)
     result.assert_outcomes(passed=2, failed=1)
-    (one,) = [each for each in generated(suite) if each["outcome"] == "failed"]
-    assert one["finding"] == "fake-dtype-mismatch"
-    assert one["nodeid"] == "test_it.py::test_weigh[cpu-float32-nograd-fuzz-fake.forward]"
-    sample = pasted(one["evidence"])
+    (record,) = [record for record in generated(suite) if record["outcome"] == "failed"]
+    assert record["finding"] == "fake-dtype-mismatch"
+    assert record["nodeid"] == "test_it.py::test_weigh[cpu-float32-nograd-fuzz-fake.forward]"
+    sample = pasted(record["evidence"])
     x, w = sample.specs()
     assert x.shape[0] == 5  # the smallest that shows it
     assert x.shape[1:] == w.shape
     assert 6 in (*sample.args[2:], *sample.kwargs.values())
-    rerun = f"pytest '{one['nodeid']}' --customop-checks=fake.forward --customop-fuzz=200"
-    assert one["repro"] == rerun
+    rerun = f"pytest '{record['nodeid']}' --customop-checks=fake.forward --customop-fuzz=200"
+    assert record["repro"] == rerun
     result.stdout.re_match_lines([r"  \S+::weigh: \d+ that it accepts, by 1 check"])
 
 
 def test_what_failed_comes_first_the_next_time_and_seeds_differ(suite: Suite) -> None:
     write(suite, MARKS)
     run(suite)
-    first = [each["evidence"] for each in generated(suite) if each["outcome"] == "failed"]
+    first = [record["evidence"] for record in generated(suite) if record["outcome"] == "failed"]
     run(suite, "--customop-fuzz=1", "--customop-seed=7", "-k", "fuzz")
-    again = [each["evidence"] for each in generated(suite) if each["outcome"] == "failed"]
-    assert [one.partition("as a sample")[2] for one in again] == [
-        one.partition("as a sample")[2] for one in first
+    again = [record["evidence"] for record in generated(suite) if record["outcome"] == "failed"]
+    assert [evidence.partition("as a sample")[2] for evidence in again] == [
+        evidence.partition("as a sample")[2] for evidence in first
     ]
 
 
@@ -103,8 +103,8 @@ def test_clip(): ...
 """,
     )
     run(suite, "-k", "fuzz", checks="reference.values").assert_outcomes(failed=1)
-    (one,) = generated(suite)
-    sample = pasted(one["evidence"])
+    (record,) = generated(suite)
+    sample = pasted(record["evidence"])
     (x,) = sample.specs()
     assert x.fill in (8.0, -8.0) or x.values is not None
 
@@ -115,8 +115,8 @@ def test_under_xdist_it_finds_the_same(suite: Suite) -> None:
         "-n2", "--customop-fuzz=200", "--customop-report=report.json", checks="fake.forward"
     )
     result.assert_outcomes(passed=2, failed=1)
-    (one,) = [each for each in generated(suite) if each["outcome"] == "failed"]
-    assert pasted(one["evidence"]).specs()[0].shape[0] == 5
+    (record,) = [record for record in generated(suite) if record["outcome"] == "failed"]
+    assert pasted(record["evidence"]).specs()[0].shape[0] == 5
 
 
 def test_what_the_op_rejects_is_no_input(suite: Suite) -> None:
@@ -139,9 +139,9 @@ def test_the_mark_says_what_changes(suite: Suite, variants: str, items: int) -> 
         "def test_weigh(): ...\n",
     )
     run(suite, "-k", "fuzz")
-    found = generated(suite)
-    assert len({one["nodeid"] for one in found}) == items
-    assert "failed" not in {one["outcome"] for one in found}
+    records = generated(suite)
+    assert len({record["nodeid"] for record in records}) == items
+    assert "failed" not in {record["outcome"] for record in records}
 
 
 def test_beyond_the_samples_it_is_a_note(suite: Suite) -> None:
@@ -159,8 +159,8 @@ def test_add(): ...
     )
     result = run(suite, "-k", "fuzz")
     result.assert_outcomes(skipped=1, deselected=1)
-    assert {one["outcome"] for one in generated(suite)} == {"noted"}
-    assert {one["reason"] for one in generated(suite)} == {"beyond-sample"}
+    assert {record["outcome"] for record in generated(suite)} == {"noted"}
+    assert {record["reason"] for record in generated(suite)} == {"beyond-sample"}
 
 
 def test_a_known_failure_of_any_variant_counts(suite: Suite) -> None:
@@ -201,9 +201,9 @@ def test_crashes(): ...
         checks="fake.forward",
     )
     result.assert_outcomes(failed=1, deselected=1)
-    (one,) = generated(suite)
-    assert one["finding"] == "crash"
-    (x,) = pasted(one["evidence"]).specs()
+    (record,) = generated(suite)
+    assert record["finding"] == "crash"
+    (x,) = pasted(record["evidence"]).specs()
     assert x.shape[0] * x.shape[1] > 40
 
 

@@ -94,7 +94,7 @@ DEFECTS = [
 
 
 @functools.cache
-def made(make: Callable[[bool], Kernel], fake: Kernel, right: bool) -> Any:
+def op_of(make: Callable[[bool], Kernel], fake: Kernel, right: bool) -> Any:
     """The op; inputs are drawn by its name, which is the same in every run."""
     name = f"{make.__name__}_{'right' if right else 'wrong'}"
     op = torch.library.custom_op(f"of_fuzz::{name}", make(right), mutates_args=())
@@ -106,9 +106,9 @@ def findings(op: Any, check: str, reference: Kernel | None, count: int = 600) ->
     """What a check fails on generated inputs."""
     mark = {"op": op, "samples": SAMPLE, "reference": reference}
     return [
-        one.finding or one.message
+        failure.finding or failure.message
         for _, result in searched(mark, [check], count)
-        for one in result.failures
+        for failure in result.failures
     ]
 
 
@@ -116,26 +116,26 @@ def findings(op: Any, check: str, reference: Kernel | None, count: int = 600) ->
 @pytest.mark.parametrize(
     ("make", "fake", "reference", "check", "code"),
     DEFECTS,
-    ids=[one[0].__name__ for one in DEFECTS],
+    ids=[defect[0].__name__ for defect in DEFECTS],
 )
 def test_generated_inputs_find_what_quick_variants_miss(
     make: Any, fake: Kernel, reference: Kernel | None, check: str, code: str | None
 ) -> None:
-    wrong = made(make, fake, right=False)
+    wrong = op_of(make, fake, right=False)
     with preserved_state():
         results = check_op(wrong, SAMPLE, checks=check, reference=reference)
-    assert {one.outcome for one in results} <= {"passed", "skipped"}
-    found = findings(wrong, check, reference)
-    assert found
-    assert code is None or found == [code]
-    assert findings(made(make, fake, right=True), check, reference) == []
+    assert {result.outcome for result in results} <= {"passed", "skipped"}
+    codes = findings(wrong, check, reference)
+    assert codes
+    assert code is None or codes == [code]
+    assert findings(op_of(make, fake, right=True), check, reference) == []
 
 
 def test_the_size_of_an_optional_tensor_that_is_another_one_is_a_guess() -> None:
     """`bias` of the size of `x` works forward, and not backward: no sample says that it has that size."""
-    one = specimens()["optional_tensor"]
-    samples, options = plain_mark(one)
-    mark = {"op": one.op(), "samples": samples, **options}
-    ((_, found),) = searched(mark, ["gradcheck.backward"], 50)
-    assert found.accepted
-    assert not found.failures
+    specimen = specimens()["optional_tensor"]
+    samples, options = plain_mark(specimen)
+    mark = {"op": specimen.op(), "samples": samples, **options}
+    ((_, result),) = searched(mark, ["gradcheck.backward"], 50)
+    assert result.accepted
+    assert not result.failures

@@ -58,77 +58,79 @@ def wrong(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(suite: Suite, *args: str, apart: bool = False, count: int = 60) -> pytest.RunResult:
     start = suite.run_apart if apart else suite.run
-    given = (f"--customop-fuzz={count}", "--customop-report=report.json", *args)
-    return start(*given, checks="fake.forward")
+    options = (f"--customop-fuzz={count}", "--customop-report=report.json", *args)
+    return start(*options, checks="fake.forward")
 
 
 def generated(suite: Suite) -> list[dict[str, Any]]:
-    return [one for one in suite.results() if "-fuzz-" in one["nodeid"]]
+    return [record for record in suite.results() if "-fuzz-" in record["nodeid"]]
 
 
 def test_a_finding_is_recorded_and_expected_from_then_on(suite: Suite, wrong: Any) -> None:
-    given = f"--customop-baseline={FILE}"
+    option = f"--customop-baseline={FILE}"
     wrong("dtype")
-    recorded = run(suite, given, "--customop-update-baseline")
+    recorded = run(suite, option, "--customop-update-baseline")
     recorded.assert_outcomes(passed=2, xfailed=1, skipped=0)
     text = (suite.path / FILE).read_text(encoding="utf-8")
     assert 'finding = "fake-dtype-mismatch"' in text
     assert 'samples = ["generated"]\nvariants = ["fuzz"]' in text
 
-    run(suite, given).assert_outcomes(passed=2, xfailed=1)
-    (one,) = generated(suite)
-    assert (one["outcome"], one["finding"]) == ("xfailed", "fake-dtype-mismatch")
+    run(suite, option).assert_outcomes(passed=2, xfailed=1)
+    (record,) = generated(suite)
+    assert (record["outcome"], record["finding"]) == ("xfailed", "fake-dtype-mismatch")
 
     wrong("stride")
-    other = run(suite, given)
-    other.assert_outcomes(passed=2, failed=1)
-    other.stdout.fnmatch_lines([f"known  {FILE} has another finding here: fake-dtype-mismatch"])
+    result = run(suite, option)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines([f"known  {FILE} has another finding here: fake-dtype-mismatch"])
 
 
 def test_a_baseline_says_what_is_not_found_any_more(suite: Suite, wrong: Any) -> None:
-    given = f"--customop-baseline={FILE}"
+    option = f"--customop-baseline={FILE}"
     wrong("dtype")
-    run(suite, given, "--customop-update-baseline")
+    run(suite, option, "--customop-update-baseline")
     # Nothing is said of an entry where no input was generated.
-    without = suite.run(given, "--customop-baseline-strict", checks="fake.forward")
+    without = suite.run(option, "--customop-baseline-strict", checks="fake.forward")
     assert without.ret == 0
     wrong("")
-    mended = run(suite, given, "--customop-baseline-strict")
+    mended = run(suite, option, "--customop-baseline-strict")
     assert mended.ret == pytest.ExitCode.TESTS_FAILED
     mended.stdout.fnmatch_lines([f"*{FILE} has 1 entry that no longer fails*"])
-    run(suite, given, "--customop-update-baseline")
+    run(suite, option, "--customop-update-baseline")
     assert "fake-dtype-mismatch" not in (suite.path / FILE).read_text(encoding="utf-8")
 
 
 def test_defects_that_change_places_are_still_expected(suite: Suite, wrong: Any) -> None:
-    given = f"--customop-baseline={FILE}"
+    option = f"--customop-baseline={FILE}"
     wrong("both")
-    run(suite, given, "--customop-update-baseline").assert_outcomes(passed=2, xfailed=1)
-    found = {one["finding"]: one["variant"] for one in generated(suite)}
-    assert set(found) == {"fake-dtype-mismatch", "fake-stride-mismatch"}
-    second = next(code for code, variant in found.items() if variant == "fuzz.2")
+    run(suite, option, "--customop-update-baseline").assert_outcomes(passed=2, xfailed=1)
+    variants = {record["finding"]: record["variant"] for record in generated(suite)}
+    assert set(variants) == {"fake-dtype-mismatch", "fake-stride-mismatch"}
+    second = next(code for code, variant in variants.items() if variant == "fuzz.2")
     wrong({"fake-dtype-mismatch": "dtype", "fake-stride-mismatch": "stride"}[second])
-    run(suite, given).assert_outcomes(passed=2, xfailed=1)
-    assert [(one["finding"], one["variant"]) for one in generated(suite)] == [(second, "fuzz")]
+    run(suite, option).assert_outcomes(passed=2, xfailed=1)
+    assert [(record["finding"], record["variant"]) for record in generated(suite)] == [
+        (second, "fuzz")
+    ]
 
 
 def test_an_input_on_which_the_op_hangs_ends_the_item(suite: Suite, wrong: Any) -> None:
     wrong("sleep")
     result = run(suite, "--customop-timeout=5", "--customop-isolate=on", apart=True)
     result.assert_outcomes(passed=2, failed=1)
-    (one,) = generated(suite)
-    assert one["finding"] == "hang"
-    assert "Sample((tensor(" in one["evidence"]
-    assert "--customop-timeout=5" in one["repro"]
-    assert one["duration"] < 60
+    (record,) = generated(suite)
+    assert record["finding"] == "hang"
+    assert "Sample((tensor(" in record["evidence"]
+    assert "--customop-timeout=5" in record["repro"]
+    assert record["duration"] < 60
 
 
 def test_an_input_that_takes_too_much_memory_ends_the_item(suite: Suite, wrong: Any) -> None:
     wrong("memory")
     result = run(suite, "--customop-memory=2", "--customop-isolate=on", apart=True)
     result.assert_outcomes(passed=2, failed=1)
-    (one,) = generated(suite)
-    assert one["finding"] == "crash"
+    (record,) = generated(suite)
+    assert record["finding"] == "crash"
     result.stdout.fnmatch_lines(["crash: * takes more than 2 GB of memory in a plain call"])
 
 
@@ -137,7 +139,7 @@ def test_each_item_is_in_one_shard(suite: Suite, wrong: Any) -> None:
     seen: list[str] = []
     for shard in ("1/2", "2/2"):
         run(suite, f"--customop-shard={shard}")
-        seen += [one["nodeid"] for one in suite.results()]
+        seen += [record["nodeid"] for record in suite.results()]
     assert len(seen) == len(set(seen)) == 3
     assert ITEM in seen
 
@@ -145,11 +147,11 @@ def test_each_item_is_in_one_shard(suite: Suite, wrong: Any) -> None:
 def test_samples_that_are_left_out_are_no_templates(suite: Suite, wrong: Any) -> None:
     wrong("")
     run(suite, "--customop-max-samples=1")
-    assert {one["outcome"] for one in generated(suite)} <= {"passed", "noted"}
-    (kept,) = {one["sample"] for one in suite.results() if one not in generated(suite)}
+    assert {record["outcome"] for record in generated(suite)} <= {"passed", "noted"}
+    (kept,) = {record["sample"] for record in suite.results() if record not in generated(suite)}
     wrong("dtype")
     run(suite, "--customop-max-samples=1")
-    assert {one["sample"] for one in generated(suite)} == {kept}
+    assert {record["sample"] for record in generated(suite)} == {kept}
 
 
 def test_the_last_failure_runs_again_alone(suite: Suite, wrong: Any) -> None:
@@ -157,7 +159,7 @@ def test_the_last_failure_runs_again_alone(suite: Suite, wrong: Any) -> None:
     run(suite)
     again = run(suite, "--lf")
     again.assert_outcomes(failed=1)
-    assert [one["nodeid"] for one in suite.results()] == [ITEM]
+    assert [record["nodeid"] for record in suite.results()] == [ITEM]
     # Its item is not there in a session that generates no inputs, which runs all the others then.
     suite.run("--lf", checks="fake.forward").assert_outcomes(passed=2)
 
@@ -175,9 +177,9 @@ def test_the_script_shows_the_finding_without_pytest(suite: Suite, wrong: Any) -
 def test_the_report_says_what_was_tried(suite: Suite, wrong: Any) -> None:
     wrong("dtype")
     run(suite)
-    (one,) = generated(suite)
-    assert one["variant"] == "fuzz"
-    assert one["changed"].startswith("sizes x 5x")
-    assert one["arguments"][0].startswith("x = tensor(5, ")
-    assert "assert promised == got" in one["script"]
-    assert "--customop-fuzz=60" in one["repro"]
+    (record,) = generated(suite)
+    assert record["variant"] == "fuzz"
+    assert record["changed"].startswith("sizes x 5x")
+    assert record["arguments"][0].startswith("x = tensor(5, ")
+    assert "assert promised == got" in record["script"]
+    assert "--customop-fuzz=60" in record["repro"]

@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
 
 
 def save(ctx: Any, inputs: tuple, output: Any) -> None:
-    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
+    ctx.save_for_backward(*[value for value in inputs if isinstance(value, Tensor)])
 
 
 def define(
@@ -128,19 +128,19 @@ def test_inputs_keep_their_layout(layout: str, spec: Any) -> None:
         return x.sin()
 
     name = define(forward, lambda g, x: g * x.cos())
-    one = case(name, spec, layout=layout)
+    op_case = case(name, spec, layout=layout)
     for check in (backward, double, linear):
-        check(one)
+        check(op_case)
     ((stride, offset),) = seen
-    given = one.inputs().args[0]
-    assert (stride, offset) == (given.stride(), given.storage_offset())
+    argument = op_case.inputs().args[0]
+    assert (stride, offset) == (argument.stride(), argument.storage_offset())
 
 
 def test_lists_none_keywords_and_integers() -> None:
     name = define(
         lambda xs, i, *, scale: ([x * scale for x in xs], i + 1, xs[0].sum()),
         lambda gs, _, g, *xs: (
-            [2.0 * one + (0 if index else g) for index, one in enumerate(gs)],
+            [2.0 * grad + (0 if index else g) for index, grad in enumerate(gs)],
             None,
         ),
         "(Tensor[] xs, Tensor i, *, float scale=1.0) -> (Tensor[], Tensor, Tensor)",
@@ -161,8 +161,8 @@ def test_an_input_without_gradients_is_left_alone() -> None:
 
 
 def test_one_tensor_given_twice() -> None:
-    given = torch.randn(4, dtype=torch.float64, requires_grad=True)
-    backward(case(MUL, given, given))
+    operand = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    backward(case(MUL, operand, operand))
 
 
 def test_float32_values_are_widened() -> None:
@@ -247,27 +247,27 @@ WRONG = {
 def test_wrong_formulas_are_found(what: str, spec: Any) -> None:
     name = define(*WRONG[what])
     for seed in range(2):
-        found = finding(backward, case(name, spec, seed=seed))
-        assert found.code == "gradient-mismatch"
-        assert "the gradient for `x` is wrong" in found.message
+        failure = finding(backward, case(name, spec, seed=seed))
+        assert failure.code == "gradient-mismatch"
+        assert "the gradient for `x` is wrong" in failure.message
 
 
 @SIZES
 def test_swapped_gradients_name_the_inputs(spec: Any) -> None:
     name = define(torch.mul, lambda g, a, b: (g * a, g * b), TWO)
-    found = finding(backward, case(name, spec, spec))
-    assert found.code == "gradient-mismatch"
-    rows = [line.split() for line in found.evidence.splitlines()]
+    failure = finding(backward, case(name, spec, spec))
+    assert failure.code == "gradient-mismatch"
+    rows = [line.split() for line in failure.evidence.splitlines()]
     assert [(row[0], row[-1]) for row in rows[1:3]] == [("a", "wrong"), ("b", "wrong")]
     if spec is SMALL:
-        assert "look swapped" in found.evidence
+        assert "look swapped" in failure.evidence
 
 
 @SIZES
 def test_a_missing_conjugate_is_found(spec: Any) -> None:
     name = define(torch.mul, lambda g, a, b: (g * b.conj(), g * a), TWO)
-    found = finding(backward, case(name, spec, spec, dtype=torch.complex128))
-    assert (found.code, "`b`" in found.message) == ("gradient-mismatch", True)
+    failure = finding(backward, case(name, spec, spec, dtype=torch.complex128))
+    assert (failure.code, "`b`" in failure.message) == ("gradient-mismatch", True)
 
 
 def test_two_exchanged_elements_are_found() -> None:
@@ -286,35 +286,35 @@ def test_two_exchanged_elements_are_found() -> None:
 
 
 def test_the_first_wrong_element_and_the_factor_are_named() -> None:
-    found = finding(backward, case(define(*WRONG["one element zeroed"]), SMALL))
-    assert "the derivative of output[1, 2] by x[1, 2] is 0 by the formula" in found.message
-    found = finding(backward, case(define(*WRONG["wrong sign"]), LARGE))
-    assert "everywhere the formula is -1 times the finite difference" in found.evidence
+    failure = finding(backward, case(define(*WRONG["one element zeroed"]), SMALL))
+    assert "the derivative of output[1, 2] by x[1, 2] is 0 by the formula" in failure.message
+    failure = finding(backward, case(define(*WRONG["wrong sign"]), LARGE))
+    assert "everywhere the formula is -1 times the finite difference" in failure.evidence
 
 
 @SIZES
 @pytest.mark.parametrize("missing", [lambda g: None, lambda g: 0 * g], ids=["None", "zeros"])
 def test_missing_gradients(missing: Any, spec: Any) -> None:
     name = define(torch.mul, lambda g, a, b: (g * b, missing(g)), TWO)
-    found = finding(backward, case(name, spec, spec))
-    assert found.code == "gradient-missing"
-    assert "the gradient for `b` is missing" in found.message
-    assert "requires_grad=False" in found.evidence
+    failure = finding(backward, case(name, spec, spec))
+    assert failure.code == "gradient-missing"
+    assert "the gradient for `b` is missing" in failure.message
+    assert "requires_grad=False" in failure.evidence
 
 
 @SIZES
 def test_an_input_that_does_nothing_is_no_step(spec: Any) -> None:
     name = define(lambda a, b: a.sin(), lambda g, a, b: (g * a.cos(), g.clone()), TWO)
-    found = finding(backward, case(name, spec, spec))
-    assert (found.code, "`b`" in found.message) == ("gradient-mismatch", True)
+    failure = finding(backward, case(name, spec, spec))
+    assert (failure.code, "`b`" in failure.message) == ("gradient-mismatch", True)
 
 
 @SIZES
 def test_steps_are_named_and_their_grid_passes(spec: Any) -> None:
     unit = dataclasses.replace(spec, low=0.0, high=1.0)
-    found = finding(backward, case(ROUND_8_BIT, unit))
-    assert found.code == "gradient-of-a-step-function"
-    assert "eps=" in fix_for(found)
+    failure = finding(backward, case(ROUND_8_BIT, unit))
+    assert failure.code == "gradient-of-a-step-function"
+    assert "eps=" in fix_for(failure)
     pixels = (torch.randint(0, 256, spec.shape).double() / 255).requires_grad_()
     backward(case(ROUND_8_BIT, pixels, gradcheck=GradOptions(eps=8 / 255)))
 
@@ -333,12 +333,12 @@ def test_the_slope_of_a_staircase_is_no_wrong_gradient(spec: Any, levels: int) -
         step = x.abs().amax() / levels
         return (x / step).round() * step
 
-    found = finding(backward, case(define(forward, lambda g, x: g.clone()), spec))
-    assert found.code == "gradient-of-a-step-function"
-    assert "over many steps" in found.message
+    failure = finding(backward, case(define(forward, lambda g, x: g.clone()), spec))
+    assert failure.code == "gradient-of-a-step-function"
+    assert "over many steps" in failure.message
     for wrong in (lambda g, x: g / 2, lambda g, x: g * 1.5, lambda g, x: -g, lambda g, x: g * x):
-        found = finding(backward, case(define(forward, wrong), spec))
-        assert found.code == "gradient-mismatch"
+        failure = finding(backward, case(define(forward, wrong), spec))
+        assert failure.code == "gradient-mismatch"
 
 
 @SIZES
@@ -367,9 +367,9 @@ def test_nan_where_the_op_is_smooth(spec: Any) -> None:
     def sloppy(g: Tensor, x: Tensor) -> Tensor:
         return g * ((torch.pi * x).cos() - torch.sinc(x)) / x
 
-    found = finding(backward, case(define(torch.sinc, sloppy), spec))
-    assert found.code == "gradient-not-finite"
-    assert "is NaN in " in found.message
+    failure = finding(backward, case(define(torch.sinc, sloppy), spec))
+    assert failure.code == "gradient-not-finite"
+    assert "is NaN in " in failure.message
 
 
 def test_a_backward_that_raises() -> None:
@@ -378,10 +378,10 @@ def test_a_backward_that_raises() -> None:
 
     name = define(torch.sin, formula)
     for check in (backward, linear):
-        found = finding(check, case(name, SMALL))
-        assert found.code == "backward-raises"
-        assert "no derivative today" in found.message
-        assert "test_gradients.py" in found.evidence
+        failure = finding(check, case(name, SMALL))
+        assert failure.code == "backward-raises"
+        assert "no derivative today" in failure.message
+        assert "test_gradients.py" in failure.evidence
     assert skipped(double, case(name, SMALL)).code == "no-first-order"
 
 
@@ -412,8 +412,8 @@ def test_no_kernel_for_float64() -> None:
         caught = skipped(backward, case(name, SMALL, dtype=torch.float32))
         assert (caught.code, caught.unjudged) == ("no-float64", True)
         assert "only float32" in caught.reason
-    found = finding(backward, case(define(torch.sin, formula), SMALL, dtype=torch.float64))
-    assert found.code == "backward-raises"
+    failure = finding(backward, case(define(torch.sin, formula), SMALL, dtype=torch.float64))
+    assert failure.code == "backward-raises"
 
 
 @pytest.mark.parametrize("spec", [tensor(), SMALL, LARGE, tensor(50, 50, low=0, high=255)])
@@ -506,9 +506,9 @@ def test_a_right_second_order_passes(name: str, spec: Any) -> None:
 def test_a_detached_backward_has_wrong_second_order_gradients(spec: Any) -> None:
     name = define(torch.sin, lambda g, x: g * x.detach().cos())
     backward(case(name, spec))
-    found = finding(double, case(name, spec))
-    assert found.code == "second-order-gradient-mismatch"
-    assert "second-order gradient for `x`" in found.message
+    failure = finding(double, case(name, spec))
+    assert failure.code == "second-order-gradient-mismatch"
+    assert "second-order gradient for `x`" in failure.message
 
 
 def test_what_is_wrong_in_the_first_order_is_not_reported_again() -> None:
@@ -595,10 +595,10 @@ NOT_LINEAR = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_backwards_that_are_not_linear(what: str, spec: Any, dtype: torch.dtype) -> None:
     name = define(lambda x: 3 * x, NOT_LINEAR[what])
-    found = finding(linear, case(name, spec, dtype=dtype))
-    assert found.code == "backward-not-linear"
-    assert "the gradient for `x` is not linear in grad_output" in found.message
-    assert "wrong" in found.evidence
+    failure = finding(linear, case(name, spec, dtype=dtype))
+    assert failure.code == "backward-not-linear"
+    assert "the gradient for `x` is not linear in grad_output" in failure.message
+    assert "wrong" in failure.evidence
 
 
 @pytest.mark.parametrize("what", ["clips", "a constant", "8 bits, wrapping"])
@@ -660,8 +660,8 @@ def test_several_outputs_complex_and_none() -> None:
         lambda one, two, a, b: (one * b.conj() + two.abs(), None),
         "(Tensor a, Tensor b) -> (Tensor, Tensor)",
     )
-    found = finding(linear, case(squashed, SMALL, SMALL, dtype=torch.complex64))
-    assert "`a`" in found.message
+    failure = finding(linear, case(squashed, SMALL, SMALL, dtype=torch.complex64))
+    assert "`a`" in failure.message
 
 
 def test_a_backward_that_raises_for_some_grad_outputs_only() -> None:
@@ -670,9 +670,9 @@ def test_a_backward_that_raises_for_some_grad_outputs_only() -> None:
             raise ValueError("grad_output is zero")
         return g * x.cos()
 
-    found = finding(linear, case(define(torch.sin, formula), SMALL))
-    assert found.code == "backward-raises"
-    assert "for 0 * grad_output the backward raises ValueError" in found.message
+    failure = finding(linear, case(define(torch.sin, formula), SMALL))
+    assert failure.code == "backward-raises"
+    assert "for 0 * grad_output the backward raises ValueError" in failure.message
 
 
 def test_a_backward_that_runs_once_on_a_graph_is_judged_all_the_same() -> None:
@@ -713,13 +713,13 @@ def test_gradients_without_digits_are_compared_with_nothing(name: str, outcomes:
     op = specimens()[name].op()
     sample = (torch.linspace(-1, 1, 5) + 0.05 * torch.rand(2, 5), torch.randn(2, 5))
     results = check_op(op, [sample], checks="gradcheck.backward", variants="magnitudes")
-    (near,) = [one for one in results if one.place.variant == "shifted"]
+    (near,) = [result for result in results if result.place.variant == "shifted"]
     assert (near.outcome, near.skip_code) == ("skipped", "ill-conditioned")
-    assert {one.outcome for one in results} & {"failed", "error"} == outcomes
+    assert {result.outcome for result in results} & {"failed", "error"} == outcomes
 
 
 def test_a_straight_through_gradient_is_not_judged_at_ties() -> None:
     op = specimens()["rounds_rows_straight_through"].op()
     x = torch.tensor([[0.0, 1.0, 0.0, 1.0]], requires_grad=True)
-    (found,) = check_op(op, [(x,)], checks="gradcheck.backward", variants=False)
-    assert (found.outcome, found.skip_code) == ("skipped", "not-smooth")
+    (result,) = check_op(op, [(x,)], checks="gradcheck.backward", variants=False)
+    assert (result.outcome, result.skip_code) == ("skipped", "not-smooth")

@@ -26,15 +26,17 @@ from pytest_customop.run.prepare import prepare_checks
 from pytest_customop.settings import Settings
 from tests.zoo import Specimen, specimens
 
-CHECKS = {one.name: one for one in builtin_checks() if one.prepare is not None}
+CHECKS = {check.name: check for check in builtin_checks() if check.prepare is not None}
 STATIC, DYNAMIC = CHECKS["compile.static"], CHECKS["compile.dynamic"]
 # All on which one of these checks says something, but for those that say something else from call to call.
-TOLD = [
+REPORTED = [
     (name, check)
-    for name, one in specimens().items()
+    for name, specimen in specimens().items()
     for check in CHECKS
-    if any(check == where for where, _ in one.findings() | one.noted() | one.limits())
-    and (check, "nondeterministic") not in one.limits()
+    if any(
+        check == where for where, _ in specimen.findings() | specimen.noted() | specimen.limits()
+    )
+    and (check, "nondeterministic") not in specimen.limits()
 ]
 
 pytestmark = pytest.mark.skipif(not GRAPHS_CAN_STAY, reason="every case has its own graph here")
@@ -54,9 +56,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     real = group_run._agreeing
 
     def agreeing(slots: Any, *, dynamic: bool) -> list[Case]:
-        found = real(slots, dynamic=dynamic)
-        seen.append((sum(len(slot.members) for slot in slots), len(found)))
-        return found
+        cases = real(slots, dynamic=dynamic)
+        seen.append((sum(len(slot.members) for slot in slots), len(cases)))
+        return cases
 
     monkeypatch.setattr(group_run, "_agreeing", agreeing)
     return seen
@@ -90,24 +92,26 @@ def bend(monkeypatch: pytest.MonkeyPatch) -> Any:
 def _planned(op: Any, samples: Sequence[Any], check: Check, backend: str, **options: Any) -> Any:
     declared = {"op": op, "samples": samples, **options}
     settings = Settings(backend=backend)
-    planned = plan([declare_call(declared, "here")], settings, lambda _: [check], lambda one: None)
-    return [one.case for one in planned if one.check is not None and one.case is not None]
+    planned = plan(
+        [declare_call(declared, "here")], settings, lambda _: [check], lambda device: None
+    )
+    return [item.case for item in planned if item.check is not None and item.case is not None]
 
 
 def _cases(specimen: Specimen, check: Check) -> list[Case]:
     """The cases of a specimen, in two dtypes if it does not say which, and the same at other sizes."""
     options = {"dtypes": [torch.float32, torch.float64], **specimen.options}
-    found = _planned(specimen.op(), specimen.samples, check, specimen.backend, **options)
+    cases = _planned(specimen.op(), specimen.samples, check, specimen.backend, **options)
     larger: list[Case] = []
-    for case in found:
-        other = case.resized(lambda name, dim, size: size + 2 if size > 1 else size)
-        if other is not None:
-            object.__setattr__(other, "id", f"{other.id}-larger")
-            larger.append(other)
-    return [*found, *larger]
+    for case in cases:
+        resized = case.resized(lambda name, dim, size: size + 2 if size > 1 else size)
+        if resized is not None:
+            object.__setattr__(resized, "id", f"{resized.id}-larger")
+            larger.append(resized)
+    return [*cases, *larger]
 
 
-def _told(check: Check, case: Case) -> tuple[Any, ...]:
+def _outcome(check: Check, case: Case) -> tuple[Any, ...]:
     try:
         result = run_check(check, case)
         return (result.outcome, result.finding, result.skip_code, result.message)
@@ -116,11 +120,11 @@ def _told(check: Check, case: Case) -> tuple[Any, ...]:
 
 
 def _alone(check: Check, cases: Sequence[Case]) -> list[tuple[Any, ...]]:
-    told = []
+    outcomes = []
     for case in cases:
         graph_cache.discard_all()
-        told.append(_told(check, case))
-    return told
+        outcomes.append(_outcome(check, case))
+    return outcomes
 
 
 def _together(
@@ -132,12 +136,12 @@ def _together(
     check.prepare([cases, *others])
     order = list(range(len(cases)))
     random.Random(seed).shuffle(order)
-    told = {index: _told(check, cases[index]) for index in order}
-    return [told[index] for index in range(len(cases))]
+    outcomes = {index: _outcome(check, cases[index]) for index in order}
+    return [outcomes[index] for index in range(len(cases))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "check"), TOLD)
+@pytest.mark.parametrize(("name", "check"), REPORTED)
 def test_a_specimen_says_the_same_alone_and_in_a_group(name: str, check: str) -> None:
     cases = _cases(specimens()[name], CHECKS[check])
     alone = _alone(CHECKS[check], cases)
@@ -202,13 +206,15 @@ SHAPES = [(3, 4), (5, 2), (4,)]
 WRONG = (2, 3, 4)
 
 
-def _made(*shapes: tuple[int, ...], check: Check = STATIC, op: Any = double, **options: Any) -> Any:
+def _cases_of(
+    *shapes: tuple[int, ...], check: Check = STATIC, op: Any = double, **options: Any
+) -> Any:
     options = {"requires_grad": False, **options}
     return _planned(op, [(tensor(*shape),) for shape in shapes], check, "aot_eager", **options)
 
 
-def _outcomes(told: Sequence[tuple[Any, ...]]) -> list[str]:
-    return [one[0] for one in told]
+def _outcomes(outcomes: Sequence[tuple[Any, ...]]) -> list[str]:
+    return [outcome[0] for outcome in outcomes]
 
 
 @pytest.mark.parametrize("check", [STATIC, DYNAMIC], ids=lambda check: check.name)
@@ -216,7 +222,7 @@ def _outcomes(told: Sequence[tuple[Any, ...]]) -> list[str]:
 def test_cases_that_agree_are_compiled_once(
     check: Check, seed: int, ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    cases = _made(*SHAPES, check=check, dtypes=[torch.float32, torch.float64])
+    cases = _cases_of(*SHAPES, check=check, dtypes=[torch.float32, torch.float64])
     assert _outcomes(_together(check, cases, seed)) == ["passed"] * 6
     assert ran == [(6, 6)]
     assert alone == []
@@ -225,7 +231,7 @@ def test_cases_that_agree_are_compiled_once(
 def test_cases_with_gradients_are_groups_of_their_own(
     ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    cases = _made(*SHAPES, requires_grad=(True, False))
+    cases = _cases_of(*SHAPES, requires_grad=(True, False))
     assert _outcomes(_together(STATIC, cases)) == ["passed"] * 6
     assert ran == [(3, 3), (3, 3)]
     assert alone == []
@@ -235,7 +241,7 @@ def test_cases_with_gradients_are_groups_of_their_own(
 def test_a_case_that_fails_among_others_fails_alone(
     check: Check, ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    cases = _made(*SHAPES, WRONG, check=check)
+    cases = _cases_of(*SHAPES, WRONG, check=check)
     expected = _alone(check, cases)
     alone.clear()
     assert sorted(_outcomes(expected)) == ["failed", *["passed"] * 3]
@@ -247,18 +253,18 @@ def test_a_case_that_fails_among_others_fails_alone(
 
 def test_a_recompilation_is_found_for_its_case(ran: list[tuple[int, int]], bend: Any) -> None:
     bend(constant=True)
-    cases = _made(*SHAPES, check=DYNAMIC, requires_grad=True)
-    told = _together(DYNAMIC, cases)
+    cases = _cases_of(*SHAPES, check=DYNAMIC, requires_grad=True)
+    outcomes = _together(DYNAMIC, cases)
     assert ran == [(3, 0)]
-    assert told == _alone(DYNAMIC, cases)
-    assert {one[1] for one in told} == {"compile-recompiles"}
+    assert outcomes == _alone(DYNAMIC, cases)
+    assert {outcome[1] for outcome in outcomes} == {"compile-recompiles"}
 
 
 @pytest.mark.skipif(not GRAPHS_ARE_STORED, reason="torch's keys take no tag here")
 def test_a_graph_on_disk_is_not_that_of_a_backward_that_keeps_sizes(bend: Any) -> None:
-    (case,) = _made((3, 4), check=DYNAMIC, requires_grad=True)
+    (case,) = _cases_of((3, 4), check=DYNAMIC, requires_grad=True)
     harness = OpHarness(replace(case, backend="inductor"))
-    plain, symbolic = (tag_of(harness, harness.case, symbolic=each) for each in (False, True))
+    plain, symbolic = (tag_of(harness, harness.case, symbolic=value) for value in (False, True))
     assert None not in (plain, symbolic)
     bend(constant=True)
     assert tag_of(harness, harness.case) == plain
@@ -268,7 +274,7 @@ def test_a_graph_on_disk_is_not_that_of_a_backward_that_keeps_sizes(bend: Any) -
 def test_outputs_that_are_an_argument_are_left_to_themselves(
     ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    cases = _made(*SHAPES, op=torch.ops.grouped.same.default)
+    cases = _cases_of(*SHAPES, op=torch.ops.grouped.same.default)
     _together(STATIC, cases)
     assert ran == []
     assert len(alone) == 3
@@ -285,7 +291,7 @@ def test_checks_compare_with_the_same_eager_calls_and_keep_none(
         return real(harness, case)
 
     monkeypatch.setattr(group_members, "run_eager", run_eager)
-    cases = _made(*SHAPES, requires_grad=True)
+    cases = _cases_of(*SHAPES, requires_grad=True)
     assert _outcomes(_together(DYNAMIC, cases)) == ["passed"] * 3
     assert len(called) == 6  # at second sizes too
     assert {*group_members._last_calls} == {*cases}
@@ -297,21 +303,21 @@ def test_checks_compare_with_the_same_eager_calls_and_keep_none(
 
 def test_eager_calls_of_larger_cases_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_members, "_KEPT", 9)
-    cases = _made(*SHAPES)
+    cases = _cases_of(*SHAPES)
     _together(STATIC, cases)
     assert [case.sample.args[0].shape for case in group_members._last_calls] == [(4,)]
 
 
 def test_groups_are_small(ran: list[tuple[int, int]]) -> None:
-    cases = _made(*((size, 2) for size in range(2, 4 + groups.MOST_CASES)))
+    cases = _cases_of(*((size, 2) for size in range(2, 4 + groups.MOST_CASES)))
     _together(STATIC, cases)
     assert sorted(ran) == [(2, 2), (16, 16)]
 
 
 def test_marks_share_a_function(ran: list[tuple[int, int]], alone: list[str]) -> None:
-    cases, others = _made(*SHAPES), _made((6,), (2, 2), op=triple)
+    cases, others = _cases_of(*SHAPES), _cases_of((6,), (2, 2), op=triple)
     assert _outcomes(_together(STATIC, cases, 0, others)) == ["passed"] * 3
-    assert _told(STATIC, others[0])[0] == "passed"
+    assert _outcome(STATIC, others[0])[0] == "passed"
     assert ran == [(5, 5)]
     assert alone == []
 
@@ -319,11 +325,11 @@ def test_marks_share_a_function(ran: list[tuple[int, int]], alone: list[str]) ->
 def test_a_wrong_op_among_others_leaves_them_their_own_groups(
     ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    wrong, others = _made(*SHAPES, WRONG), _made((6,), (2, 2), op=triple)
+    wrong, others = _cases_of(*SHAPES, WRONG), _cases_of((6,), (2, 2), op=triple)
     assert sorted(_outcomes(_together(STATIC, wrong, 0, others))) == ["failed", *["passed"] * 3]
     assert ran == [(6, 0), (4, 0)]
     alone.clear()
-    assert [_told(STATIC, case)[0] for case in others] == ["passed"] * 2
+    assert [_outcome(STATIC, case)[0] for case in others] == ["passed"] * 2
     assert ran == [(6, 0), (4, 0), (2, 2)]
     assert alone == []
 
@@ -334,16 +340,16 @@ def test_an_op_in_native_code_stays_with_its_mark(
     monkeypatch.setattr(
         groups, "crash_risk", lambda op, device: "it is" if "triple" in op.name else None
     )
-    cases, others = _made(*SHAPES), _made((6,), (2, 2), op=triple)
+    cases, others = _cases_of(*SHAPES), _cases_of((6,), (2, 2), op=triple)
     _together(STATIC, cases, 0, others)
-    _told(STATIC, others[0])
+    _outcome(STATIC, others[0])
     assert ran == [(3, 3), (2, 2)]
 
 
 def test_an_op_that_draws_random_numbers_is_alone(
     ran: list[tuple[int, int]], alone: list[str]
 ) -> None:
-    cases = _made(*SHAPES, op=noise)
+    cases = _cases_of(*SHAPES, op=noise)
     assert _outcomes(_together(STATIC, cases)) == ["passed"] * 3
     assert ran == []
     assert len(alone) == 3
@@ -353,7 +359,7 @@ def test_a_large_case_is_alone(
     ran: list[tuple[int, int]], alone: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "_MOST_ELEMENTS", 40)
-    cases = _made((3, 4), (2, 2), (30,), (50,))
+    cases = _cases_of((3, 4), (2, 2), (30,), (50,))
     assert _outcomes(_together(STATIC, cases)) == ["passed"] * 4
     assert ran == [(2, 2)]
     assert len(alone) == 2
@@ -361,30 +367,30 @@ def test_a_large_case_is_alone(
 
 def test_cases_are_divided_among_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
-    check = replace(STATIC, prepare=lambda marks: seen.append([len(one) for one in marks]))
+    check = replace(STATIC, prepare=lambda marks: seen.append([len(cases) for cases in marks]))
     items = [
         PlannedItem(case.id, "grouped::double", case, check, known=known)
         for case, known in zip(
-            _made(*SHAPES, (7,), (9,)), [(), (), (), (), (Known(reason="why"),)], strict=True
+            _cases_of(*SHAPES, (7,), (9,)), [(), (), (), (), (Known(reason="why"),)], strict=True
         )
     ]
-    prepare_checks([(one, None) for one in items], workers=2)
-    prepare_checks([(replace(one, skip="a reason"), None) for one in items])
+    prepare_checks([(item, None) for item in items], workers=2)
+    prepare_checks([(replace(item, skip="a reason"), None) for item in items])
     assert seen == [[2], [2]]
 
 
 def test_cases_that_share_do_not_depend_on_the_order_of_items() -> None:
     seen: list[list[list[str]]] = []
     check = replace(
-        STATIC, prepare=lambda marks: seen.append([[one.id for one in cases] for cases in marks])
+        STATIC, prepare=lambda marks: seen.append([[case.id for case in cases] for cases in marks])
     )
-    cases = [*_made(*SHAPES), *_made(*SHAPES, op=triple)]
+    cases = [*_cases_of(*SHAPES), *_cases_of(*SHAPES, op=triple)]
     items = [(PlannedItem(case.id, case.op.name, case, check), None) for case in cases]
     prepare_checks(items)
     for seed in range(3):
         random.Random(seed).shuffle(items)
         prepare_checks(items)
-    assert [len(one) for one in seen[0]] == [len(SHAPES)] * 2
+    assert [len(ids) for ids in seen[0]] == [len(SHAPES)] * 2
     assert seen == [seen[0]] * 4
 
 
@@ -432,20 +438,20 @@ def test_a_session_says_the_same_in_any_order_on_workers_and_alone(suite: Suite)
     checks, backend = "compile.static,compile.dynamic", "--customop-backend=aot_eager"
     options = (backend, "--customop-variants=off")
 
-    def told(name: str, *args: str) -> dict[str, tuple[Any, ...]]:
+    def outcomes_of(name: str, *args: str) -> dict[str, tuple[Any, ...]]:
         suite.run_apart(*options, *args, f"--customop-report={name}.json", checks=checks)
-        found = suite.results(f"{name}.json")
-        return {one["nodeid"]: (one["outcome"], one["finding"]) for one in found}
+        records = suite.results(f"{name}.json")
+        return {record["nodeid"]: (record["outcome"], record["finding"]) for record in records}
 
-    whole = told("whole")
-    assert sorted(one[0] for one in whole.values()) == ["failed"] * 2 + ["passed"] * 12
-    assert told("workers", "-n", "2") == whole
-    assert told("isolated", "--customop-isolate=on") == whole
-    part = told("part", "-k", "test_double and 2")
+    whole = outcomes_of("whole")
+    assert sorted(outcome[0] for outcome in whole.values()) == ["failed"] * 2 + ["passed"] * 12
+    assert outcomes_of("workers", "-n", "2") == whole
+    assert outcomes_of("isolated", "--customop-isolate=on") == whole
+    part = outcomes_of("part", "-k", "test_double and 2")
     assert part
     assert part.items() <= whole.items()
     suite.write("conftest.py", REVERSED)
-    assert told("reversed") == whole
+    assert outcomes_of("reversed") == whole
 
 
 def test_only_marks_with_the_same_fixtures_share(suite: Suite, ran: list[tuple[int, int]]) -> None:

@@ -53,19 +53,19 @@ def write(suite: Suite, source: str, name: str = "test_old.py") -> None:
 
 def harvest(suite: Suite, *args: str, checks: str = "fake.forward", apart: bool = False) -> Any:
     """Run the suite with its namespace harvested."""
-    given = (f"--customop-harvest={suite.ns}", "--customop-report=report.json", *args)
-    return (suite.run_apart if apart else suite.run)(*given, checks=checks)
+    options = (f"--customop-harvest={suite.ns}", "--customop-report=report.json", *args)
+    return (suite.run_apart if apart else suite.run)(*options, checks=checks)
 
 
-def found(suite: Suite) -> dict[str, str]:
+def outcomes_of(suite: Suite) -> dict[str, str]:
     """The outcomes in the report, by what stands in the brackets of the harvested items."""
     results = suite.results()
-    assert all(one["nodeid"].startswith(f"harvest::{suite.ns}::") for one in results)
+    assert all(record["nodeid"].startswith(f"harvest::{suite.ns}::") for record in results)
     return {
-        one["nodeid"].removeprefix(f"harvest::{suite.ns}::").removesuffix("-fake.forward]"): one[
-            "outcome"
-        ]
-        for one in results
+        record["nodeid"]
+        .removeprefix(f"harvest::{suite.ns}::")
+        .removesuffix("-fake.forward]"): record["outcome"]
+        for record in results
     }
 
 
@@ -73,10 +73,10 @@ def notes(result: pytest.RunResult) -> list[str]:
     """The lines of the summary from that of the harvest on."""
     lines = result.outlines
     start = next(at for at, line in enumerate(lines) if line.startswith("harvest: "))
-    end = next(at for at, one in enumerate(lines) if at > start and "===" in one)
+    end = next(at for at, line in enumerate(lines) if at > start and "===" in line)
     kept = lines[start:end]
     kept = kept[: kept.index("")] if "" in kept else kept
-    return [one for one in kept if not one.startswith("report: ")]
+    return [line for line in kept if not line.startswith("report: ")]
 
 
 STYLES = """
@@ -100,7 +100,7 @@ class TestPlain:
 def test_each_style_of_test(suite: Suite, apart: bool) -> None:
     write(suite, STYLES.replace("NS_", suite.ns))
     result = harvest(suite, *["-n", "2"] * apart, apart=apart)
-    assert found(suite) == {
+    assert outcomes_of(suite) == {
         "pick[cpu-float32-nograd-5x2,3.int64": "passed",
         "scale[cpu-float32-nograd-4x3,2": "passed",
         "scale[cpu-float32-nograd-4x3,3": "passed",
@@ -131,7 +131,7 @@ def test_it(size):
 """,
     )
     harvest(suite)
-    assert set(found(suite)) <= {f"scale[cpu-float32-nograd-{n}x20,2" for n in (1, 2, 3)}
+    assert set(outcomes_of(suite)) <= {f"scale[cpu-float32-nograd-{n}x20,2" for n in (1, 2, 3)}
 
 
 def test_where_calls_come_from(suite: Suite) -> None:
@@ -165,7 +165,7 @@ def test_fixture(made): ...
 """,
     )
     harvest(suite).assert_outcomes(passed=7 + 7)
-    assert sorted(found(suite)) == [
+    assert sorted(outcomes_of(suite)) == [
         "back[cpu-float32-nograd-2x6,2",
         *(f"scale[cpu-float32-nograd-{n}x6,2" for n in (3, 4, 5, 6, 7)),
         "scale[cpu-float32-withgrad-2x6,2",
@@ -295,10 +295,10 @@ def test_the_suite_is_the_same(suite: Suite) -> None:
     before = json.loads((suite.path / "seen.json").read_text())
     with_harvest = harvest(suite, apart=True)
     assert json.loads((suite.path / "seen.json").read_text()) == before
-    outcomes = [one for one in plain.outlines if one.startswith("FAILED")]
-    assert [one for one in with_harvest.outlines if one.startswith("FAILED")] == outcomes
+    outcomes = [line for line in plain.outlines if line.startswith("FAILED")]
+    assert [line for line in with_harvest.outlines if line.startswith("FAILED")] == outcomes
     plain.assert_outcomes(passed=10, failed=1)
-    assert "scale[cpu-float32-nograd-2x40,3" in found(suite)
+    assert "scale[cpu-float32-nograd-2x40,3" in outcomes_of(suite)
 
 
 def test_values_that_matter(suite: Suite) -> None:
@@ -326,7 +326,7 @@ def pytest_customop_register_checks():
 """,
     )
     harvest(suite, checks="own.shows")
-    shown = {one["sample"].partition(".")[0]: one["message"] for one in suite.results()}
+    shown = {record["sample"].partition(".")[0]: record["message"] for record in suite.results()}
     assert shown["7x30,3"] == (
         "tensor(7, 30, dtype=torch.float32, fill=2.5); tensor(values=[6, 6, 0], dtype=torch.int32)"
     )

@@ -28,9 +28,9 @@ def call(op: str, size: int) -> SeenCall:
     return SeenCall(f"{NS}::{op}", (tensor,))
 
 
-def own(exchange: Exchange, calls: list[SeenCall]) -> set[str]:
-    every, is_own = exchange.merged(calls)
-    groups, _ = groups_of(every)
+def own_samples(exchange: Exchange, calls: list[SeenCall]) -> set[str]:
+    merged, is_own = exchange.merged(calls)
+    groups, _ = groups_of(merged)
     return {
         f"{group.op.name.removeprefix(f'{NS}::')}[{name}]"
         for group in groups
@@ -47,7 +47,7 @@ def found(tmp_path: Path) -> dict[str, set[str]]:
     result: dict[str, set[str]] = {}
 
     def work(name: str) -> None:
-        result[name] = own(workers[name], calls[name])
+        result[name] = own_samples(workers[name], calls[name])
 
     threads = [threading.Thread(target=work, args=(name,)) for name in workers]
     for thread in threads:
@@ -66,14 +66,14 @@ def test_each_call_is_checked_once_where_the_op_was_called(found: dict[str, set[
 @pytest.mark.usefixtures("found")
 def test_a_worker_that_comes_late_checks_what_the_others_have_not_seen(tmp_path: Path) -> None:
     late = Exchange(tmp_path, "gw2")
-    assert own(late, [call("one", 10), call("one", 11)]) == {"one[11]"}
-    assert own(Exchange(tmp_path, "gw3"), []) == set()
+    assert own_samples(late, [call("one", 10), call("one", 11)]) == {"one[11]"}
+    assert own_samples(Exchange(tmp_path, "gw3"), []) == set()
 
 
 def test_nobody_waits_for_a_worker_that_has_died_or_given_up(tmp_path: Path) -> None:
     (tmp_path / "gw1.alive").write_bytes(b"999999999")
     Exchange(tmp_path, "gw2").leave()
-    assert own(Exchange(tmp_path, "gw0"), [call("one", 9)]) == {"one[9]"}
+    assert own_samples(Exchange(tmp_path, "gw0"), [call("one", 9)]) == {"one[9]"}
 
 
 def test_outside_of_a_worker_there_is_none(tmp_path: Path) -> None:

@@ -42,19 +42,19 @@ def test_turn():
 
 def saved(suite: Suite, *args: str, apart: bool = False, checks: str = "fake") -> Any:
     """Harvest the suite, and have its file written."""
-    given = (f"--customop-harvest={suite.ns}", "--customop-harvest-save=test_new.py", *args)
-    return (suite.run_apart if apart else suite.run)(*given, checks=checks)
+    options = (f"--customop-harvest={suite.ns}", "--customop-harvest-save=test_new.py", *args)
+    return (suite.run_apart if apart else suite.run)(*options, checks=checks)
 
 
 def outcomes(suite: Suite, name: str) -> dict[str, Any]:
     """By op and what stands in the brackets: how each item ended."""
     return {
-        one["op"] + str(one["variant"]) + one["nodeid"].partition("[")[2]: (
-            one["outcome"],
-            one["finding"],
-            one["message"],
+        record["op"] + str(record["variant"]) + record["nodeid"].partition("[")[2]: (
+            record["outcome"],
+            record["finding"],
+            record["message"],
         )
-        for one in suite.results(name)
+        for record in suite.results(name)
     }
 
 
@@ -70,7 +70,7 @@ def test_the_file_ends_as_the_harvest_did(suite: Suite, apart: bool) -> None:
     again = suite.run_apart(variants, "--customop-report=again.json", "test_new.py", checks="fake")
     harvested = outcomes(suite, "harvest.json")
     assert len(harvested) > 50
-    assert {one[0] for one in harvested.values()} >= {"passed", "failed"}
+    assert {outcome[0] for outcome in harvested.values()} >= {"passed", "failed"}
     assert outcomes(suite, "again.json") == harvested
     assert again.ret == result.ret == 1
     text = (suite.path / "test_new.py").read_text(encoding="utf-8")

@@ -37,10 +37,8 @@ def example(title: str) -> str:
     """The conftest that a section of the page shows."""
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    (found,) = re.findall(
-        r"^```python\n(# conftest.py\n.*?)^```", section, re.DOTALL | re.MULTILINE
-    )
-    return str(found)
+    (code,) = re.findall(r"^```python\n(# conftest.py\n.*?)^```", section, re.DOTALL | re.MULTILINE)
+    return str(code)
 
 
 @pytest.fixture
@@ -126,8 +124,8 @@ def test_results_of_variants_and_of_checks_by_hand_come_one_by_one(sections: Sui
         json.loads(line) for line in (sections.path / "results.jsonl").read_text().splitlines()
     ]
     assert sorted(received, key=json.dumps) == sorted(sections.results(), key=json.dumps)
-    assert any(one["variant"] for one in received)
-    assert any("test_by_hand" in one["nodeid"] for one in received)
+    assert any(record["variant"] for record in received)
+    assert any("test_by_hand" in record["nodeid"] for record in received)
 
 
 def test_an_error_of_the_hook_for_results_fails_the_run_once(sections: Suite) -> None:

@@ -94,7 +94,7 @@ def test_stacked_marks_carry_the_op(suite: Suite) -> None:
 @customop_cases("aten::sin", [(tensor(3),)], requires_grad=False, id="sine")
 def test_ops(): ...
 """)
-    ids = [one.replace(suite.ns, "NS") for one in suite.ids()]
+    ids = [item_id.replace(suite.ns, "NS") for item_id in suite.ids()]
     assert sorted(ids) == [
         "test_ops[NS.plain-cpu-float32-nograd-0-own.passes]",
         "test_ops[NS.scale-cpu-float32-nograd-0-own.passes]",

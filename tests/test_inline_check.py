@@ -101,8 +101,8 @@ def _(x, keep):
     return x.new_empty(x.shape[0], keep)
 """
     indented = "".join(f"    {line}\n" for line in body.strip().splitlines())
-    for given, aspect in (("'layout'", "'layout'"), ("('full', 'shape')", "'shape'")):
-        source = indented.replace("GIVEN", given).replace("ASPECT", aspect)
+    for variants, aspect in (("'layout'", "'layout'"), ("('full', 'shape')", "'shape'")):
+        source = indented.replace("GIVEN", variants).replace("ASPECT", aspect)
         suite.test(f"{MORE}{shrink}\ndef test_it(customop_check):\n{source}")
         suite.run("--customop-variants=quick", checks=None).assert_outcomes(passed=1)
     result = suite.run("--customop-variants=off", checks=None)
@@ -120,8 +120,8 @@ def test_a_known_failure_raises_nothing_and_is_listed(suite: Suite) -> None:
     result = run(suite, body, "--customop-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["Known failures:", "  fake-stride-mismatch * 1 case  #12"])
-    (found,) = suite.results()
-    assert (found["outcome"], found["known"]) == ("xfailed", "#12")
+    (record,) = suite.results()
+    assert (record["outcome"], record["known"]) == ("xfailed", "#12")
 
 
 def test_another_finding_than_the_known_one_raises(suite: Suite) -> None:

@@ -69,10 +69,10 @@ def test_a_description_reads_as_it_was_written() -> None:
 
 
 def test_descriptions_are_equal_to_themselves_only() -> None:
-    one, other = tensor(3), tensor(3)
-    assert one == one
-    assert one != other
-    assert Sample((one,)) != Sample((one,))
+    first, second = tensor(3), tensor(3)
+    assert first == first
+    assert first != second
+    assert Sample((first,)) != Sample((first,))
 
 
 def test_a_sample_takes_a_tuple() -> None:
@@ -140,8 +140,8 @@ def test_gradients_are_required_where_they_can_be() -> None:
 
 
 def test_strides_in_place_of_a_layout() -> None:
-    made, _ = drawn(tensor(3, 4, strides=(1, 3)), tensor(2), layout="strided")
-    assert made.stride() == (1, 3)
+    value, _ = drawn(tensor(3, 4, strides=(1, 3)), tensor(2), layout="strided")
+    assert value.stride() == (1, 3)
     assert repr(tensor(3, 4, strides=[1, 3])) == "tensor(3, 4, strides=(1, 3))"
     for wrong in ({"strides": (1,)}, {"strides": (1, 3), "layout": "strided"}):
         with pytest.raises(ValueError, match="strides"):
@@ -152,9 +152,9 @@ def test_strides_in_place_of_a_layout() -> None:
 
 def test_a_tensor_s_own_layout_wins_over_the_case_s() -> None:
     specs = (tensor(3, 4, layout="strided"), tensor(3, 4))
-    own, other = drawn(*specs, layout="transposed")
-    assert own.stride() == (8, 2)
-    assert other.stride() == (1, 3)
+    strided, transposed = drawn(*specs, layout="transposed")
+    assert strided.stride() == (8, 2)
+    assert transposed.stride() == (1, 3)
 
 
 def test_real_tensors_that_share_memory_still_do() -> None:
@@ -166,11 +166,11 @@ def test_real_tensors_that_share_memory_still_do() -> None:
 
 
 def test_a_real_tensor_keeps_its_layout_unless_the_case_has_one() -> None:
-    given = torch.arange(12.0).reshape(3, 4).t()
-    assert drawn(given)[0].stride() == given.stride()
-    strided = drawn(given, layout="strided")[0]
+    value = torch.arange(12.0).reshape(3, 4).t()
+    assert drawn(value)[0].stride() == value.stride()
+    strided = drawn(value, layout="strided")[0]
     assert strided.stride() == (6, 2)
-    assert torch.equal(strided, given)
+    assert torch.equal(strided, value)
 
 
 def test_gradient_options_have_gradcheck_s_defaults() -> None:

@@ -39,24 +39,24 @@ def strict(x: Tensor) -> Tensor:
     return x.to(torch.int32).abs()
 
 
-for one in (midpoint, squared, counted, strict):
-    one.register_fake(lambda x, *rest: torch.empty_like(x))
+for custom_op in (midpoint, squared, counted, strict):
+    custom_op.register_fake(lambda x, *rest: torch.empty_like(x))
 
 
 def run(op: Any, *sample: Any, **options: Any) -> CheckResult:
-    (found,) = check_op(op, [sample], checks="relations.integer_width", variants=False, **options)
-    return found
+    (result,) = check_op(op, [sample], checks="relations.integer_width", variants=False, **options)
+    return result
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
 def test_a_sum_that_wraps_is_found_in_every_narrow_dtype(dtype: torch.dtype) -> None:
-    found = run(midpoint, tensor(4, 6, dtype=dtype), tensor(4, 6, dtype=dtype))
-    assert (found.outcome, found.finding) == ("failed", "integer-overflow")
+    result = run(midpoint, tensor(4, 6, dtype=dtype), tensor(4, 6, dtype=dtype))
+    assert (result.outcome, result.finding) == ("failed", "integer-overflow")
 
 
 def test_int64_has_no_wider_dtype() -> None:
-    found = run(midpoint, tensor(4, dtype=torch.int64), tensor(4, dtype=torch.int64))
-    assert found.outcome == "skipped"
+    result = run(midpoint, tensor(4, dtype=torch.int64), tensor(4, dtype=torch.int64))
+    assert result.outcome == "skipped"
 
 
 def test_no_item_is_made_without_whole_numbers() -> None:
@@ -76,8 +76,8 @@ def test_numbers_that_the_sample_does_not_show_make_a_note() -> None:
 
 
 def test_a_product_that_wraps_in_int32() -> None:
-    found = run(squared, tensor(5, dtype=torch.int32))
-    assert "x: 50000 to 50006" in found.evidence
+    result = run(squared, tensor(5, dtype=torch.int32))
+    assert "x: 50000 to 50006" in result.evidence
 
 
 def test_numbers_that_are_sizes_take_no_memory_of_this_process() -> None:
@@ -85,9 +85,9 @@ def test_numbers_that_are_sizes_take_no_memory_of_this_process() -> None:
 
 
 def test_an_op_that_takes_one_dtype_is_skipped_with_the_reason() -> None:
-    found = run(strict, tensor(5, dtype=torch.int8))
-    assert found.outcome == "skipped"
-    assert "int8 only" in found.message
+    result = run(strict, tensor(5, dtype=torch.int8))
+    assert result.outcome == "skipped"
+    assert "int8 only" in result.message
 
 
 @torch.library.custom_op("t_width::int16_sums", mutates_args=())
@@ -109,9 +109,9 @@ bounded_sums.register_fake(lambda x: torch.empty_like(x, dtype=torch.int32))
 
 
 def test_small_numbers_predict_sums_of_an_op_that_takes_one_dtype() -> None:
-    found = run(int16_sums, tensor(9, dtype=torch.int8))
-    assert (found.outcome, found.finding) == ("failed", "integer-overflow")
-    assert "as if a sum wraps in 16 bits" in found.message
+    result = run(int16_sums, tensor(9, dtype=torch.int8))
+    assert (result.outcome, result.finding) == ("failed", "integer-overflow")
+    assert "as if a sum wraps in 16 bits" in result.message
     few = torch.arange(9, dtype=torch.int8)
     assert run(int16_sums, few).outcome == "noted"
     assert run(int16_sums, tensor(9, dtype=torch.int8, low=0, high=50)).outcome == "skipped"
@@ -126,12 +126,16 @@ def test_the_numbers_of_a_fill() -> None:
             values = filled(like, numbers, at)
             assert 0 <= int(values.min()) <= int(values.max()) <= 5
             assert len(values.unique()) > 1
-    fills = {one.name: one for one in demanding_fills(limits, wide=False, ends=True)}
+    fills = {
+        demanding.name: demanding for demanding in demanding_fills(limits, wide=False, ends=True)
+    }
     assert set(fills) == {
         *("near the upper end", "near both ends", "near the lower end"),
         "at the ends",
     }
-    first, second = (filled(like, one, at) for at, one in enumerate(fills["at the ends"].numbers))
+    first, second = (
+        filled(like, end_numbers, at) for at, end_numbers in enumerate(fills["at the ends"].numbers)
+    )
     assert set(first.flatten().tolist()) == {0, 255}
     assert set(second.flatten().tolist()) == {-128, 127}
     upper = filled(like, fills["near the upper end"].numbers[0], 0)
@@ -141,9 +145,9 @@ def test_the_numbers_of_a_fill() -> None:
 
 
 def op_of(kernel: Any, name: str) -> Any:
-    made = torch.library.custom_op(f"t_width::{name}", kernel, mutates_args=())
-    made.register_fake(torch.empty_like)
-    return made
+    op = torch.library.custom_op(f"t_width::{name}", kernel, mutates_args=())
+    op.register_fake(torch.empty_like)
+    return op
 
 
 def mixes(x: Tensor) -> Tensor:
@@ -208,7 +212,7 @@ def hash_of_rows(x: Tensor) -> Tensor:
     ],
 )
 def test_what_the_code_says(kernel: Any, wraps: str, tells: bool) -> None:
-    found = dtype_code(resolve(op_of(kernel, f"says_{kernel.__name__}")))
-    assert found.wraps.startswith(wraps)
-    assert bool(found.wraps) == bool(wraps)
-    assert (found.tells_dtypes, found.is_known) == (tells, True)
+    code = dtype_code(resolve(op_of(kernel, f"says_{kernel.__name__}")))
+    assert code.wraps.startswith(wraps)
+    assert bool(code.wraps) == bool(wraps)
+    assert (code.tells_dtypes, code.is_known) == (tells, True)

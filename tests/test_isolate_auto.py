@@ -92,15 +92,19 @@ def native(suite: Suite) -> Suite:
 
 def _run(suite: Suite, *args: str, apart: bool = False) -> pytest.RunResult:
     start = suite.run_apart if apart else suite.run
-    given = ("--customop-variants=quick", "--customop-report=report.json")
-    return start(*given, *args, checks=CHECKS)
+    options = ("--customop-variants=quick", "--customop-report=report.json")
+    return start(*options, *args, checks=CHECKS)
 
 
 def _crashes(suite: Suite) -> set[tuple[str, str | None]]:
     """Check and variant of each crash that is reported."""
-    found = {(one["check"], one["variant"]) for one in suite.results() if one["finding"] == "crash"}
-    assert {one["finding"] for one in suite.results()} <= {None, "crash"}
-    return found
+    crashes = {
+        (record["check"], record["variant"])
+        for record in suite.results()
+        if record["finding"] == "crash"
+    }
+    assert {record["finding"] for record in suite.results()} <= {None, "crash"}
+    return crashes
 
 
 def _pids(suite: Suite, name: str) -> list[int]:
@@ -121,8 +125,10 @@ def test_a_kernel_that_reads_out_of_range_is_reported_and_the_session_goes_on(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert _crashes(native) == {("fake.forward", "empty0")} or workers
     assert {variant for _, variant in _crashes(native)} == {"empty0"}
-    every = {one["variant"] for one in native.results() if one["op"].endswith("careless")}
-    assert {"empty0", "odd"} <= every
+    variants = {
+        record["variant"] for record in native.results() if record["op"].endswith("careless")
+    }
+    assert {"empty0", "odd"} <= variants
     result.stdout.fnmatch_lines(["crash: *::careless dies of SIGSEGV in a plain call"])
     _assert_ended({*_pids(native, "calls"), *_pids(native, "imports")} - {os.getpid()})
 
@@ -130,8 +136,8 @@ def test_a_kernel_that_reads_out_of_range_is_reported_and_the_session_goes_on(
 def test_a_correct_native_op_is_silent_and_its_samples_run_here(native: Suite) -> None:
     result = _run(native, "-k", "careful")
     assert result.ret == 0
-    assert {one["outcome"] for one in native.results()} == {"passed"}
-    assert {one["variant"] for one in native.results()} >= {None, "empty0", "odd"}
+    assert {record["outcome"] for record in native.results()} == {"passed"}
+    assert {record["variant"] for record in native.results()} >= {None, "empty0", "odd"}
     lines = (native.path / "calls").read_text().splitlines()
     here = [line.split()[1:] for line in lines if int(line.split()[0]) == os.getpid()]
     there = {tuple(line.split()[1:]) for line in lines if int(line.split()[0]) != os.getpid()}
@@ -169,7 +175,7 @@ def test_the_first_failure_ends_the_session_and_is_run_again_alone(native: Suite
 
 def test_the_line_that_runs_it_again_needs_no_option(native: Suite) -> None:
     _run(native, "-k", "careless")
-    (failed,) = (one for one in native.results() if one["finding"] == "crash")
+    (failed,) = (record for record in native.results() if record["finding"] == "crash")
     name = failed["nodeid"].partition("::")[2]
     assert "--customop-isolate" not in failed["repro"]
     assert "--customop-variant=empty0" in failed["repro"]
@@ -193,7 +199,9 @@ def test_a_hang_in_c_is_ended(native: Suite, plugins: tuple[str, ...]) -> None:
     begun = time.monotonic()
     _run(native, *limit, *plugins, "-k", "careful", apart=True)
     assert time.monotonic() - begun < 250
-    hangs = {(one["variant"], one["message"]) for one in native.results() if one["finding"]}
+    hangs = {
+        (record["variant"], record["message"]) for record in native.results() if record["finding"]
+    }
     assert {variant for variant, _ in hangs} == {"empty0"}
     assert all("does not end within 3 s in a plain call" in message for _, message in hangs)
 
@@ -202,9 +210,9 @@ def test_a_system_without_children_says_so(native: Suite, monkeypatch: pytest.Mo
     monkeypatch.setattr("pytest_customop.plugin.read_options.POSIX", False)
     result = _run(native, "-k", "careless")
     assert result.ret == 0
-    said = "could read out of bounds (a child process runs them on Linux and macOS)"
-    assert said in result.stdout.str()
-    skipped = {one["variant"] for one in native.results() if one["outcome"] == "skipped"}
+    reason = "could read out of bounds (a child process runs them on Linux and macOS)"
+    assert reason in result.stdout.str()
+    skipped = {record["variant"] for record in native.results() if record["outcome"] == "skipped"}
     assert "empty0" in skipped
 
 

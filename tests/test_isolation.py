@@ -128,19 +128,19 @@ def _nothing_collected() -> Iterator[None]:
 @pytest.mark.usefixtures("_nothing_collected")
 def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() -> None:
     def add() -> int:
-        found = number.get()
-        number.set(found + 10)
-        return found
+        value = number.get()
+        number.set(value + 10)
+        return value
 
     def called() -> list[int]:
-        found = [in_shared_context(add) for _ in range(2)]
+        values = [in_shared_context(add) for _ in range(2)]
         number.set(1)  # a change of the caller's begins a new copy
-        return [*found, in_shared_context(add), number.get()]
+        return [*values, in_shared_context(add), number.get()]
 
     def called_among_many() -> list[int]:
         kept = [contextvars.ContextVar(f"other{index}") for index in range(_MANY)]
-        for each in kept:
-            each.set(0)
+        for variable in kept:
+            variable.set(0)
         return called()
 
     for call in (called, called_among_many):
@@ -149,15 +149,15 @@ def test_a_context_begins_as_the_caller_s_and_what_is_set_in_it_stays_there() ->
 
 def test_a_context_may_be_entered_from_within_and_by_several_threads() -> None:
     assert in_shared_context(in_shared_context, number.get) == 0
-    found: list[int] = []
+    values: list[int] = []
 
     def outer() -> None:
-        thread = threading.Thread(target=lambda: found.append(in_shared_context(number.get)))
+        thread = threading.Thread(target=lambda: values.append(in_shared_context(number.get)))
         thread.start()
         thread.join()
 
     in_shared_context(outer)
-    assert found == [0]
+    assert values == [0]
     with pytest.raises(KeyError):
         in_shared_context({}.__getitem__, "missing")
     assert in_shared_context(number.get) == 0

@@ -32,7 +32,7 @@ MIX, THREE = resolve(mix), resolve(three)
 
 def beyond(op: Op, *args: Any, **kwargs: Any) -> dict[str, Optional[str]]:
     """Why each variant of a sample leaves what it shows, by step."""
-    found = ranked_variants(
+    variants = ranked_variants(
         op,
         Sample(args, kwargs, "a"),
         Placement("cpu", torch.float32, True, "contiguous"),
@@ -41,15 +41,15 @@ def beyond(op: Op, *args: Any, **kwargs: Any) -> dict[str, Optional[str]]:
         seed=0,
         seen=set(),
     )
-    return {one.step: one.beyond for one in found}
+    return {variant.step: variant.beyond for variant in variants}
 
 
 INDEX = tensor(3, dtype=torch.int64, low=0, high=4)
 
 
 def test_what_stays_within() -> None:
-    found = beyond(MIX, tensor(4, 4), tensor(4, 4))
-    alone = {step: why for step, why in found.items() if "+" not in step}
+    reasons = beyond(MIX, tensor(4, 4), tensor(4, 4))
+    alone = {step: why for step, why in reasons.items() if "+" not in step}
     within = {step for step, why in alone.items() if why is None}
     assert within == {
         *("transposed", "offset", "strided", "expanded", "row_padded"),
@@ -73,24 +73,24 @@ def test_what_stays_within() -> None:
 
 
 def test_equal_sizes_that_differ_are_beyond() -> None:
-    found = beyond(MIX, tensor(4, 4), tensor(4, 4))
+    reasons = beyond(MIX, tensor(4, 4), tensor(4, 4))
     for step in ("distinct", "distinct_product", "x.one0", "y.odd1"):
-        assert found[step] == "sizes that are equal in the sample differ"
+        assert reasons[step] == "sizes that are equal in the sample differ"
 
 
 def test_a_size_that_is_there_once_may_change() -> None:
-    found = beyond(MIX, tensor(4, 6), tensor(5))
-    assert found["one0"] is None
-    assert found["y.one0"] is None
-    assert found["odd"] is None
+    reasons = beyond(MIX, tensor(4, 6), tensor(5))
+    assert reasons["one0"] is None
+    assert reasons["y.one0"] is None
+    assert reasons["odd"] is None
 
 
 def test_one_of_several_tensors_empty_is_beyond() -> None:
-    found = beyond(MIX, tensor(4, 6), tensor(5))
-    assert found["empty0"] == found["y.empty0"] == "one of several tensors empty"
-    both = beyond(MIX, tensor(4, 6), tensor(6))
-    assert both["empty0"] == "one of several tensors empty"
-    assert both["empty1"] is None
+    reasons = beyond(MIX, tensor(4, 6), tensor(5))
+    assert reasons["empty0"] == reasons["y.empty0"] == "one of several tensors empty"
+    shared_size = beyond(MIX, tensor(4, 6), tensor(6))
+    assert shared_size["empty0"] == "one of several tensors empty"
+    assert shared_size["empty1"] is None
 
 
 @pytest.mark.parametrize("scale", [tensor(), tensor(1), tensor(0, 3)])
@@ -99,34 +99,34 @@ def test_a_number_beside_an_empty_tensor_is_within(scale: Any) -> None:
 
 
 def test_a_size_that_an_argument_repeats_stays() -> None:
-    found = beyond(MIX, tensor(4, 6), tensor(6), n=4)
-    assert found["one0"] == "a size that an argument gives as a number differs from it"
-    assert found["one1"] is None
+    reasons = beyond(MIX, tensor(4, 6), tensor(6), n=4)
+    assert reasons["one0"] == "a size that an argument gives as a number differs from it"
+    assert reasons["one1"] is None
 
 
 def test_a_size_that_positions_need_stays() -> None:
-    found = beyond(MIX, tensor(4, 6), INDEX)
-    assert "positions" in str(found["one0"])
-    assert found["y.one0"] is None
-    assert found["odd"] is None
+    reasons = beyond(MIX, tensor(4, 6), INDEX)
+    assert "positions" in str(reasons["one0"])
+    assert reasons["y.one0"] is None
+    assert reasons["odd"] is None
     assert beyond(MIX, tensor(16, 6), tensor(3, dtype=torch.int64))["one0"] is None
 
 
 def test_one_dim_more_is_beyond() -> None:
-    found = beyond(MIX, tensor(4, 6), tensor(6))
-    assert {found[step] for step in ("batch", "x.batch", "y.batch")} == {"one dim more"}
+    reasons = beyond(MIX, tensor(4, 6), tensor(6))
+    assert {reasons[step] for step in ("batch", "x.batch", "y.batch")} == {"one dim more"}
 
 
 def test_one_dtype_alone_is_beyond() -> None:
-    found = beyond(MIX, tensor(4), tensor(4))
-    assert found["x.float64"] == "one tensor in another dtype"
+    reasons = beyond(MIX, tensor(4), tensor(4))
+    assert reasons["x.float64"] == "one tensor in another dtype"
     mixed = beyond(MIX, tensor(4), tensor(4, dtype=torch.bfloat16))
     assert mixed["float64"] == "dtypes that differ in the sample made equal"
 
 
 def test_values_that_no_sample_has_are_beyond() -> None:
-    found = beyond(MIX, tensor(4), tensor(4))
-    assert {found[step] for step in ("nan", "inf", "large")} == {"values that no sample has"}
+    reasons = beyond(MIX, tensor(4), tensor(4))
+    assert {reasons[step] for step in ("nan", "inf", "large")} == {"values that no sample has"}
 
 
 def test_one_index_may_repeat_and_several_may_not() -> None:
@@ -141,9 +141,9 @@ def test_one_index_may_repeat_and_several_may_not() -> None:
 
 def test_a_mask_may_have_one_value() -> None:
     masks = tensor(4, dtype=torch.bool)
-    found = beyond(THREE, tensor(4), masks, masks)
-    assert found["i.lowest"] is None
-    assert found["j.is.i"] is None
+    reasons = beyond(THREE, tensor(4), masks, masks)
+    assert reasons["i.lowest"] is None
+    assert reasons["j.is.i"] is None
 
 
 # Outcomes
@@ -165,20 +165,20 @@ def rounds(case: Case) -> None:
     )
 
 
-def run(check: Any, **given: Any) -> dict[str, CheckResult]:
+def run(check: Any, **options: Any) -> dict[str, CheckResult]:
     """The results by step; that of the sample itself has none."""
-    own = Check("own.check", "is right", check, cheap=True)
-    plugin = SimpleNamespace(pytest_customop_register_checks=lambda: [own])
-    more = {"checks": "own", "requires_grad": False, **given}
+    own_check = Check("own.check", "is right", check, cheap=True)
+    plugin = SimpleNamespace(pytest_customop_register_checks=lambda: [own_check])
+    more = {"checks": "own", "requires_grad": False, **options}
     results = check_op(mix, [(tensor(4, 6), tensor(6))], plugins=[plugin], **more)
-    return {one.place.variant or "": one for one in results}
+    return {result.place.variant or "": result for result in results}
 
 
 def test_a_finding_fails_within_the_sample_and_is_noted_beyond() -> None:
-    found = run(odd_one_out)
-    assert {step for step, one in found.items() if one.outcome == "failed"} == {"odd"}
-    assert {step for step, one in found.items() if one.outcome == "noted"} == {"batch"}
-    note = found["batch"]
+    results = run(odd_one_out)
+    assert {step for step, result in results.items() if result.outcome == "failed"} == {"odd"}
+    assert {step for step, result in results.items() if result.outcome == "noted"} == {"batch"}
+    note = results["batch"]
     assert (note.skip_code, note.why_noted) == ("beyond-sample", "one dim more")
     assert note.reason == "beyond-sample (one dim more): own-finding: it is wrong"
     assert str(note).splitlines()[:3] == [
@@ -191,16 +191,19 @@ def test_a_finding_fails_within_the_sample_and_is_noted_beyond() -> None:
 
 
 def test_strict_makes_notes_failures() -> None:
-    found = run(odd_one_out, variants="strict")
-    assert {step for step, one in found.items() if one.outcome == "failed"} == {"odd", "batch"}
+    results = run(odd_one_out, variants="strict")
+    assert {step for step, result in results.items() if result.outcome == "failed"} == {
+        "odd",
+        "batch",
+    }
     assert run(rounds, variants=("strict", "shape"))[""].outcome == "failed"
 
 
 def test_a_difference_within_rounding_is_noted_on_a_sample_too() -> None:
-    found = run(rounds)
-    assert (found[""].outcome, found[""].skip_code) == ("noted", "within-rounding")
-    assert found["odd"].outcome == "failed"
-    assert found["one0"].skip_code == "as-sample"
+    results = run(rounds)
+    assert (results[""].outcome, results[""].skip_code) == ("noted", "within-rounding")
+    assert results["odd"].outcome == "failed"
+    assert results["one0"].skip_code == "as-sample"
 
 
 def test_a_check_runs_once_on_the_sample_of_failing_variants() -> None:
@@ -210,9 +213,9 @@ def test_a_check_runs_once_on_the_sample_of_failing_variants() -> None:
         calls.append(case.variant)
         raise fail("own-finding", "it is wrong", fix="change it")
 
-    found = run(counts)
+    results = run(counts)
     assert calls.count(None) == 1
-    assert len(calls) == len(found)
+    assert len(calls) == len(results)
 
 
 def test_the_words_of_variants() -> None:
@@ -250,7 +253,9 @@ REPORT = "--customop-report=report.json"
 
 
 def results(suite: Suite) -> dict[str, dict[str, Any]]:
-    return {one["variant"]: one for one in suite.results() if one["variant"] is not None}
+    return {
+        record["variant"]: record for record in suite.results() if record["variant"] is not None
+    }
 
 
 def test_a_note_is_a_skip_that_names_the_finding(suite: Suite) -> None:
@@ -343,9 +348,9 @@ def _(x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
     return _Identity.apply(x)
 
 
-def gradients_of(op: Any, *args: Any, **given: Any) -> tuple[str, Optional[str]]:
-    (one,) = check_op(op, [args], checks="gradcheck.backward", variants=False, **given)
-    return one.outcome, one.finding
+def gradients_of(op: Any, *args: Any, **options: Any) -> tuple[str, Optional[str]]:
+    (result,) = check_op(op, [args], checks="gradcheck.backward", variants=False, **options)
+    return result.outcome, result.finding
 
 
 def test_real_tensors_that_say_nothing_need_no_gradients() -> None:
@@ -354,8 +359,8 @@ def test_real_tensors_that_say_nothing_need_no_gradients() -> None:
     assert gradients_of(half, x, buffer) == ("noted", missing)
     assert gradients_of(half, x, buffer, requires_grad=True) == ("failed", missing)
     assert gradients_of(half, x.clone().requires_grad_(), buffer) == ("passed", None)
-    wanted = tuple(one.clone().requires_grad_() for one in (x, buffer))
-    assert gradients_of(half, *wanted) == ("failed", missing)
+    inputs = tuple(value.clone().requires_grad_() for value in (x, buffer))
+    assert gradients_of(half, *inputs) == ("failed", missing)
 
 
 def test_an_op_may_reject_gradients_that_no_tensor_asks_for() -> None:
@@ -392,8 +397,8 @@ def test_a_backward_may_reject_gradients_that_nobody_asks_for() -> None:
         "passed",
         None,
     )
-    every = check_op(no_second_gradient, [(x, x.clone())], variants=False, backend="aot_eager")
-    assert not [one for one in every if one.outcome in ("failed", "error")]
+    results = check_op(no_second_gradient, [(x, x.clone())], variants=False, backend="aot_eager")
+    assert not [result for result in results if result.outcome in ("failed", "error")]
 
 
 @pytest.mark.parametrize(("counts", "outcome"), [(False, "noted"), (True, "failed")])
@@ -417,13 +422,13 @@ def test_a_backward_that_raises_where_the_forward_ignores_a_larger_size_is_a_not
     area.register_autograd(
         backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
     )
-    found = [
-        one
-        for one in check_op(area, [(torch.randn(5, 2),)], checks="gradcheck", variants="quick")
-        if one.outcome in ("failed", "noted", "error")
+    reported = [
+        result
+        for result in check_op(area, [(torch.randn(5, 2),)], checks="gradcheck", variants="quick")
+        if result.outcome in ("failed", "noted", "error")
     ]
-    assert {one.outcome for one in found if one.place.variant == "odd"} == {outcome}
-    assert {one.finding for one in found} == {"backward-raises"}
+    assert {result.outcome for result in reported if result.place.variant == "odd"} == {outcome}
+    assert {result.finding for result in reported} == {"backward-raises"}
 
 
 def test_an_estimate_is_noted_on_variants_whose_steps_are_too_large_to_see() -> None:
@@ -440,8 +445,8 @@ def test_an_estimate_is_noted_on_variants_whose_steps_are_too_large_to_see() -> 
     results = check_op(
         in_levels, [(torch.randn(5, 8), 8)], checks=["gradcheck.backward"], variants=True
     )
-    assert not [one for one in results if one.outcome in ("failed", "error")]
-    noted = {one.place.variant for one in results if one.outcome == "noted"}
+    assert not [result for result in results if result.outcome in ("failed", "error")]
+    noted = {result.place.variant for result in results if result.outcome == "noted"}
     assert {None, "bits.2"} <= noted
 
 
@@ -466,5 +471,5 @@ def test_a_learned_step_size_is_noted_where_it_alone_requires_gradients() -> Non
     learned_step.register_autograd(backward, setup_context=setup)
     samples = [(torch.randn(4, 10), torch.tensor(0.3))]
     results = check_op(learned_step, samples, checks=["gradcheck.backward"], variants=True)
-    assert not [one for one in results if one.outcome in ("failed", "error")]
-    assert "grad.scale" in {one.place.variant for one in results if one.outcome == "noted"}
+    assert not [result for result in results if result.outcome in ("failed", "error")]
+    assert "grad.scale" in {result.place.variant for result in results if result.outcome == "noted"}

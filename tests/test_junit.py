@@ -43,13 +43,13 @@ def properties(suite: Suite, name: str = "junit.xml") -> dict[str, Mapping[str, 
     """The properties of each testcase of a file, which is valid."""
     path = suite.path / name
     xmlschema.XMLSchema(XUNIT2).validate(path)
-    found: dict[str, dict[str, list[str]]] = {}
+    testcases: dict[str, dict[str, list[str]]] = {}
     for testcase in ET.parse(path).iter("testcase"):
         values: dict[str, list[str]] = defaultdict(list)
-        for one in testcase.iter("property"):
-            values[one.attrib["name"]].append(one.attrib["value"])
-        found[testcase.attrib["name"]] = dict(values)
-    return found
+        for element in testcase.iter("property"):
+            values[element.attrib["name"]].append(element.attrib["value"])
+        testcases[testcase.attrib["name"]] = dict(values)
+    return testcases
 
 
 def write(suite: Suite, source: str = SUITE) -> None:
@@ -62,19 +62,19 @@ def write(suite: Suite, source: str = SUITE) -> None:
 def test_a_testcase_has_its_op_check_case_and_finding(suite: Suite) -> None:
     write(suite)
     suite.run("--junitxml=junit.xml", "-Werror", checks="own,body")
-    found = properties(suite)
+    testcases = properties(suite)
     op = {"op": [f"{suite.ns}::scale"], **CASE}
     case = "cpu-float32-nograd-a"
-    assert found[f"test_scale[{case}-own.passes]"] == {**op, "check": ["own.passes"]}
+    assert testcases[f"test_scale[{case}-own.passes]"] == {**op, "check": ["own.passes"]}
     finding = {"finding": ["own-finding"]}
-    assert found[f"test_scale[{case}-own.fails]"] == {**op, "check": ["own.fails"], **finding}
-    assert found[f"test_scale[{case}-own.breaks]"] == {**op, "check": ["own.breaks"]}
-    assert found[f"test_scale[{case}-own.skips]"] == {**op, "check": ["own.skips"]}
-    assert found[f"test_scale[{case}-body]"] == {**op, "check": ["body"]}
+    assert testcases[f"test_scale[{case}-own.fails]"] == {**op, "check": ["own.fails"], **finding}
+    assert testcases[f"test_scale[{case}-own.breaks]"] == {**op, "check": ["own.breaks"]}
+    assert testcases[f"test_scale[{case}-own.skips]"] == {**op, "check": ["own.skips"]}
+    assert testcases[f"test_scale[{case}-body]"] == {**op, "check": ["body"]}
     known = {**op, "check": ["own.fails"], **finding, "known": ["see <#12> ]]> #x1B"]}
-    assert found[f"test_known[{case}-own.fails]"] == known
-    assert found["test_ordinary"] == {}
-    (absent,) = (one for name, one in found.items() if name.startswith("test_absent"))
+    assert testcases[f"test_known[{case}-own.fails]"] == known
+    assert testcases["test_ordinary"] == {}
+    (absent,) = (values for name, values in testcases.items() if name.startswith("test_absent"))
     assert set(absent) == {"op", "device"}
 
 
@@ -111,16 +111,16 @@ def _(x):
 def test_square(): ...
 """,
     )
-    given = ("--customop-variants=quick", "--customop-report=report.json")
-    suite.run("--junitxml=junit.xml", "-Werror", *given, checks="fake.forward")
-    (found,) = (one for name, one in properties(suite).items() if "variants" in name)
-    bad = [one for one in suite.results() if one["variant"] and one["finding"]]
+    options = ("--customop-variants=quick", "--customop-report=report.json")
+    suite.run("--junitxml=junit.xml", "-Werror", *options, checks="fake.forward")
+    (values,) = (values for name, values in properties(suite).items() if "variants" in name)
+    bad = [record for record in suite.results() if record["variant"] and record["finding"]]
     assert len(bad) > 1
-    assert found["sample"] == ["0"]
+    assert values["sample"] == ["0"]
     for name, outcome in (("finding", "failed"), ("note", "noted")):
-        codes = {one["finding"] for one in bad if one["outcome"] == outcome}
-        assert set(found.get(name, [])) == codes
-    assert set(found["variant"]) == {one["variant"] for one in bad}
+        codes = {record["finding"] for record in bad if record["outcome"] == outcome}
+        assert set(values.get(name, [])) == codes
+    assert set(values["variant"]) == {record["variant"] for record in bad}
 
 
 def test_a_process_that_ends_leaves_its_finding(suite: Suite) -> None:
@@ -134,9 +134,9 @@ def test_a_process_that_ends_leaves_its_finding(suite: Suite) -> None:
     suite.run_apart(
         "--junitxml=junit.xml", "--customop-isolate=on", "-k", "breaks", checks="own,body"
     )
-    (one,) = properties(suite).values()
-    assert one["check"] == ["own.breaks"]
-    assert one["finding"] == ["crash"]
+    (values,) = properties(suite).values()
+    assert values["check"] == ["own.breaks"]
+    assert values["finding"] == ["crash"]
 
 
 def test_an_item_that_runs_again_has_each_property_once(suite: Suite) -> None:
@@ -151,6 +151,6 @@ def pytest_runtest_protocol(item, nextitem):
     )
     write(suite)
     suite.run("--junitxml=junit.xml", "-k", "own.fails and not known", checks="own,body")
-    (one,) = (one for one in properties(suite).values() if "sample" in one)
-    assert one["finding"] == ["own-finding"]
-    assert one["op"] == [f"{suite.ns}::scale"]
+    (values,) = (values for values in properties(suite).values() if "sample" in values)
+    assert values["finding"] == ["own-finding"]
+    assert values["op"] == [f"{suite.ns}::scale"]

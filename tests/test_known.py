@@ -50,8 +50,8 @@ def run(suite: Suite, op: str, known: str, *args: str, more: str = "", apart: bo
 
 
 def only(suite: Suite) -> dict[str, Any]:
-    (one,) = suite.results()
-    return one
+    (record,) = suite.results()
+    return record
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["alone", "xdist"])
@@ -60,8 +60,8 @@ def test_a_known_failure_is_expected_and_kept(suite: Suite, apart: bool) -> None
     result = run(suite, "turned", known, *["-n", "2"] * apart, apart=apart)
     result.assert_outcomes(xfailed=1)
     assert result.ret == 0
-    one = only(suite)
-    assert (one["outcome"], one["finding"], one["known"]) == ("xfailed", CODE, "see #12")
+    record = only(suite)
+    assert (record["outcome"], record["finding"], record["known"]) == ("xfailed", CODE, "see #12")
     result.stdout.fnmatch_lines(["Known failures:", f"  {CODE}  *::turned  1 case  see #12"])
     assert "Findings:" not in result.stdout.str()
 
@@ -124,8 +124,8 @@ def test_a_variant_is_known_by_its_step(suite: Suite) -> None:
     known = 'Known(variant="one1", reason="see #12"), Known(variant="empty1", reason="see #12")'
     result = run(suite, "keeps", known, "--customop-variants=quick", more=', variants="shape"')
     result.assert_outcomes(passed=1, xfailed=1)
-    found = {one["variant"]: one["outcome"] for one in suite.results()}
-    assert found["one1"] == found["empty1"] == "xfailed"
+    outcomes = {record["variant"]: record["outcome"] for record in suite.results()}
+    assert outcomes["one1"] == outcomes["empty1"] == "xfailed"
     result = run(
         suite,
         "keeps",
@@ -176,11 +176,13 @@ def test(): ...
 """,
         ops=OPS,
     )
-    given = ("--customop-isolate", "--customop-variants=quick", "--customop-report=report.json")
-    suite.run_apart(*given, checks="fake.forward")
-    found = {one["variant"]: one["finding"] or one["outcome"] for one in suite.results()}
-    assert found["empty0"] == "xfailed"
-    assert found["odd"] == "crash"
+    options = ("--customop-isolate", "--customop-variants=quick", "--customop-report=report.json")
+    suite.run_apart(*options, checks="fake.forward")
+    outcomes = {
+        record["variant"]: record["finding"] or record["outcome"] for record in suite.results()
+    }
+    assert outcomes["empty0"] == "xfailed"
+    assert outcomes["odd"] == "crash"
 
 
 def test_a_failure_that_no_entry_is_about_fails(suite: Suite) -> None:

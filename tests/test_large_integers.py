@@ -42,13 +42,13 @@ def tables(x: Tensor) -> Tensor:
     return x - table.nonzero().min()
 
 
-for one in (ranks, ranks_of_ids, ranks_of_rows, mixed, tables):
-    one.register_fake(lambda x, *rest: torch.empty_like(x))
+for custom_op in (ranks, ranks_of_ids, ranks_of_rows, mixed, tables):
+    custom_op.register_fake(lambda x, *rest: torch.empty_like(x))
 
 
 def run(op: Any, *sample: Any) -> CheckResult:
-    (found,) = check_op(op, [sample], checks="relations.large_integers", variants=False)
-    return found
+    (result,) = check_op(op, [sample], checks="relations.large_integers", variants=False)
+    return result
 
 
 NUMBERS = tensor(9, dtype=torch.int64)
@@ -73,10 +73,10 @@ def test_numbers_that_the_sample_or_the_name_shows(op: Any, given: Any, outcome:
 
 
 def test_numbers_of_several_arguments_grow_together() -> None:
-    found = run(mixed, NUMBERS, tensor(dtype=torch.int64))
-    assert found.outcome == "failed"
-    assert "added to x, limit" in found.message
-    assert "int32" in found.evidence
+    result = run(mixed, NUMBERS, tensor(dtype=torch.int64))
+    assert result.outcome == "failed"
+    assert "added to x, limit" in result.message
+    assert "int32" in result.evidence
 
 
 def test_a_table_as_long_as_the_largest_number_takes_no_memory_of_this_process() -> None:
@@ -90,7 +90,7 @@ def test_no_item_is_made_without_whole_numbers() -> None:
 def test_there_are_neighbours_and_equals() -> None:
     for count in (3, 5, 12, 40):
         like = torch.zeros(count, dtype=torch.int64)
-        found = numbers(like, 1, ordered=False)
-        assert found.unique().tolist() == list(range(len(found.unique())))
-        assert 2 < len(found.unique()) < count + (count == 3)
-        assert numbers(like, 1, ordered=True).tolist() == sorted(found.tolist())
+        values = numbers(like, 1, ordered=False)
+        assert values.unique().tolist() == list(range(len(values.unique())))
+        assert 2 < len(values.unique()) < count + (count == 3)
+        assert numbers(like, 1, ordered=True).tolist() == sorted(values.tolist())

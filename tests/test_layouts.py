@@ -94,10 +94,10 @@ def test_memory_is_its_own_and_can_be_written(layout: str) -> None:
 
 def test_checks_have_layouts_of_their_own_under_names_of_their_own() -> None:
     shared = [layout_named(name) for name in LAYOUTS]
-    every = {id(layout): layout for layout in (*shared, *placement.LAYOUTS, *placement.REPEATING)}
-    every[id(EXPANDED_ALL)] = EXPANDED_ALL
-    names = [layout.name for layout in every.values()]
-    assert len({*names}) == len({layout.description for layout in every.values()}) == len(names)
+    layouts = {id(layout): layout for layout in (*shared, *placement.LAYOUTS, *placement.REPEATING)}
+    layouts[id(EXPANDED_ALL)] = EXPANDED_ALL
+    names = [layout.name for layout in layouts.values()]
+    assert len({*names}) == len({layout.description for layout in layouts.values()}) == len(names)
     assert {*names} - {*LAYOUTS} == {"reversed", "expanded_last", "expanded_all"}
 
 
@@ -121,7 +121,7 @@ def test_memory_around_the_elements_is_nan(layout: MemoryLayout) -> None:
 def test_quantized_tensors_are_transposed_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch deprecates quantized tensors
-        made = torch.quantize_per_tensor(DENSE[0, 0], 0.1, 0, torch.quint8)
-        laid_out = lay_out(made, "transposed")
+        quantized = torch.quantize_per_tensor(DENSE[0, 0], 0.1, 0, torch.quint8)
+        laid_out = lay_out(quantized, "transposed")
         assert laid_out.stride() == (1, 4)
-        assert torch.equal(laid_out.dequantize(), made.dequantize())
+        assert torch.equal(laid_out.dequantize(), quantized.dequantize())

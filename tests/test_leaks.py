@@ -162,17 +162,17 @@ def watched(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
 def test_correct_ops_and_every_check_leave_nothing_behind(watched: Suite) -> None:
     watched.test(LOOKS)
     with_plugin, without = recorded(watched, plugin=True), recorded(watched, plugin=False)
-    assert [one["name"] for one in without] == ["before", "between", "in a marked class", "after"]
-    for one, other in zip(with_plugin, without, strict=True):
-        assert list(differences(one, other)) == [], one["name"]
+    assert [test["name"] for test in without] == ["before", "between", "in a marked class", "after"]
+    for actual, expected in zip(with_plugin, without, strict=True):
+        assert list(differences(actual, expected)) == [], actual["name"]
 
 
 def test_ops_that_change_all_they_can_leave_nothing_behind(watched: Suite) -> None:
     watched.test(BAD.replace("NS_LEAKS", watched.ns), ops=HEAD)
     with_plugin, without = recorded(watched, plugin=True), recorded(watched, plugin=False)
     assert len(without) > 20
-    for one, other in zip(with_plugin, without, strict=True):
-        assert list(differences(one, other)) == [], one["name"]
+    for actual, expected in zip(with_plugin, without, strict=True):
+        assert list(differences(actual, expected)) == [], actual["name"]
 
 
 def test_the_recorder_sees_what_a_test_changes(watched: Suite) -> None:
@@ -191,10 +191,10 @@ def test_change(name):
     seen = recorded(watched, plugin=False)
     assert len(seen) > 20
     for before, after in itertools.pairwise(seen):
-        changed = [one for one in differences(before, after) if not one.startswith(".name")]
-        shown = [one for one in changed if not one.startswith(".random")]
+        changed = [line for line in differences(before, after) if not line.startswith(".name")]
+        shown = [line for line in changed if not line.startswith(".random")]
         assert shown or after["name"] in ("seed", "draws"), after["name"]
-    seeds = {one["name"]: one["random"]["seed"] for one in seen}
+    seeds = {test["name"]: test["random"]["seed"] for test in seen}
     assert seeds["numpy"] == seeds["seed"] == 7 != seeds["before"]
 
 
@@ -202,17 +202,17 @@ def recorded(suite: Suite, *args: str, plugin: bool) -> list[dict[str, Any]]:
     """What the unmarked tests recorded, one line each."""
     path = suite.path / "RECORDED"
     path.unlink(missing_ok=True)
-    given = ["-p", "no:randomly", "-p", "no:cacheprovider", *args]
-    given += ["--customop-variants=off"] if plugin else ["-p", "no:customop"]
-    result = suite.pytester.runpytest_subprocess(*given, timeout=300)
+    options = ["-p", "no:randomly", "-p", "no:cacheprovider", *args]
+    options += ["--customop-variants=off"] if plugin else ["-p", "no:customop"]
+    result = suite.pytester.runpytest_subprocess(*options, timeout=300)
     assert path.exists(), result.stdout.str()
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+def differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
     """The differences, as `a.b: 1 != 2`."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in {**one, **other}:
-            yield from differences(one.get(key), other.get(key), f"{path}.{key}")
-    elif one != other:
-        yield f"{path}: {one} != {other}"
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in {**first, **second}:
+            yield from differences(first.get(key), second.get(key), f"{path}.{key}")
+    elif first != second:
+        yield f"{path}: {first} != {second}"

@@ -66,18 +66,18 @@ CHECKS = [
 
 
 def planned(
-    op: Any, samples: Any, check: str = "t.always", settings: Any = None, **given: Any
+    op: Any, samples: Any, check: str = "t.always", settings: Any = None, **options: Any
 ) -> list[PlannedItem]:
     """The plan of one mark, for one check."""
-    declaration = declare_call({"op": op, "samples": samples, **given}, "here")
-    selected = [one for one in CHECKS if one.name == check]
-    every = plan([declaration], settings or Settings(), lambda _: selected, lambda device: None)
-    return [one for one in every if not one.is_body]
+    declaration = declare_call({"op": op, "samples": samples, **options}, "here")
+    selected = [candidate for candidate in CHECKS if candidate.name == check]
+    items = plan([declaration], settings or Settings(), lambda _: selected, lambda device: None)
+    return [item for item in items if not item.is_body]
 
 
-def ids(op: Any, samples: Any, check: str = "t.always", **given: Any) -> list[str]:
+def ids(op: Any, samples: Any, check: str = "t.always", **options: Any) -> list[str]:
     """The ids of that plan, less the check."""
-    return [one.id.removesuffix(f"-{check}") for one in planned(op, samples, check, **given)]
+    return [item.id.removesuffix(f"-{check}") for item in planned(op, samples, check, **options)]
 
 
 X = [(tensor(3, 4), 2)]
@@ -140,13 +140,13 @@ def test_a_described_tensor_can_stay_out_of_the_gradients() -> None:
 
 def test_an_index_keeps_its_dtype_and_the_other_takes_the_case_s() -> None:
     samples = [(tensor(5, 2), tensor(values=[0, 1]))]
-    found = planned(pick, samples, dtypes=[torch.float64])
-    inputs = [one.case.inputs() for one in found if one.case]
-    assert [tuple(t.dtype for t in one.args) for one in inputs] == [
+    items = planned(pick, samples, dtypes=[torch.float64])
+    inputs = [item.case.inputs() for item in items if item.case]
+    assert [tuple(t.dtype for t in sample.args) for sample in inputs] == [
         (torch.float64, torch.int64),
         (torch.float64, torch.int64),
     ]
-    assert [one.args[1].requires_grad for one in inputs] == [False, False]
+    assert [sample.args[1].requires_grad for sample in inputs] == [False, False]
 
 
 def test_dtypes_make_no_cells_where_no_tensor_follows_them() -> None:
@@ -159,8 +159,8 @@ def test_real_tensors_keep_their_dtype_and_run_with_gradients_too() -> None:
         (torch.ones(3, dtype=torch.float64), 2),
         (torch.ones(3, requires_grad=True), 2),
     ]
-    found = planned(scale, samples, settings=Settings(dtypes=("float16",)))
-    values = {one.id: one.case.inputs().args[0] for one in found if one.case}
+    items = planned(scale, samples, settings=Settings(dtypes=("float16",)))
+    values = {item.id: item.case.inputs().args[0] for item in items if item.case}
     assert {name: (value.dtype, value.requires_grad) for name, value in values.items()} == {
         "cpu-float32-nograd-1-t.always": (torch.float32, False),
         "cpu-float32-withgrad-1-t.always": (torch.float32, True),
@@ -170,8 +170,8 @@ def test_real_tensors_keep_their_dtype_and_run_with_gradients_too() -> None:
 
 
 def test_a_real_tensor_that_requires_gradients_says_which_do() -> None:
-    given = (torch.ones(5), torch.tensor([0, 1]), torch.ones(2, requires_grad=True))
-    with_gradients = next(one for one in planned(pick, [given]) if "withgrad" in one.id)
+    sample = (torch.ones(5), torch.tensor([0, 1]), torch.ones(2, requires_grad=True))
+    with_gradients = next(item for item in planned(pick, [sample]) if "withgrad" in item.id)
     assert with_gradients.case is not None
     assert [name for name, _ in with_gradients.case.inputs().differentiable()] == ["w"]
 
@@ -182,8 +182,8 @@ def test_what_a_samples_function_returns_is_what_the_op_gets() -> None:
         x = torch.ones(5, dtype=dtype, requires_grad=requires_grad)
         return [(x, torch.tensor([0, 1]), torch.ones(2))]
 
-    found = planned(pick, make, dtypes=[torch.float64], requires_grad=[False, True])
-    drawn = {one.id: one.case.inputs().args for one in found if one.case}
+    items = planned(pick, make, dtypes=[torch.float64], requires_grad=[False, True])
+    drawn = {item.id: item.case.inputs().args for item in items if item.case}
     assert {
         name: [(value.dtype, value.requires_grad) for value in (x, w)]
         for name, (x, _, w) in drawn.items()
@@ -195,17 +195,17 @@ def test_what_a_samples_function_returns_is_what_the_op_gets() -> None:
 
 def test_the_mark_s_dtypes_and_requires_grad_override_those_of_real_tensors() -> None:
     samples = [(torch.ones(3), 2)]
-    given = {"dtypes": [torch.float64], "requires_grad": True}
-    (one,) = planned(scale, samples, **given)
-    assert one.case is not None
-    value = one.case.inputs().args[0]
+    options = {"dtypes": [torch.float64], "requires_grad": True}
+    (item,) = planned(scale, samples, **options)
+    assert item.case is not None
+    value = item.case.inputs().args[0]
     assert (value.dtype, value.requires_grad) == (torch.float64, True)
 
 
 def test_real_tensors_and_described_ones_together() -> None:
     samples = [(torch.ones(5, 2), tensor(values=[0, 1]), tensor(2))]
-    found = planned(pick, samples, requires_grad=True)
-    assert [one.id for one in found] == ["cpu-float32-withgrad-0-t.always"]
+    items = planned(pick, samples, requires_grad=True)
+    assert [item.id for item in items] == ["cpu-float32-withgrad-0-t.always"]
 
 
 def test_a_list_of_tensors_has_gradients() -> None:
@@ -224,33 +224,33 @@ def test_a_list_of_tensors_has_gradients() -> None:
     ],
 )
 def test_a_layout_that_changes_nothing_makes_no_cell(shape: Any, layouts: list[str]) -> None:
-    every = ["channels_last", "expanded", "offset", "row_padded", "strided", "transposed"]
-    found = ids(plain, [(tensor(shape),)], layouts=["contiguous", *every])
+    names = ["channels_last", "expanded", "offset", "row_padded", "strided", "transposed"]
+    case_ids = ids(plain, [(tensor(shape),)], layouts=["contiguous", *names])
     expected = ["cpu-float32-nograd-0", *(f"cpu-float32-nograd-{name}-0" for name in layouts)]
     if len(shape) == 4:
         expected.append("cpu-float32-nograd-transposed-0")
-    assert found == expected
+    assert case_ids == expected
 
 
 def test_a_tensor_s_own_layout_is_left_alone() -> None:
     samples = [(tensor(3, 4, layout="strided"),)]
     assert ids(plain, samples, layouts=["contiguous", "transposed"]) == ["cpu-float32-nograd-0"]
-    (one,) = planned(plain, samples)
-    assert one.case is not None
-    assert one.case.inputs().args[0].stride() == (8, 2)
+    (item,) = planned(plain, samples)
+    assert item.case is not None
+    assert item.case.inputs().args[0].stride() == (8, 2)
 
 
 def test_the_widest_dtype_of_each_kind() -> None:
     dtypes = [torch.float32, torch.float64, torch.float16, torch.int64, torch.complex64]
-    found = ids(scale, X, "t.widest", dtypes=dtypes, requires_grad=False)
-    assert found == ["cpu-complex64-nograd-0", "cpu-float64-nograd-0", "cpu-int64-nograd-0"]
+    case_ids = ids(scale, X, "t.widest", dtypes=dtypes, requires_grad=False)
+    assert case_ids == ["cpu-complex64-nograd-0", "cpu-float64-nograd-0", "cpu-int64-nograd-0"]
 
 
 def test_a_skipped_cell_is_not_the_widest() -> None:
     def skip_if(cell: Any) -> Optional[str]:
         return "no float64" if cell.dtype == torch.float64 else None
 
-    found = planned(
+    items = planned(
         scale,
         X,
         "t.widest",
@@ -258,7 +258,7 @@ def test_a_skipped_cell_is_not_the_widest() -> None:
         requires_grad=False,
         skip_if=skip_if,
     )
-    assert [(one.id, one.skip) for one in found] == [
+    assert [(item.id, item.skip) for item in items] == [
         ("cpu-float32-nograd-0-t.widest", None),
         ("cpu-float64-nograd-0", "no float64"),
     ]
@@ -285,7 +285,7 @@ def test_a_samples_function_sees_device_dtype_gradients_and_axes() -> None:
         seen.append((device, dtype, requires_grad, n))
         yield (tensor(n), 2)
 
-    found = ids(scale, make, dtypes=[torch.float32, torch.int32], axes={"n": [2, 3]})
+    case_ids = ids(scale, make, dtypes=[torch.float32, torch.int32], axes={"n": [2, 3]})
     assert seen == [
         ("cpu", dtype, flag, n)
         for n in (2, 3)
@@ -295,7 +295,7 @@ def test_a_samples_function_sees_device_dtype_gradients_and_axes() -> None:
             (torch.int32, False),
         )
     ]
-    assert found == [
+    assert case_ids == [
         "cpu-float32-nograd-n2-0",
         "cpu-float32-nograd-n3-0",
         "cpu-float32-withgrad-n2-0",
@@ -310,18 +310,20 @@ def test_a_samples_function_that_draws_gives_the_same_values_each_time() -> None
         return [(torch.randn(3, dtype=dtype, requires_grad=requires_grad), 2)]
 
     state = torch.get_rng_state()
-    first, second = ([one.case for one in planned(scale, make)] for _ in range(2))
+    first, second = ([item.case for item in planned(scale, make)] for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state)
-    for one, other in zip(first, second, strict=True):
-        assert one is not None
-        assert other is not None
-        assert torch.equal(one.inputs().args[0], other.inputs().args[0])
+    for left, right in zip(first, second, strict=True):
+        assert left is not None
+        assert right is not None
+        assert torch.equal(left.inputs().args[0], right.inputs().args[0])
 
 
 def test_the_session_narrows_the_mark_s_devices_and_dtypes() -> None:
-    both = {"dtypes": [torch.float32, torch.float64], "devices": ["cpu", "cuda"]}
+    options = {"dtypes": [torch.float32, torch.float64], "devices": ["cpu", "cuda"]}
     session = Settings(devices=("cpu",), dtypes=("float64", "int8"))
-    assert ids(scale, X, settings=session, requires_grad=False, **both) == ["cpu-float64-nograd-0"]
+    assert ids(scale, X, settings=session, requires_grad=False, **options) == [
+        "cpu-float64-nograd-0"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -334,14 +336,14 @@ def test_the_session_narrows_the_mark_s_devices_and_dtypes() -> None:
 def test_what_the_mark_and_the_session_do_not_share_is_one_skip(
     session: Settings, given: Any, reason: str
 ) -> None:
-    (one,) = planned(scale, X, settings=session, **given)
-    assert one.skip is not None
-    assert reason in one.skip
+    (item,) = planned(scale, X, settings=session, **given)
+    assert item.skip is not None
+    assert reason in item.skip
 
 
 def test_an_indexed_device_belongs_to_its_type() -> None:
-    found = ids(scale, X, settings=Settings(devices=("cuda:1", "cpu")), devices="cuda")
-    assert found == ["cuda:1-float32-nograd-0", "cuda:1-float32-withgrad-0"]
+    case_ids = ids(scale, X, settings=Settings(devices=("cuda:1", "cpu")), devices="cuda")
+    assert case_ids == ["cuda:1-float32-nograd-0", "cuda:1-float32-withgrad-0"]
 
 
 def test_no_case_at_all_is_an_error() -> None:
@@ -357,7 +359,7 @@ def test_a_samples_function_draws_by_the_session_s_seed_and_puts_every_stream_ba
         yield (tensor(values=drawn, dtype=torch.float64), 2)
 
     def values(seed: int) -> list[Any]:
-        return [one.case.sample.args[0].values for one in planned_by(seed) if one.case]
+        return [item.case.sample.args[0].values for item in planned_by(seed) if item.case]
 
     def planned_by(seed: int) -> list[PlannedItem]:
         return planned(scale, make, settings=Settings(seed=seed))
@@ -373,7 +375,7 @@ def test_a_samples_function_draws_by_the_session_s_seed_and_puts_every_stream_ba
     assert values(0) == first
     assert first[0] == first[1]  # without gradients and with them
     others = values(1)
-    assert all(one != other for one, other in zip(first[0], others[0], strict=True))
+    assert all(left != right for left, right in zip(first[0], others[0], strict=True))
 
 
 def test_a_samples_function_for_cuda_draws_by_the_seed_from_its_first_call(
@@ -409,5 +411,5 @@ def test_a_samples_function_for_cuda_draws_by_the_seed_from_its_first_call(
 )
 def test_a_device_with_an_index_meets_one_without(mark: Any, session: Any, expected: Any) -> None:
     settings = Settings(devices=(session,) if isinstance(session, str) else tuple(session))
-    found = planned(scale, X, settings=settings, devices=mark, requires_grad=False)
-    assert [one.case.placement.device for one in found if one.case] == expected
+    items = planned(scale, X, settings=settings, devices=mark, requires_grad=False)
+    assert [item.case.placement.device for item in items if item.case] == expected

@@ -29,18 +29,18 @@ def test_scale(customop_case):
 
 def samples_of(ids: list[str]) -> list[str]:
     """The samples in ids like `test_scale[cpu-float32-nograd-n4-own.passes]`, in order."""
-    return list(dict.fromkeys(one.rpartition("-")[0].rpartition("-")[2] for one in ids))
+    return list(dict.fromkeys(item_id.rpartition("-")[0].rpartition("-")[2] for item_id in ids))
 
 
 @pytest.mark.parametrize("source", [LIST, FUNCTION], ids=["list", "function"])
 def test_the_same_samples_in_every_cell_and_for_the_body(suite: Suite, source: str) -> None:
     suite.test(source)
-    every = suite.ids(checks="own,body")
+    item_ids = suite.ids(checks="own,body")
     some = suite.ids("--customop-max-samples=3", checks="own,body")
-    assert len(samples_of(every)) == 10
+    assert len(samples_of(item_ids)) == 10
     assert len(samples_of(some)) == 3
-    assert some == [one for one in every if samples_of([one])[0] in samples_of(some)]
-    assert len(some) == len(every) * 3 // 10
+    assert some == [item_id for item_id in item_ids if samples_of([item_id])[0] in samples_of(some)]
+    assert len(some) == len(item_ids) * 3 // 10
 
 
 def test_another_seed_chooses_others_and_a_higher_cap_keeps_what_a_lower_one_kept(
@@ -74,9 +74,11 @@ def picky(x: torch.Tensor) -> torch.Tensor:
 def test_both(): ...
 """)
     ids = suite.ids("--customop-max-samples=1", checks="own.passes,errors.real")
-    assert len([one for one in ids if ".scale-" in one]) == 1
-    assert len([one for one in ids if ".picky-" in one and "own.passes" in one]) == 1
-    assert len([one for one in ids if "errors.real" in one]) == 3
+    assert len([item_id for item_id in ids if ".scale-" in item_id]) == 1
+    assert (
+        len([item_id for item_id in ids if ".picky-" in item_id and "own.passes" in item_id]) == 1
+    )
+    assert len([item_id for item_id in ids if "errors.real" in item_id]) == 3
 
 
 def test_a_sample_without_a_cell_is_not_chosen(suite: Suite) -> None:
@@ -111,7 +113,7 @@ def test_few(): ...
     assert plain.endswith(" and 24 more")
     assert scale.startswith(f"  {suite.ns}::scale (test_scale): 2 of 10 samples kept, not ")
     ids = suite.ids("--customop-max-samples=2")
-    kept = samples_of([one for one in ids if one.startswith("test_scale")])
+    kept = samples_of([item_id for item_id in ids if item_id.startswith("test_scale")])
     assert scale.partition("not ")[2].split(", ") == [
         name for name in (f"n{size}" for size in range(1, 11)) if name not in kept
     ]
@@ -126,25 +128,28 @@ def test_without_the_option_or_with_a_high_one_nothing_is_said(suite: Suite) -> 
 
 def test_workers_choose_the_same_and_the_controller_says_it_once(suite: Suite) -> None:
     suite.test(LIST)
-    given = ("--customop-max-samples=2", "--customop-seed=4")
-    alone = suite.run(*given, "--customop-report=alone.json")
-    apart = suite.run_apart("-n", "2", *given, "--customop-report=apart.json")
+    options = ("--customop-max-samples=2", "--customop-seed=4")
+    alone = suite.run(*options, "--customop-report=alone.json")
+    apart = suite.run_apart("-n", "2", *options, "--customop-report=apart.json")
     assert apart.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] == 8
-    reported = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
+    reported = [[line for line in summary_of(result) if line][:-1] for result in (alone, apart)]
     assert reported[0] == reported[1]
     assert sum("samples kept" in line for line in reported[0]) == 1
-    nodeids = [[one["nodeid"] for one in suite.results(f"{x}.json")] for x in ("alone", "apart")]
+    nodeids = [
+        [record["nodeid"] for record in suite.results(f"{name}.json")]
+        for name in ("alone", "apart")
+    ]
     assert nodeids[0] == nodeids[1]
 
 
 def test_a_finding_under_a_cap_is_rerun_without_it(suite: Suite) -> None:
     """The id and the values of a case that stays are those that it has without a cap."""
     suite.test(LIST.replace("dtypes=", "requires_grad=False, dtypes="))
-    given = ("--customop-max-samples=1", "--customop-report=report.json")
-    result = suite.run(*given, checks="own.fails")
+    options = ("--customop-max-samples=1", "--customop-report=report.json")
+    result = suite.run(*options, checks="own.fails")
     result.assert_outcomes(failed=2)
-    commands = [one["repro"] for one in suite.results()]
-    assert not any("max-samples" in one for one in commands)
+    commands = [record["repro"] for record in suite.results()]
+    assert not any("max-samples" in command for command in commands)
     again = suite.run(shlex.split(commands[0])[1], checks="own.fails")
     again.assert_outcomes(failed=1)
 
@@ -156,16 +161,16 @@ def op(x: torch.Tensor) -> torch.Tensor:
 
 def test_check_op_takes_it_too() -> None:
     errors = [ErrorSample((tensor(n),), raises=ValueError) for n in (1, 2)]
-    given = ([(tensor(3),), (tensor(4),), (tensor(5),)],)
+    arguments = ([(tensor(3),), (tensor(4),), (tensor(5),)],)
     some = check_op(
         op,
-        *given,
+        *arguments,
         max_samples=2,
         checks=["values.repeat", "errors.real"],
         errors=errors,
         variants="off",
     )
-    assert len({one.case for one in some if one.check == "values.repeat"}) == 2
-    assert len([one for one in some if one.check == "errors.real"]) == 2
+    assert len({result.case for result in some if result.check == "values.repeat"}) == 2
+    assert len([result for result in some if result.check == "errors.real"]) == 2
     with pytest.raises(MarkError, match="max_samples is 0: give a whole number of 1 or more"):
-        check_op(op, *given, max_samples=0)
+        check_op(op, *arguments, max_samples=0)

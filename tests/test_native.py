@@ -58,8 +58,8 @@ def _conforms(suite: Suite, op: str, samples: str) -> None:
     result = suite.run("--customop-report=report.json", checks=None)
     assert result.ret == 0, result.stdout.str()
     outcomes = collections.defaultdict(collections.Counter)
-    for one in suite.results():
-        outcomes[one["check"].partition(".")[0]][one["outcome"]] += 1
+    for record in suite.results():
+        outcomes[record["check"].partition(".")[0]][record["outcome"]] += 1
     assert outcomes.keys() - {"own"} == {*FAMILIES, "body"}  # the suite brings checks of its own
     for family, counts in outcomes.items():
         assert counts["passed"] > 0, family
@@ -94,21 +94,27 @@ def test_a_broken_cpp_op_is_reported(op: str, check: str, finding: str) -> None:
         checks=check,
         variants=False,
     )
-    assert [(one.check, one.finding) for one in results] == [(check, finding)]
+    assert [(result.check, result.finding) for result in results] == [(check, finding)]
 
 
 @pytest.mark.usefixtures("native")
 def test_a_cpp_op_that_is_registered_without_a_formula_has_none() -> None:
     results = check_op("zoo_native::square_without_formula", [(tensor(4, 3),)])
-    assert [str(one) for one in results if one.outcome not in ("passed", "skipped")] == []
-    on_variants = [one for one in results if one.place.requires_grad and one.place.variant]
-    of_gradients = [one for one in on_variants if one.check == "gradcheck.backward"]
-    assert {one.skip_code for one in of_gradients} == {"no-formula"}
-    own = [one for one in results if one.place.requires_grad and one.place.variant is None]
+    assert [str(result) for result in results if result.outcome not in ("passed", "skipped")] == []
+    on_variants = [
+        result for result in results if result.place.requires_grad and result.place.variant
+    ]
+    of_gradients = [result for result in on_variants if result.check == "gradcheck.backward"]
+    assert {result.skip_code for result in of_gradients} == {"no-formula"}
+    on_samples = [
+        result for result in results if result.place.requires_grad and result.place.variant is None
+    ]
     registration = "opcheck.test_autograd_registration"
-    assert {one.outcome for one in own if one.check == registration} == {"passed"}
-    assert {one.skip_code for one in own if one.check != registration} == {"no-formula"}
-    assert not any(one.unjudged for one in own)
+    assert {result.outcome for result in on_samples if result.check == registration} == {"passed"}
+    assert {result.skip_code for result in on_samples if result.check != registration} == {
+        "no-formula"
+    }
+    assert not any(result.unjudged for result in on_samples)
 
 
 @pytest.mark.usefixtures("native")
@@ -120,8 +126,8 @@ def test_gradients_that_are_asked_of_a_cpp_op_without_a_formula_are_missed() -> 
         checks=["backward", "gradcheck"],
         variants=False,
     )
-    found = [(one.check, one.finding) for one in results if one.outcome != "skipped"]
-    assert found == [("backward.connected", "gradients-disconnected")]
+    findings = [(result.check, result.finding) for result in results if result.outcome != "skipped"]
+    assert findings == [("backward.connected", "gradients-disconnected")]
 
 
 @pytest.mark.usefixtures("native")
@@ -129,4 +135,4 @@ def test_a_cpp_formula_that_raises_is_reported() -> None:
     results = check_op(
         "zoo_native::square_raising", [(tensor(4, 3),)], checks="gradcheck.backward", variants=False
     )
-    assert [one.finding for one in results] == ["backward-raises"]
+    assert [result.finding for result in results] == ["backward-raises"]

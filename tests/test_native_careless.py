@@ -22,8 +22,8 @@ def built(worker_folder: Path) -> None:
 
 def _findings(name: str, check: str, *shape: int) -> set:
     results = check_op(f"zoo_careless::{name}", [(tensor(*shape),)], checks=check, variants=False)
-    assert {one.check for one in results} == {check}
-    assert not codes([one for one in results if one.unjudged], ("skipped",))
+    assert {result.check for result in results} == {check}
+    assert not codes([result for result in results if result.unjudged], ("skipped",))
     return {code for _, code in codes(results, ("failed", "error"))}
 
 

@@ -90,7 +90,7 @@ def test_one_file_adds_a_check(tmp_path: Path) -> None:
         assert [name, "no output is infinite"] in lines
         nodeid = f"test_it.py::test_inverse[cpu-float32-nograd-0-{name}]"
         assert f"{nodeid} FAILED" in run.stdout
-        (result,) = (one for one in results if one["check"] == name)
+        (result,) = (record for record in results if record["check"] == name)
         assert (result["finding"], result["fix"]) == (f"{family}-infinite", "Guard the division.")
         assert f"| [`{name}`](#{name.replace('.', '')}) | no output is infinite |" in page
         assert f"## {family}\n" in page

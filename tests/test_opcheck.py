@@ -32,11 +32,11 @@ def define(
     save: Optional[Callable[..., Any]] = None,
 ) -> None:
     """Register `t_opcheck::<name>` with `torch.library.custom_op`."""
-    made = torch.library.custom_op(f"t_opcheck::{name}", kernel, mutates_args=(), schema=schema)
+    op = torch.library.custom_op(f"t_opcheck::{name}", kernel, mutates_args=(), schema=schema)
     if fake is not None:
-        made.register_fake(fake)
+        op.register_fake(fake)
     if backward is not None:
-        made.register_autograd(backward, setup_context=save)
+        op.register_autograd(backward, setup_context=save)
 
 
 def define_raw(
@@ -68,14 +68,14 @@ def case(
     return Case(ops.resolve(f"t_opcheck::{name}"), sample, placement)
 
 
-def finding(utility: str, made: Case) -> Finding:
+def finding(utility: str, op_case: Case) -> Finding:
     """What the check reports; it must fail."""
-    return verdicts.finding(BY_NAME[utility].run, made)
+    return verdicts.finding(BY_NAME[utility].run, op_case)
 
 
-def skipped(utility: str, made: Case) -> CheckSkipped:
+def skipped(utility: str, op_case: Case) -> CheckSkipped:
     """Why the check skips; it must."""
-    return verdicts.skipped(BY_NAME[utility].run, made)
+    return verdicts.skipped(BY_NAME[utility].run, op_case)
 
 
 class _Doubling(torch.autograd.Function):
@@ -107,13 +107,13 @@ def _other_when_traced(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
 
 
 def _both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    one = x.clone()
-    return one, one[0]
+    copy = x.clone()
+    return copy, copy[0]
 
 
 def _halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    one, two = torch.stack([x, x]).unbind()
-    return one, two
+    first, second = torch.stack([x, x]).unbind()
+    return first, second
 
 
 define_raw("writes", lambda x: x.mul_(2).clone())
@@ -160,39 +160,39 @@ BROKEN = [
 
 @pytest.mark.parametrize(("name", "utility", "code", "text"), BROKEN)
 def test_what_torch_finds_is_reported(name: str, utility: str, code: str, text: str) -> None:
-    found = finding(utility, case(name))
-    assert found.code == code
-    assert text in found.message
-    assert "scroll up" not in found.message + found.evidence
-    assert "opcheck(op, ...)" not in found.message + found.evidence
+    failure = finding(utility, case(name))
+    assert failure.code == code
+    assert text in failure.message
+    assert "scroll up" not in failure.message + failure.evidence
+    assert "opcheck(op, ...)" not in failure.message + failure.evidence
 
 
 def test_the_strides_of_a_fake_kernel_are_reported_where_torch_compares_them() -> None:
     if COMPARES_STRIDES:
-        found = finding(FAKE, case("strides"))
-        assert found.code == "fake-stride-mismatch"
-        assert "the real strides are (1, 3), the fake ones (4, 1)" in found.message
+        failure = finding(FAKE, case("strides"))
+        assert failure.code == "fake-stride-mismatch"
+        assert "the real strides are (1, 3), the fake ones (4, 1)" in failure.message
     else:
         BY_NAME[FAKE].run(case("strides"))
 
 
 def test_gradients_made_in_a_kernel_are_reported() -> None:
-    found = finding(REGISTRATION, case("in_kernel", grad=True))
-    assert found.code == "autograd-registration"
+    failure = finding(REGISTRATION, case("in_kernel", grad=True))
+    assert failure.code == "autograd-registration"
     BY_NAME[REGISTRATION].run(case("copies", grad=True))
 
 
 def test_a_backward_that_raises_is_reported() -> None:
-    found = finding(AOT, case("no_way_back", grad=True))
-    assert found.code == "backward-raises"
-    assert "ValueError: no way back" in found.message
-    assert "_no_way_back" in found.evidence
+    failure = finding(AOT, case("no_way_back", grad=True))
+    assert failure.code == "backward-raises"
+    assert "ValueError: no way back" in failure.message
+    assert "_no_way_back" in failure.evidence
 
 
 def test_other_gradients_are_reported() -> None:
-    found = finding(AOT, case("other_gradient", grad=True))
-    assert found.code == "opcheck-failure"
-    assert "gradients differ between eager mode and AOTDispatcher's tracing" in found.message
+    failure = finding(AOT, case("other_gradient", grad=True))
+    assert failure.code == "opcheck-failure"
+    assert "gradients differ between eager mode and AOTDispatcher's tracing" in failure.message
 
 
 @pytest.mark.parametrize("utility", BY_NAME)
@@ -217,12 +217,12 @@ define("only_once", _only_once)
 
 
 def test_any_other_failure_is_reported_in_torchs_words() -> None:
-    made = case("only_once")
-    assert made.eager.error is None
-    found = finding(SCHEMA, made)
-    assert found.code == "opcheck-failure"
-    assert found.message == "test_schema: RuntimeError: once is enough"
-    assert "_only_once" in found.evidence
+    op_case = case("only_once")
+    assert op_case.eager.error is None
+    failure = finding(SCHEMA, op_case)
+    assert failure.code == "opcheck-failure"
+    assert failure.message == "test_schema: RuntimeError: once is enough"
+    assert "_only_once" in failure.evidence
 
 
 # --- right ops that torch's utilities cannot take ---
@@ -292,10 +292,10 @@ def _limits() -> dict[str, tuple[str, Case, str]]:
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("kind", _limits())
 def test_limits_of_torchs_own_checkers_are_skips(kind: str) -> None:
-    utility, made, text = _limits()[kind]
-    if made.eager.error is not None:
+    utility, op_case, text = _limits()[kind]
+    if op_case.eager.error is not None:
         pytest.skip("this torch rejects such inputs in eager mode")
-    why = skipped(utility, made)
+    why = skipped(utility, op_case)
     assert (why.code, why.unjudged) == ("checker-limit", True)
     assert text in why.reason
 

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("numpy")  # with which the old suite compares
 EXAMPLE = Path(__file__).parents[1] / "examples" / "oplib"
-CHANGES = sorted(one.name for one in (EXAMPLE / "changes").iterdir())
+CHANGES = sorted(path.name for path in (EXAMPLE / "changes").iterdir())
 HARVEST = "--customop-harvest=oplib"
 BASELINE = "--customop-baseline=customop-baseline.toml"
 # The README shows the same story with variants and more checks.
@@ -42,9 +42,9 @@ class Copy:
     def run(self, *args: str) -> pytest.RunResult:
         """pytest in a process of its own."""
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        own = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+        env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         ran = subprocess.run(
-            [*command, *args], cwd=self.folder, env=own, capture_output=True, text=True, timeout=600
+            [*command, *args], cwd=self.folder, env=env, capture_output=True, text=True, timeout=600
         )
         return pytest.RunResult(
             ran.returncode, ran.stdout.splitlines(), ran.stderr.splitlines(), 0.0
@@ -61,9 +61,9 @@ class Copy:
     def failed(self) -> set[tuple[str, str]]:
         """What failed in the last harvest: ops without their namespace, and findings."""
         return {
-            (one["op"].removeprefix("oplib::"), one["finding"])
-            for one in self.results()
-            if one["outcome"] == "failed"
+            (record["op"].removeprefix("oplib::"), record["finding"])
+            for record in self.results()
+            if record["outcome"] == "failed"
         }
 
     def change(self, name: str) -> None:
@@ -88,17 +88,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Copy]
     baseline = first.folder / "customop-baseline.toml"
 
     def make(folder: Path) -> Copy:
-        made = Copy(folder)
+        new_copy = Copy(folder)
         shutil.copy(baseline, folder)
-        return made
+        return new_copy
 
     return make
 
 
 def outcomes(result: pytest.RunResult) -> list[str]:
     """How each test of the old suite ended, in order."""
-    lines = [re.sub(r" +\[ *\d+%\]$", "", one) for one in result.outlines]
-    return [one for one in lines if re.match(r"tests/\S+::.* (PASSED|FAILED|SKIPPED)", one)]
+    lines = [re.sub(r" +\[ *\d+%\]$", "", line) for line in result.outlines]
+    return [line for line in lines if re.match(r"tests/\S+::.* (PASSED|FAILED|SKIPPED)", line)]
 
 
 def test_the_suite_knows_nothing_of_the_plugin() -> None:
@@ -127,7 +127,7 @@ def test_harvest_finds_the_defects_and_no_others(copy: Copy) -> None:
     assert outcomes(result) == outcomes(alone)
     assert len(outcomes(alone)) >= 24
     assert copy.failed() == DEFECTS
-    assert len({one["op"] for one in copy.results()}) == 12
+    assert len({record["op"] for record in copy.results()}) == 12
     result.stdout.fnmatch_lines(["harvest: 26 calls in 24 tests, 23 signatures of 12 ops checked"])
 
 
@@ -144,16 +144,16 @@ def test_green_with_the_baseline(recorded: Callable[[Path], Copy], tmp_path: Pat
 def test_a_fix_is_told(recorded: Callable[[Path], Copy], tmp_path: Path) -> None:
     copy = recorded(tmp_path)
     copy.change("fix-masked-mean.patch")
-    told = [
+    out_of_date = [
         "Out of date in *",
         "  oplib::masked_mean  fake.forward  fake-shape-mismatch  no longer*",
     ]
     result = copy.harvest()
     assert result.ret == 0
-    result.stdout.fnmatch_lines(told)
+    result.stdout.fnmatch_lines(out_of_date)
     result = copy.harvest("--customop-baseline-strict")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(told)
+    result.stdout.fnmatch_lines(out_of_date)
     assert copy.failed() == set()
 
 
@@ -182,8 +182,8 @@ def test_the_saved_tests_fail_as_the_harvest_did(copy: Copy) -> None:
     saved = "tests/test_customops.py"
     report = "--customop-report=report.json"
     copy.run(HARVEST, f"--customop-harvest-save={saved}", report, *QUICK)
-    harvested = [(one["op"], one["outcome"], one["finding"]) for one in copy.results()]
+    harvested = [(record["op"], record["outcome"], record["finding"]) for record in copy.results()]
     result = copy.run(saved, report, *QUICK)
     assert result.ret == 1
-    written = [(one["op"], one["outcome"], one["finding"]) for one in copy.results()]
+    written = [(record["op"], record["outcome"], record["finding"]) for record in copy.results()]
     assert sorted(map(str, written)) == sorted(map(str, harvested))

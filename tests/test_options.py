@@ -139,7 +139,9 @@ def test_a_check_of_a_late_conftest_is_for_the_tests_below_it(suite: Suite) -> N
         (suite.path / "test_it.py").read_text().replace(f"{suite.ns}::", f"{suite.ns}_above::")
     )
     ids = suite.ids(checks="late,own")
-    assert [one for one in ids if "late" in one] == ["test_scale[cpu-float32-nograd-0-late.look]"]
+    assert [item_id for item_id in ids if "late" in item_id] == [
+        "test_scale[cpu-float32-nograd-0-late.look]"
+    ]
     assert len(ids) == 3
 
 
@@ -149,8 +151,8 @@ def test_an_absent_device_is_one_skip_a_test(suite: Suite) -> None:
     result.assert_outcomes(passed=3, skipped=2)
     result.stdout.fnmatch_lines([f"*SKIPPED*device {ABSENT} is not available: *here is cpu*"])
     assert result.ret == 0
-    skipped = [one for one in suite.results() if one["outcome"] == "skipped"]
-    assert [(one["nodeid"], one["device"], one["check"]) for one in skipped] == [
+    skipped = [record for record in suite.results() if record["outcome"] == "skipped"]
+    assert [(record["nodeid"], record["device"], record["check"]) for record in skipped] == [
         (f"test_it.py::test_plain[{ABSENT}-absent]", ABSENT, None),
         (f"test_it.py::test_scale[{ABSENT}-absent]", ABSENT, None),
     ]
@@ -158,13 +160,13 @@ def test_an_absent_device_is_one_skip_a_test(suite: Suite) -> None:
 
 def test_an_absent_device_can_be_required(suite: Suite) -> None:
     suite.test(TWO_TESTS)
-    given = (f"--customop-devices=cpu,{ABSENT}", "--customop-require-devices")
-    result = suite.run(*given, "--customop-report=report.json")
+    options = (f"--customop-devices=cpu,{ABSENT}", "--customop-require-devices")
+    result = suite.run(*options, "--customop-report=report.json")
     result.assert_outcomes(passed=3, failed=2)
     result.stdout.fnmatch_lines(
         [f"device {ABSENT} is not available: *(--customop-require-devices)"]
     )
-    assert [one["outcome"] for one in suite.results()].count("error") == 2
+    assert [record["outcome"] for record in suite.results()].count("error") == 2
 
 
 def test_a_plugin_answers_for_its_device(suite: Suite) -> None:
@@ -374,7 +376,7 @@ def test_a_session_with_an_ini_file(suite: Suite) -> None:
             " backend=inductor seed=0 shard=1/1"
         ]
     )
-    assert [one["dtype"] for one in suite.results()] == ["float32", "float64"]
+    assert [record["dtype"] for record in suite.results()] == ["float32", "float64"]
 
 
 def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
@@ -485,7 +487,9 @@ def test_every_option_is_a_setting_and_every_setting_an_option() -> None:
 
 
 def test_every_function_of_the_table_is_there() -> None:
-    functions = [one for option in OPTIONS for one in (option.parse, option.validate) if one]
+    functions = [
+        callback for option in OPTIONS for callback in (option.parse, option.validate) if callback
+    ]
     assert len(functions) > 10
     for function in functions:
         assert callable(getattr(values, function.__name__))
@@ -544,7 +548,7 @@ def kinds_of(suite: Suite, *args: str) -> set[str]:
     """The kinds of the variants that run, as far as these steps show them."""
     known = {"transposed": "layout", "empty0": "shape", "bfloat16": "dtype"}
     suite.run("--customop-report=report.json", *args, checks="fake.forward")
-    steps = {one["variant"] for one in suite.results()}
+    steps = {record["variant"] for record in suite.results()}
     return {kind for step, kind in known.items() if step in steps}
 
 
@@ -601,8 +605,8 @@ def test_a_wrong_value_of_check_op_is_one_error(given: dict[str, Any], reported:
 
 def cases(variants: Any) -> set[str]:
     """The cases of `op` that run, with the variants that an argument of `check_op` asks for."""
-    found = check_op(op, [(tensor(3, 4),)], checks="fake.forward", variants=variants)
-    return {one.case for one in found if one.outcome == "passed"}
+    results = check_op(op, [(tensor(3, 4),)], checks="fake.forward", variants=variants)
+    return {result.case for result in results if result.outcome == "passed"}
 
 
 def test_variants_of_check_op_are_read_as_the_option_is() -> None:
@@ -616,5 +620,5 @@ def test_variants_of_check_op_are_read_as_the_option_is() -> None:
 def test_a_function_among_the_words_leaves_variants_out() -> None:
     seen: list[Any] = []  # `append` returns None: the op supports the variant
     assert cases(("full", "shape", seen.append)) == cases(("full", "shape"))
-    assert {one.kind for one in seen} == {"shape"}
+    assert {variant.kind for variant in seen} == {"shape"}
     assert cases(lambda variant: "not supported") == cases("off")

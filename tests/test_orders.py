@@ -35,10 +35,10 @@ def _run(*command: str) -> "subprocess.CompletedProcess[str]":
 def _counts(printed: str) -> list[int]:
     """How many items were compared; how many alone, orders, in new interpreters, different ones."""
     lines = printed.splitlines() or [""]
-    words = "N items compared, N of them alone, N orders, N in new interpreters; N differ"
-    found = re.fullmatch(words.replace("N", r"(\d+)"), lines[-1])
-    assert found, printed
-    return [int(word) for word in found.groups()]
+    template = "N items compared, N of them alone, N orders, N in new interpreters; N differ"
+    match = re.fullmatch(template.replace("N", r"(\d+)"), lines[-1])
+    assert match, printed
+    return [int(word) for word in match.groups()]
 
 
 @pytest.mark.parametrize(

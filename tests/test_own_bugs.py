@@ -34,11 +34,11 @@ _numbers = itertools.count()
 
 def define(kernel: Any = torch.sin, backward: Any = None) -> str:
     name = f"t_own_bugs::op_{next(_numbers)}"
-    made = torch.library.custom_op(
+    op = torch.library.custom_op(
         name, lambda x: kernel(x).clone(), mutates_args=(), schema="(Tensor x) -> Tensor"
     )
-    made.register_fake(torch.empty_like)
-    made.register_autograd(
+    op.register_fake(torch.empty_like)
+    op.register_autograd(
         backward or (lambda ctx, grad: grad * ctx.x.cos()),
         setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]),
     )
@@ -84,9 +84,9 @@ def test_what_torch_cannot_do_is_no_mistake() -> None:
 def test_errors_from_pythons_own_library_belong_to_their_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = make_case(define())
+    case = make_case(define())
     monkeypatch.setattr(cases.Sample, "__init__", lambda self: None)
-    error = raised_by(lambda: one.resized(lambda path, dim, size: size + 1))
+    error = raised_by(lambda: case.resized(lambda path, dim, size: size + 1))
     assert is_own_bug(error)
     with pytest.raises(type(error)):
         reraise_bug(error)
@@ -119,47 +119,47 @@ def test_a_mistake_while_a_defect_is_confirmed_is_an_error(monkeypatch: pytest.M
 
 
 def widened_comparison() -> Any:
-    one = make_case(define(), grad=True)
-    expected = eager.run_eager(OpHarness(one, OP_ONLY), one)
+    case = make_case(define(), grad=True)
+    expected = eager.run_eager(OpHarness(case, OP_ONLY), case)
     return lambda: expected.wide
 
 
 def vmapped_in_double() -> Any:
-    one = make_case(define())
-    batch = Batch.of(one)
+    case = make_case(define())
+    batch = Batch.of(case)
     return lambda: vmap._exact(batch, (0,), 0)
 
 
 def reference_in_double() -> Any:
-    one = make_case(define(), reference=torch.sin)
-    return lambda: reference_values._exact_outputs(one, [])
+    case = make_case(define(), reference=torch.sin)
+    return lambda: reference_values._exact_outputs(case, [])
 
 
 def reference_gradient_in_double() -> Any:
-    one = make_case(define(), grad=True, reference=torch.sin)
+    case = make_case(define(), grad=True, reference=torch.sin)
     gradient = torch.ones(3)
-    return lambda: reference_gradients._gradient_difference(one, "x", gradient, gradient + 1, [])
+    return lambda: reference_gradients._gradient_difference(case, "x", gradient, gradient + 1, [])
 
 
 def faked() -> Any:
-    one = make_case(define())
-    return lambda: fake_run.fake_run(one.inputs())
+    case = make_case(define())
+    return lambda: fake_run.fake_run(case.inputs())
 
 
 def sized_by_data() -> Any:
-    one = make_case(define())
-    return lambda: fake_contract.data_dependent(one.inputs())
+    case = make_case(define())
+    return lambda: fake_contract.data_dependent(case.inputs())
 
 
 def gradients_of_a_graph() -> Any:
-    one = make_case(define(), grad=True)
-    return lambda: vjp.Reference.of(one)
+    case = make_case(define(), grad=True)
+    return lambda: vjp.Reference.of(case)
 
 
 def key_of_a_graph() -> Any:
-    one = make_case(define())
-    harness = OpHarness(one, OP_ONLY)
-    return lambda: disk_cache.tag_of(harness, one)
+    case = make_case(define())
+    harness = OpHarness(case, OP_ONLY)
+    return lambda: disk_cache.tag_of(harness, case)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_an_op_that_takes_no_float64_is_not_judged_there() -> None:
             raise TypeError("float32 only")
         return x.sin()
 
-    one = make_case(define(kernel), grad=True, reference=kernel)
-    assert eager.run_eager(OpHarness(one, OP_ONLY), one).wide is None
-    assert reference_values._exact_outputs(one, []) == {}
+    case = make_case(define(kernel), grad=True, reference=kernel)
+    assert eager.run_eager(OpHarness(case, OP_ONLY), case).wide is None
+    assert reference_values._exact_outputs(case, []) == {}
     batch = Batch.of(make_case(define(kernel)))
     assert vmap._exact(batch, (0,), 0) is None
 
@@ -218,7 +218,9 @@ def is_wide(handler: ast.ExceptHandler) -> bool:
 def lets_mistakes_out(handler: ast.ExceptHandler) -> bool:
     """Whether it raises everything again, or the package's own mistakes."""
     body = "\n".join(map(ast.unparse, handler.body))
-    raises = any(isinstance(one, ast.Raise) and one.exc is None for one in handler.body)
+    raises = any(
+        isinstance(statement, ast.Raise) and statement.exc is None for statement in handler.body
+    )
     return raises or "reraise_bug(" in body or "is_own_bug(" in body
 
 

@@ -36,8 +36,8 @@ def test_it_is_in_ids_options_summary_and_report(suite: Suite) -> None:
         ]
     )
     results = suite.results()
-    assert {one["check"] for one in results} == {"team.fits"}
-    assert [one["finding"] for one in results].count("team-too-large") == 2
+    assert {record["check"] for record in results} == {"team.fits"}
+    assert [record["finding"] for record in results].count("team-too-large") == 2
     result = suite.run("--customop-list-checks", checks=None)
     result.stdout.fnmatch_lines(["team.fits * the output is small"])
 
@@ -45,10 +45,10 @@ def test_it_is_in_ids_options_summary_and_report(suite: Suite) -> None:
 def test_it_runs_unasked_and_the_mark_can_remove_it(suite: Suite) -> None:
     suite.write("conftest.py", CONFTEST, head=HEAD)
     suite.test(SUITE)
-    assert any("team.fits" in one for one in suite.ids(checks=None))
+    assert any("team.fits" in item_id for item_id in suite.ids(checks=None))
     suite.ns += "_again"
     suite.test(SUITE.replace('id="large")]', 'id="large")], checks="-team"'))
-    assert not any("team.fits" in one for one in suite.ids(checks=None))
+    assert not any("team.fits" in item_id for item_id in suite.ids(checks=None))
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,11 @@ def test_draws(): ...
 def run(folder: Path, *arguments: str, built: Path) -> subprocess.CompletedProcess[str]:
     """pytest in a process of its own, with the backend built in another folder."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    own = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     return subprocess.run(
         [*command, *arguments],
         cwd=folder,
-        env={**own, "TORCH_EXTENSIONS_DIR": str(built)},
+        env={**env, "TORCH_EXTENSIONS_DIR": str(built)},
         capture_output=True,
         text=True,
         timeout=600,
@@ -79,14 +79,14 @@ def test_the_example_passes_every_check(built: Path) -> None:
     options = ("--customop-devices=cpu,mydevice", "--customop-backend=aot_eager")
     ran = run(EXAMPLE, *options, "-v", built=built)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    for one in (
+    for line in (
         "test_negate[mydevice-float32-withgrad-0-gradcheck.backward] PASSED",
         "test_negate[mydevice-float32-nograd-0-compile.static] PASSED",
         "test_negate[mydevice-float32-nograd-0-values.layouts] PASSED",
         "test_negate[mydevice-float32-withgrad-0-devices.agree] PASSED",
         "test_on_every_device[mydevice] PASSED",
     ):
-        assert one in ran.stdout
+        assert line in ran.stdout
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_call_by_hand_is_checked_where_its_tensors_are(built: Path, tmp_path: 
     ran = run(folder, "--customop-devices=mydevice", f"--customop-report={report}", built=built)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     results = json.loads(report.read_text())["results"]
-    assert {(one["device"], one["outcome"]) for one in results} == {("mydevice", "passed")}
+    assert {(record["device"], record["outcome"]) for record in results} == {("mydevice", "passed")}
 
 
 @pytest.mark.slow

@@ -39,10 +39,10 @@ def decoded(text: str) -> torch.Tensor:
 
 
 def picture(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any]:
-    found = picture_of("output", actual, expected)
-    assert found is not None
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    return found
+    image = picture_of("output", actual, expected)
+    assert image is not None
+    assert json.loads(json.dumps(image, allow_nan=False)) == image
+    return image
 
 
 def test_a_png_has_its_pixels() -> None:
@@ -56,12 +56,12 @@ def test_a_wrong_element_is_where_it_is() -> None:
     expected = torch.zeros(8, 12)
     actual = expected.clone()
     actual[5, 7] = 2.0
-    found = picture(actual, expected)
-    assert (found["rows"], found["columns"], found["worst"]) == (8, 12, [5, 7])
-    assert (found["at"], found["largest"], found["low"], found["high"]) == ([5, 7], 2.0, 0.0, 2.0)
-    same = decoded(found["expected"]) == decoded(found["actual"])
+    image = picture(actual, expected)
+    assert (image["rows"], image["columns"], image["worst"]) == (8, 12, [5, 7])
+    assert (image["at"], image["largest"], image["low"], image["high"]) == ([5, 7], 2.0, 0.0, 2.0)
+    same = decoded(image["expected"]) == decoded(image["actual"])
     assert (~same.all(-1)).nonzero().tolist() == [[5, 7]]
-    brightest = decoded(found["difference"]).sum(-1).flatten().argmax()
+    brightest = decoded(image["difference"]).sum(-1).flatten().argmax()
     assert brightest == 5 * 12 + 7
 
 
@@ -69,15 +69,15 @@ def test_of_many_rows_the_worst_stays() -> None:
     expected = torch.rand(2, 700, 300)
     actual = expected.clone()
     actual[1, 333, 222] += 5
-    found = picture(actual, expected)
-    assert found["of"] == "output[1, :, :]"
-    assert found["at"] == [1, 333, 222]
-    assert (found["rows"], found["columns"]) == (64, 60)
-    assert found["worst"] == [333 // 11, 222 // 5]
-    same = (decoded(found["expected"]) == decoded(found["actual"])).all(-1)
-    row, column = found["worst"]
+    image = picture(actual, expected)
+    assert image["of"] == "output[1, :, :]"
+    assert image["at"] == [1, 333, 222]
+    assert (image["rows"], image["columns"]) == (64, 60)
+    assert image["worst"] == [333 // 11, 222 // 5]
+    same = (decoded(image["expected"]) == decoded(image["actual"])).all(-1)
+    row, column = image["worst"]
     assert not same[row, column]
-    assert len(json.dumps(found)) < 20_000
+    assert len(json.dumps(image)) < 20_000
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -88,16 +88,16 @@ def test_three_channels_are_colours(last: bool) -> None:
     actual[2, 4, 6] = 1.0
     if last:
         actual, expected = actual.movedim(0, -1), expected.movedim(0, -1)
-    found = picture(actual, expected)
-    assert (found["rows"], found["columns"], found["worst"]) == (20, 30, [4, 6])
-    assert decoded(found["expected"])[4, 6].tolist() == [255, 0, 0]
-    assert decoded(found["actual"])[4, 6].tolist() == [255, 0, 255]
+    image = picture(actual, expected)
+    assert (image["rows"], image["columns"], image["worst"]) == (20, 30, [4, 6])
+    assert decoded(image["expected"])[4, 6].tolist() == [255, 0, 0]
+    assert decoded(image["actual"])[4, 6].tolist() == [255, 0, 255]
 
 
 def test_one_dim_is_one_row() -> None:
-    found = picture(torch.arange(40), torch.arange(40) % 39)
-    assert (found["of"], found["rows"], found["columns"]) == ("output", 1, 40)
-    assert found["worst"] == [0, 39]
+    image = picture(torch.arange(40), torch.arange(40) % 39)
+    assert (image["of"], image["rows"], image["columns"]) == ("output", 1, 40)
+    assert image["worst"] == [0, 39]
 
 
 def test_what_is_not_a_number_has_a_colour_of_its_own() -> None:
@@ -105,10 +105,10 @@ def test_what_is_not_a_number_has_a_colour_of_its_own() -> None:
     actual = expected.clone()
     actual[3] = float("nan")
     actual[4] = float("inf")
-    found = picture(actual, expected)
-    assert found["largest"] is None
-    assert (found["low"], found["high"], found["at"]) == (0.0, 1.0, [3])
-    assert decoded(found["actual"])[0, 3].tolist() == [255, 0, 200]
+    image = picture(actual, expected)
+    assert image["largest"] is None
+    assert (image["low"], image["high"], image["at"]) == (0.0, 1.0, [3])
+    assert decoded(image["actual"])[0, 3].tolist() == [255, 0, 200]
 
 
 @pytest.mark.parametrize(

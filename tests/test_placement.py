@@ -112,8 +112,10 @@ def test_a_subclass_runs_the_checks_of_its_own_mark_and_those_it_inherits(suite:
 class TestDerived(TestBase):
     pass
 """)
-    derived = [one for one in suite.ids(checks="own,body") if one.startswith("TestDerived")]
-    assert [one.replace(suite.ns, "NS") for one in derived] == [
+    derived = [
+        item_id for item_id in suite.ids(checks="own,body") if item_id.startswith("TestDerived")
+    ]
+    assert [item_id.replace(suite.ns, "NS") for item_id in derived] == [
         "TestDerived::test_a[NS.plain-cpu-float32-nograd-0-body]",
         "TestDerived::test_a[NS.scale-cpu-float32-nograd-0-body]",
         "TestDerived::test_a[NS.scale-cpu-float32-withgrad-0-body]",
@@ -126,7 +128,7 @@ class TestDerived(TestBase):
 
 def test_an_unmarked_subclass_does_not_lose_the_checks(suite: Suite) -> None:
     suite.test(f"{MARK}class TestBase: ...\n\nclass TestDerived(TestBase): ...\n")
-    classes = {one.partition("::")[0] for one in suite.ids()}
+    classes = {item_id.partition("::")[0] for item_id in suite.ids()}
     assert classes == {"TestBase", "TestDerived"}
 
 
@@ -171,8 +173,8 @@ def test_op(customop_case, k):
     assert k in (1, 2)
 """)
     ids = suite.ids(checks="own,body")
-    assert len([one for one in ids if one.endswith("own.passes]")]) == 2
-    assert len([one for one in ids if "body" in one]) == 4
+    assert len([item_id for item_id in ids if item_id.endswith("own.passes]")]) == 2
+    assert len([item_id for item_id in ids if "body" in item_id]) == 4
     suite.run(checks="own,body").assert_outcomes(passed=6)
 
 
@@ -252,4 +254,4 @@ def pytest_collection_finish(session):
     result = suite.run("--customop-report=report.json")
     result.assert_outcomes(failed=2, passed=1)
     result.stdout.fnmatch_lines(["*own.passes did not run: another plugin took this item's call*"])
-    assert {one["outcome"] for one in suite.results()} == {"error"}
+    assert {record["outcome"] for record in suite.results()} == {"error"}

@@ -39,11 +39,11 @@ scaled.register_fake(torch.empty_like)
 counted.register_fake(torch.empty_like)
 
 
-def found(op: Any, sample: Any, **options: Any) -> list[CheckResult]:
+def narrowings(op: Any, sample: Any, **options: Any) -> list[CheckResult]:
     return [
-        one
-        for one in check_op(op, [sample], checks="relations.precision", **options)
-        if one.finding in ("result-narrowed", "gradient-narrowed")
+        result
+        for result in check_op(op, [sample], checks="relations.precision", **options)
+        if result.finding in ("result-narrowed", "gradient-narrowed")
     ]
 
 
@@ -63,8 +63,8 @@ def rest(x: Tensor) -> Tensor:
     return 1 - x.tanh()
 
 
-for one in (unit, unit_in_float32, rest):
-    one.register_fake(torch.empty_like)
+for custom_op in (unit, unit_in_float32, rest):
+    custom_op.register_fake(torch.empty_like)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_overflows_and_is_divided_by_is_lost(
 ) -> None:
     sample = (tensor(4, 6, dtype=torch.float16, low=low, high=high),)
     results = check_op(op, [sample], checks="relations.precision", variants=False)
-    assert [one.finding for one in results if one.outcome == "failed"] == expected
+    assert [result.finding for result in results if result.outcome == "failed"] == expected
 
 
 @pytest.mark.parametrize(
@@ -94,28 +94,28 @@ def test_what_overflows_and_is_divided_by_is_lost(
     ids=["real", "complex", "described"],
 )
 def test_tensors_that_say_float64_ask_for_it(sample: Any) -> None:
-    (one,) = found(narrowed, sample)
-    assert one.outcome == "failed"
-    assert not found(counted, sample)
+    (result,) = narrowings(narrowed, sample)
+    assert result.outcome == "failed"
+    assert not narrowings(counted, sample)
 
 
 def test_a_table_in_the_default_dtype_is_found() -> None:
-    (one,) = found(windowed, (torch.randn(4, 6, dtype=torch.float64),))
-    assert one.outcome == "failed"
-    assert "torch.set_default_dtype" in one.message
+    (result,) = narrowings(windowed, (torch.randn(4, 6, dtype=torch.float64),))
+    assert result.outcome == "failed"
+    assert "torch.set_default_dtype" in result.message
 
 
 def test_a_list_of_dtypes_asks_for_it() -> None:
-    (one,) = found(narrowed, (tensor(4, 6),), dtypes=[torch.float64])
-    assert one.outcome == "failed"
+    (result,) = narrowings(narrowed, (tensor(4, 6),), dtypes=[torch.float64])
+    assert result.outcome == "failed"
 
 
 def test_where_nothing_asks_for_it_the_default_dtype_is_a_note() -> None:
     sample = (torch.randn(4, 6),)
-    (one,) = found(windowed, sample, variants="dtype")
-    assert (one.place.variant, one.outcome) == ("float64", "noted")
+    (result,) = narrowings(windowed, sample, variants="dtype")
+    assert (result.place.variant, result.outcome) == ("float64", "noted")
     for op in (narrowed, counted, scaled):
-        assert not found(op, sample, variants="dtype")
+        assert not narrowings(op, sample, variants="dtype")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_where_nothing_asks_for_it_the_default_dtype_is_a_note() -> None:
     ids=["whole numbers", "numbers of float32", "few", "tolerances"],
 )
 def test_what_shows_nothing_is_left_alone(sample: Any, options: dict[str, Any]) -> None:
-    assert not found(narrowed, sample, **options)
+    assert not narrowings(narrowed, sample, **options)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_what_shows_nothing_is_left_alone(sample: Any, options: dict[str, Any]) 
     ],
 )
 def test_the_script_shows_it(op: Any, dtype: torch.dtype, message: str, tmp_path: Path) -> None:
-    (one,) = found(op, (torch.randn(4, 6, dtype=dtype),))
-    script = one.script(sys.modules[__name__])
+    (result,) = narrowings(op, (torch.randn(4, 6, dtype=dtype),))
+    script = result.script(sys.modules[__name__])
     assert script is not None
     done = subprocess.run(
         [sys.executable, script.write(tmp_path / "script.py")], capture_output=True, text=True

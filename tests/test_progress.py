@@ -31,15 +31,15 @@ PERCENT = re.compile(r"\[ *(\d+)%\]")
 
 def lines(result: pytest.RunResult) -> list[str]:
     """What is printed while items run."""
-    every = result.outlines
-    end = next(at for at, line in enumerate(every) if "= customop =" in line)
-    failures = (at for at, line in enumerate(every) if "= FAILURES =" in line)
-    return every[: next(failures, end)]
+    outlines = result.outlines
+    end = next(at for at, line in enumerate(outlines) if "= customop =" in line)
+    failures = (at for at, line in enumerate(outlines) if "= FAILURES =" in line)
+    return outlines[: next(failures, end)]
 
 
 def percents(result: pytest.RunResult) -> list[int]:
-    found = (PERCENT.search(line) for line in lines(result))
-    return [int(one[1]) for one in found if one]
+    matches = (PERCENT.search(line) for line in lines(result))
+    return [int(match[1]) for match in matches if match]
 
 
 def test_a_line_has_the_op_the_check_the_case_and_what_was_found(suite: Suite) -> None:
@@ -94,11 +94,11 @@ def test_the_variants_of_a_line_are_counted(suite: Suite) -> None:
 @pytest.mark.parametrize("args", [(), ("-v",)], ids=["letters", "lines"])
 def test_the_progress_of_workers_ends_at_100(suite: Suite, args: Sequence[str]) -> None:
     suite.test(SUITE)
-    given = ("-n", "2", "--customop-isolate=on", "--customop-variants=quick", *args)
-    result = suite.run_apart(*given, checks="own,fake.forward")
-    found = percents(result)
-    assert found == sorted(found)
-    assert found[-1] == 100
+    options = ("-n", "2", "--customop-isolate=on", "--customop-variants=quick", *args)
+    result = suite.run_apart(*options, checks="own,fake.forward")
+    numbers = percents(result)
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 100
     if args:
         line = (
             f"[[]gw?[]] [[]*%[]] FAILED {suite.ns}::scale: own-finding test_it.py::test_scale[[]*"
@@ -112,13 +112,13 @@ def test_the_progress_of_harvested_calls_ends_at_100(suite: Suite) -> None:
 def test_calls(n):
     scale(torch.ones(n + 1), n)
 """)
-    given = ("-n", "2", "-v", f"--customop-harvest={suite.ns}")
-    result = suite.run_apart(*given, checks="own,fake.forward,opcheck.test_schema")
-    found = percents(result)
+    options = ("-n", "2", "-v", f"--customop-harvest={suite.ns}")
+    result = suite.run_apart(*options, checks="own,fake.forward,opcheck.test_schema")
+    numbers = percents(result)
     # Each worker says how many items it adds when it begins with them, from when on the progress is right.
-    assert found[:4] == [25, 50, 75, 100]
-    assert sum(later < one for one, later in itertools.pairwise(found)) <= 2
-    assert found[-1] == 100
+    assert numbers[:4] == [25, 50, 75, 100]
+    assert sum(later < earlier for earlier, later in itertools.pairwise(numbers)) <= 2
+    assert numbers[-1] == 100
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_calls(n):
 def test_the_first_compilation_is_announced(suite: Suite, args: Sequence[str]) -> None:
     suite.write("conftest.py", "")
     suite.test("@customop_cases(plain, [(tensor(3),), (tensor(4),)])\ndef test(): ...\n")
-    given = ("--customop-backend=eager", "-v", *args)
-    result = suite.run_apart(*given, checks="opcheck.test_schema,compile.static")
+    options = ("--customop-backend=eager", "-v", *args)
+    result = suite.run_apart(*options, checks="opcheck.test_schema,compile.static")
     announced = [
         line for line in lines(result) if "the first compilation may take a minute" in line
     ]
@@ -150,17 +150,17 @@ def test_a_first_session_says_what_it_waits_for(
     # Tests of this process may have compiled.
     monkeypatch.setattr("pytest_customop.compat.compiler.has_compiled", lambda backend: False)
 
-    def said(*args: str) -> bool:
+    def announced(*args: str) -> bool:
         # Stops before it compiles.
         result = suite.run("-x", *args, checks="own.fails,compile.static")
         return "customop: 1 item to compile; on a new machine" in result.stdout.str()
 
-    assert said()
-    assert not said("-q")
-    assert not said("--customop-backend=eager")
-    assert not said("--collect-only")
+    assert announced()
+    assert not announced("-q")
+    assert not announced("--customop-backend=eager")
+    assert not announced("--collect-only")
     (tmp_path / "cache" / "fxgraph").mkdir(parents=True)
-    assert not said()
+    assert not announced()
 
 
 def test_what_takes_long_has_its_seconds(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:

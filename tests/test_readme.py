@@ -22,8 +22,8 @@ def test_the_example_prints_what_the_readme_says(suite: Suite) -> None:
     (example,) = _blocks("python")
     (printed,) = (block for block in _blocks("") if block.startswith("fake-stride-mismatch"))
     suite.write("test_shrink.py", example)
-    found = suite.run_apart("--customop-variants=quick", checks=None).stdout.str()
-    assert printed in found
+    output = suite.run_apart("--customop-variants=quick", checks=None).stdout.str()
+    assert printed in output
 
 
 def test_it_is_short() -> None:

@@ -71,7 +71,9 @@ def test_a_record_comes_back_from_json_and_from_execnet(record: ResultRecord) ->
 def test_the_test_of_the_wire_sets_every_field() -> None:
     default = BARE
     same = [
-        one.name for one in fields(FULL) if getattr(FULL, one.name) == getattr(default, one.name)
+        field.name
+        for field in fields(FULL)
+        if getattr(FULL, field.name) == getattr(default, field.name)
     ]
     assert same == ["op"]
 
@@ -135,22 +137,22 @@ def test_the_report_explains_each_finding_once() -> None:
 
 
 def test_a_finding_carries_what_the_catalogue_says_of_it() -> None:
-    found = finding_record(Finding("compile-stride-assert", "wrong"), CHECKS["compile.static"])
-    assert found.fix == catalogue()["compile-stride-assert"].fix
-    assert "fake-stride-mismatch" in found.follows
-    assert found.meaning == catalogue()["compile-stride-assert"].meaning
+    record = finding_record(Finding("compile-stride-assert", "wrong"), CHECKS["compile.static"])
+    assert record.fix == catalogue()["compile-stride-assert"].fix
+    assert "fake-stride-mismatch" in record.follows
+    assert record.meaning == catalogue()["compile-stride-assert"].meaning
     strides = Finding("fake-stride-mismatch", "wrong")
     cause = finding_record(strides, CHECKS["opcheck.test_faketensor"])
-    assert cause.rank < found.rank
+    assert cause.rank < record.rank
     specific = finding_record(strides, CHECKS["fake.forward"])
     assert specific.rank < cause.rank
 
 
 def test_what_no_one_explains_follows_from_nothing_and_comes_last() -> None:
-    own = finding_record(Finding("own-finding", "wrong", fix="change it"), None)
-    assert (own.code, own.fix, own.follows) == ("own-finding", "change it", ())
+    record = finding_record(Finding("own-finding", "wrong", fix="change it"), None)
+    assert (record.code, record.fix, record.follows) == ("own-finding", "change it", ())
     for code in catalogue():
-        assert finding_record(Finding(code, "wrong"), CHECKS["compile.static"]).rank < own.rank
+        assert finding_record(Finding(code, "wrong"), CHECKS["compile.static"]).rank < record.rank
 
 
 def test_what_an_author_s_check_explains_may_follow_from_other_findings() -> None:

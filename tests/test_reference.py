@@ -34,7 +34,7 @@ def define(
         op.register_autograd(
             backward,
             setup_context=lambda ctx, inputs, output: ctx.save_for_backward(
-                *[one for one in inputs if isinstance(one, Tensor)]
+                *[value for value in inputs if isinstance(value, Tensor)]
             ),
         )
     return name
@@ -47,9 +47,9 @@ def case(name: str, reference: Any, *args: Any, **fields: Any) -> Case:
     return Case(ops.resolve(name), sample, placement, reference=reference, **fields)
 
 
-def mistake(check: Any, one: Case) -> str:
+def mistake(check: Any, bad_case: Case) -> str:
     with pytest.raises(MarkError) as caught:
-        check(one)
+        check(bad_case)
     return str(caught.value)
 
 
@@ -78,9 +78,9 @@ def test_dtypes_without(dtype: torch.dtype) -> None:
 
 
 def test_nan_equals_nan_and_is_no_number() -> None:
-    one = tensor(values=[-1.0, 4.0])
-    values(case(define(torch.sqrt), torch.sqrt, one))
-    wrong = finding(values, case(define(torch.sqrt), lambda x: x.abs().sqrt(), one))
+    argument = tensor(values=[-1.0, 4.0])
+    values(case(define(torch.sqrt), torch.sqrt, argument))
+    wrong = finding(values, case(define(torch.sqrt), lambda x: x.abs().sqrt(), argument))
     assert "first at [0]: nan instead of 1" in wrong.message
 
 
@@ -88,8 +88,8 @@ def test_the_output_the_element_and_the_distance_are_named() -> None:
     name = define(lambda x: ([x + 1, x * 2.5], x.sum()), schema="(Tensor x) -> (Tensor[], Tensor)")
     right = lambda x: ([x + 1, x * 2.5], x.sum())  # noqa: E731
     values(case(name, right))
-    one = tensor(2, fill=2.0)
-    wrong = finding(values, case(name, lambda x: ([x + 1, x * 2], x.sum()), one))
+    argument = tensor(2, fill=2.0)
+    wrong = finding(values, case(name, lambda x: ([x + 1, x * 2], x.sum()), argument))
     assert wrong.code == "reference-mismatch"
     assert f"{name} output 0[1]: 2 of 2 elements differ; first at [0]: 5 instead of 4" in (
         wrong.message
@@ -151,13 +151,13 @@ def test_rounding_is_no_difference_unless_the_mark_says_so() -> None:
     def rough(x: Tensor) -> Tensor:
         return x * (1 - 2e-6) if x.dtype == torch.float32 else x.clone()
 
-    one = tensor(20, low=50.0, high=100.0)
+    argument = tensor(20, low=50.0, high=100.0)
     name = define(lambda x: x * (1 + 2e-6))
     assert not torch.allclose(rough(torch.ones(1)), torch.tensor(1 + 2e-6), rtol=1.3e-6)
-    values(case(name, rough, one))
+    values(case(name, rough, argument))
     exact = {torch.float32: (1.3e-6, 1e-5)}
-    assert finding(values, case(name, rough, one, tolerances=exact))
-    assert finding(values, case(define(lambda x: x * (1 + 2e-4)), rough, one))
+    assert finding(values, case(name, rough, argument, tolerances=exact))
+    assert finding(values, case(define(lambda x: x * (1 + 2e-4)), rough, argument))
 
 
 def test_an_op_that_does_not_repeat_itself_cannot_be_compared() -> None:
@@ -186,8 +186,8 @@ def test_none_and_zeros_are_the_same_and_none_and_numbers_are_not() -> None:
     gradients(case(none, lambda x, y: x + torch.zeros_like(y) * y, *two, grad=True))
     wrong = finding(gradients, case(none, torch.add, *two, grad=True))
     assert "the gradient of `y`: None, and the reference gives one" in wrong.message
-    both = define(torch.add, lambda ctx, g: (g, g), schema)
-    wrong = finding(gradients, case(both, lambda x, y: x + y.detach(), *two, grad=True))
+    both_gradients = define(torch.add, lambda ctx, g: (g, g), schema)
+    wrong = finding(gradients, case(both_gradients, lambda x, y: x + y.detach(), *two, grad=True))
     assert "and the reference gives None" in wrong.message
 
 
@@ -258,8 +258,8 @@ def test_a_reference_of_another_form_is_a_mistake_of_the_mark() -> None:
 
 def test_without_a_reference_there_is_nothing_to_run() -> None:
     assert check_op(SIN, [(MATRIX,)], checks="reference") == []
-    found = check_op(SIN, [(MATRIX,)], reference=torch.sin, checks="reference", variants=False)
-    assert [(one.check, one.case.split("-")[2], one.outcome) for one in found] == [
+    results = check_op(SIN, [(MATRIX,)], reference=torch.sin, checks="reference", variants=False)
+    assert [(result.check, result.case.split("-")[2], result.outcome) for result in results] == [
         ("reference.values", "nograd", "passed"),
         ("reference.gradients", "withgrad", "passed"),
         ("reference.values", "withgrad", "passed"),
@@ -309,7 +309,7 @@ SHOWN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_script_fails_for_the_wrong_op_and_not_for_the_right_one(name: str) -> None:
-    right, wrong, factors, more, reference, given = SHOWN[name]
+    right, wrong, factors, more, reference, elements = SHOWN[name]
 
     def backward(factor: Any) -> Any:
         if factors is None:
@@ -319,12 +319,14 @@ def test_the_script_fails_for_the_wrong_op_and_not_for_the_right_one(name: str) 
     good = define(right, backward(factors and factors[0]), **more)
     bad = define(wrong, backward(factors and factors[1]), **more)
     dtypes = [torch.complex64] if name == "complex" else None
-    samples = [(tensor(values=given),)]
+    samples = [(tensor(values=elements),)]
     options = {"reference": reference, "checks": "reference", "dtypes": dtypes}
-    found = [one for one in check_op(bad, samples, **options) if one.outcome == "failed"]
-    assert found
-    assert not [one for one in check_op(good, samples, **options) if one.outcome != "passed"]
-    script = found[0].script()
+    failed = [result for result in check_op(bad, samples, **options) if result.outcome == "failed"]
+    assert failed
+    assert not [
+        result for result in check_op(good, samples, **options) if result.outcome != "passed"
+    ]
+    script = failed[0].script()
     assert script is not None
     with pytest.raises(AssertionError):
         exec(script.text, {})
@@ -334,8 +336,8 @@ def test_the_script_fails_for_the_wrong_op_and_not_for_the_right_one(name: str) 
 def test_the_script_shows_a_written_argument() -> None:
     good, bad = (define(_inplace(factor), **WRITES) for factor in (2, 3))
     samples = [(MATRIX, MATRIX)]
-    (found,) = check_op(bad, samples, reference=_inplace(2), checks="reference", variants=False)
-    script = found.script()
+    (result,) = check_op(bad, samples, reference=_inplace(2), checks="reference", variants=False)
+    script = result.script()
     assert script is not None
     with pytest.raises(AssertionError):
         exec(script.text, {})

@@ -71,16 +71,16 @@ def test_unless_the_code_has_the_size_of_the_sample_as_a_number() -> None:
 def test_a_norm_that_is_clipped_says_nothing() -> None:
     clipped = lambda x: x / torch.linalg.vector_norm(x).clamp(min=5)  # noqa: E731
     op = make_op("clipped", clipped, "(Tensor x) -> Tensor")
-    found = check_op(op, [(tensor(4, 3, low=-1, high=1),)], checks=CHECKS, variants="quick")
-    assert codes(found, ("failed", "noted", "error")) == set()
+    results = check_op(op, [(tensor(4, 3, low=-1, high=1),)], checks=CHECKS, variants="quick")
+    assert codes(results, ("failed", "noted", "error")) == set()
 
 
 def test_dims_of_one_size_may_belong_together_or_not() -> None:
     # The rows of `x` go with those of `weight`, the columns do not, and all have one size.
     def weighted(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        found = x * weight[:, None]
-        found[len(x) // 4 * 4 :] = 0
-        return found
+        output = x * weight[:, None]
+        output[len(x) // 4 * 4 :] = 0
+        return output
 
     op = make_op("weighted", weighted)
     sample = (tensor(4, 4, low=1, high=2), tensor(4, low=1, high=2))
@@ -90,9 +90,11 @@ def test_dims_of_one_size_may_belong_together_or_not() -> None:
 def test_a_result_of_another_kind_says_nothing() -> None:
     op = make_op("between", lambda x: x[:1] - x[-1:], "(Tensor x) -> Tensor")
     results = check_op(op, [(tensor(4),)], checks=CHECKS, variants="quick")
-    assert {one.outcome for one in results} == {"skipped"}
-    reasons = {one.message for one in results if one.outcome == "skipped" and one.place.variant}
-    assert any("computed alike" in one for one in reasons)
+    assert {result.outcome for result in results} == {"skipped"}
+    reasons = {
+        result.message for result in results if result.outcome == "skipped" and result.place.variant
+    }
+    assert any("computed alike" in reason for reason in reasons)
 
 
 def test_gradients_of_parts_are_compared() -> None:
@@ -103,13 +105,15 @@ def test_gradients_of_parts_are_compared() -> None:
     op.register_fake(torch.empty_like)
 
     def backward(ctx, grad):
-        found = grad * 2
-        found[len(grad) // 4 * 4 :] = 0
-        return found
+        grad_x = grad * 2
+        grad_x[len(grad) // 4 * 4 :] = 0
+        return grad_x
 
     op.register_autograd(backward)
-    found = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
-    (shown,) = {one.message.partition("do: ")[2][:15] for one in found if one.outcome == "failed"}
+    results = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
+    (shown,) = {
+        result.message.partition("do: ")[2][:15] for result in results if result.outcome == "failed"
+    }
     assert shown == "the gradient of"
 
 
@@ -122,7 +126,9 @@ def test_a_backward_that_always_raises_rejects_no_variant() -> None:
     op.register_autograd(backward)
     results = check_op(op, [(tensor(4, 3),)], checks="relations.split", variants="quick")
     assert codes(results, ("failed",)) == {PARTS}
-    assert {one.place.requires_grad for one in results if one.outcome == "failed"} == {True}
+    assert {result.place.requires_grad for result in results if result.outcome == "failed"} == {
+        True
+    }
 
 
 def test_results_cropped_to_a_size_have_no_entry_for_each() -> None:

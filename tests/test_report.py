@@ -96,13 +96,16 @@ OUTCOMES = {
 
 def outcomes(suite: Suite) -> dict[str, str]:
     """The outcome of each test's checks."""
-    results = [one for one in suite.results() if one["check"] != "body"]
-    return {one["nodeid"].partition("::")[2].partition("[")[0]: one["outcome"] for one in results}
+    results = [record for record in suite.results() if record["check"] != "body"]
+    return {
+        record["nodeid"].partition("::")[2].partition("[")[0]: record["outcome"]
+        for record in results
+    }
 
 
 def comparable(suite: Suite, name: str) -> list[dict[str, Any]]:
     """The results of a report without what a clock says."""
-    return [{**one, "duration": None} for one in suite.results(name)]
+    return [{**record, "duration": None} for record in suite.results(name)]
 
 
 def test_schema_2(suite: Suite) -> None:
@@ -122,8 +125,8 @@ def test_schema_2(suite: Suite) -> None:
     assert environment["torch"] == torch.__version__
     assert environment["pytest"] == pytest.__version__
     assert (environment["seed"], environment["backend"]) == (3, "inductor")
-    assert all(list(one) == KEYS for one in report["results"])
-    nodeids = [one["nodeid"] for one in report["results"]]
+    assert all(list(record) == KEYS for record in report["results"])
+    nodeids = [record["nodeid"] for record in report["results"]]
     assert nodeids == sorted(nodeids)
     assert not any("test_ordinary" in nodeid for nodeid in nodeids)
 
@@ -132,7 +135,7 @@ def test_every_outcome(suite: Suite) -> None:
     suite.test(SUITE)
     suite.run("--customop-report=report.json", checks=None)
     assert outcomes(suite) == OUTCOMES
-    by_test = {one["nodeid"].partition("::")[2]: one for one in suite.results()}
+    by_test = {record["nodeid"].partition("::")[2]: record for record in suite.results()}
     failed = dict(by_test["test_failed[cpu-float32-nograd-a-own.fails]"])
     assert failed.pop("duration") > 0
     assert failed.pop("seed") >= 0
@@ -219,7 +222,7 @@ def test_an_interrupted_session_is_reported_as_far_as_it_came(suite: Suite) -> N
         "test_failed": "failed",
         "test_error": "error",
     }
-    (interrupted,) = (one for one in suite.results() if one["outcome"] == "error")
+    (interrupted,) = (record for record in suite.results() if record["outcome"] == "error")
     assert interrupted["message"] == "interrupted while it ran"
     assert interrupted["check"] == "own.breaks"
 
@@ -234,9 +237,9 @@ def everywhere():
 def test_scale(): ...
 """)
     suite.run("--customop-report=report.json").assert_outcomes(errors=2)
-    found = [(one["outcome"], one["check"], one["message"]) for one in suite.results()]
-    assert [one[:2] for one in found] == [("error", "own.passes")] * 2
-    assert all("no disk" in one[2] for one in found)
+    errors = [(record["outcome"], record["check"], record["message"]) for record in suite.results()]
+    assert [error[:2] for error in errors] == [("error", "own.passes")] * 2
+    assert all("no disk" in error[2] for error in errors)
 
 
 def test_a_fixture_that_fails_afterwards_is_an_error_and_hides_no_finding(suite: Suite) -> None:
@@ -251,8 +254,10 @@ def test_scale(): ...
 """)
     result = suite.run("--customop-report=report.json", checks=None)
     result.assert_outcomes(passed=1, failed=1, errors=2)
-    found = {one["check"]: (one["outcome"], one["finding"]) for one in suite.results()}
-    assert found == {"own.passes": ("error", None), "own.fails": ("failed", "own-finding")}
+    by_check = {
+        record["check"]: (record["outcome"], record["finding"]) for record in suite.results()
+    }
+    assert by_check == {"own.passes": ("error", None), "own.fails": ("failed", "own-finding")}
 
 
 def test_customop_check_is_recorded(suite: Suite) -> None:
@@ -261,8 +266,10 @@ def test_by_hand(customop_check):
     customop_check(scale, torch.ones(3), 2)
 """)
     suite.run("--customop-report=report.json", checks="own,fake.forward").assert_outcomes(passed=1)
-    found = [(one["nodeid"], one["check"], one["outcome"]) for one in suite.results()]
-    assert found == [
+    recorded = [
+        (record["nodeid"], record["check"], record["outcome"]) for record in suite.results()
+    ]
+    assert recorded == [
         ("test_it.py::test_by_hand", "fake.forward", "passed"),
         ("test_it.py::test_by_hand", "own.passes", "passed"),
     ]
@@ -280,8 +287,10 @@ def test_body(customop_case, customop_check):
     customop_check(plain, customop_case())
 """)
     suite.run("--customop-report=report.json", checks="own,body").assert_outcomes(passed=3)
-    found = [(one["nodeid"][12:], one["check"], one["dtype"]) for one in suite.results()]
-    assert found == [
+    recorded = [
+        (record["nodeid"][12:], record["check"], record["dtype"]) for record in suite.results()
+    ]
+    assert recorded == [
         ("test_body[cpu-float32-nograd-0-body]", "own.passes", "float32"),
         ("test_body[cpu-float32-nograd-0-body]", "body", "float32"),
         ("test_body[cpu-float32-nograd-0-own.passes]", "own.passes", "float32"),
@@ -299,8 +308,8 @@ def test_by_hand(customop_check):
     customop_check(scale, torch.ones(3), 2)
 """)
     suite.run("--customop-report=report.json", checks="own.fails,own.passes,own.skips")
-    found = {one["check"]: one["outcome"] for one in suite.results()}
-    assert found == {"own.fails": "xfailed", "own.passes": "passed", "own.skips": "skipped"}
+    by_check = {record["check"]: record["outcome"] for record in suite.results()}
+    assert by_check == {"own.fails": "xfailed", "own.passes": "passed", "own.skips": "skipped"}
 
 
 def test_several_reports(suite: Suite) -> None:
@@ -348,7 +357,7 @@ def test_a_write_that_fails_leaves_the_old_report_alone(
     with pytest.raises(OSError, match="no space left"):
         write_whole(path, b"new")
     assert path.read_text() == "the old one"
-    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_report_is_as_readable_as_other_files(tmp_path: Any) -> None:

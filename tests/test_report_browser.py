@@ -103,7 +103,7 @@ class Opened:
     @property
     def errors(self) -> list[str]:
         """What the console has, since it was asked for last."""
-        return [one["message"] for one in self.browser.get_log("browser")]
+        return [entry["message"] for entry in self.browser.get_log("browser")]
 
 
 @pytest.fixture
@@ -115,10 +115,10 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
 def _opened(browser: Any, folder: Path, content: dict[str, Any]) -> Iterator[Opened]:
     path = folder / "report.html"
     path.write_text(render(content, ".html"), encoding="utf-8")
-    found = Opened(browser, path)
-    found.open()
-    yield found
-    assert found.errors == []
+    report_page = Opened(browser, path)
+    report_page.open()
+    yield report_page
+    assert report_page.errors == []
 
 
 def test_the_grid_has_the_worst_of_each_cell(opened: Opened) -> None:

@@ -25,12 +25,12 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\n]]>\u202e"
 
 
 def kinds(before: list[ResultRecord], after: list[ResultRecord]) -> list[str]:
-    return sorted(one.kind for one in compare(report(before), report(after)))
+    return sorted(change.kind for change in compare(report(before), report(after)))
 
 
 def lines(before: list[ResultRecord], after: list[ResultRecord], **settings: Any) -> str:
-    both = report(before), report(after, **settings)
-    return "\n".join(comparison_lines(*both, ("old.json", "new.json"), compare(*both)))
+    reports = report(before), report(after, **settings)
+    return "\n".join(comparison_lines(*reports, ("old.json", "new.json"), compare(*reports)))
 
 
 PASSED, SKIPPED, NOTED = result(), result("skipped"), result("noted", "a-finding")
@@ -171,8 +171,8 @@ def test_the_exit_status_is_1_if_something_broke(
 ) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     for after, status in ((FAILED, 1), (SKIPPED, 0), (PASSED, 0)):
-        given = write(old, report([PASSED])), write(new, report([after]))
-        assert run(capsys, *given)[0] == status
+        paths = write(old, report([PASSED])), write(new, report([after]))
+        assert run(capsys, *paths)[0] == status
     assert run(capsys, write(old, report([FAILED])), write(new, report([OTHER])))[0] == 0
 
 
@@ -194,8 +194,8 @@ def test_the_exit_status_is_1_if_something_broke(
         (["merge", "a.json", "bad.json", "-o", "all.json"], "bad.json is not a JSON report"),
         ([f"{HOSTILE}.json", "a.json"], r"</script>\x1b[31m\n]]>\u202e.json cannot be read"),
     ],
-    ids=lambda one: (
-        " ".join(one)[:30].encode("ascii", "replace").decode() if isinstance(one, list) else ""
+    ids=lambda value: (
+        " ".join(value)[:30].encode("ascii", "replace").decode() if isinstance(value, list) else ""
     ),
 )
 def test_wrong_use_is_2_and_one_line(
@@ -216,8 +216,8 @@ def test_wrong_use_is_2_and_one_line(
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     for args, status in ((["--help"], 0), (["merge", "--help"], 0), ([], 2)):
-        found, out, err = run(capsys, *args)
-        assert (found, err) == (status, [])
+        actual, out, err = run(capsys, *args)
+        assert (actual, err) == (status, [])
         assert out[0].startswith("usage: python -m pytest_customop.report OLD.json NEW.json")
 
 
@@ -264,31 +264,31 @@ def test_the_command_in_a_process_of_its_own_imports_neither_torch_nor_pytest(
 # Merging
 
 
-def merged(*given: list[ResultRecord], **settings: Any) -> Merged:
-    reports = [(f"{'abc'[at]}.json", report(records)) for at, records in enumerate(given)]
+def merged(*record_lists: list[ResultRecord], **settings: Any) -> Merged:
+    reports = [(f"{'abc'[at]}.json", report(records)) for at, records in enumerate(record_lists)]
     reports[-1][1]["environment"] |= settings
-    found = merge(reports, ["merge"])
-    validate_report(found.report)
-    return found
+    combined = merge(reports, ["merge"])
+    validate_report(combined.report)
+    return combined
 
 
-def outcomes(found: Merged) -> dict[str, str]:
-    return {one["sample"]: one["outcome"] for one in found.report["results"]}
+def outcomes(combined: Merged) -> dict[str, str]:
+    return {record["sample"]: record["outcome"] for record in combined.report["results"]}
 
 
 def test_shards_become_one_report() -> None:
-    found = merged([result(sample="0")], [result("failed", "a-finding", sample="1")])
-    assert outcomes(found) == {"0": "passed", "1": "failed"}
-    assert list(found.report["findings"]) == ["a-finding"]
-    assert found.messages == []
-    assert [one["report"] for one in found.report["merged"]] == ["a.json", "b.json"]
-    assert found.report["environment"]["command"] == ["merge"]
+    combined = merged([result(sample="0")], [result("failed", "a-finding", sample="1")])
+    assert outcomes(combined) == {"0": "passed", "1": "failed"}
+    assert list(combined.report["findings"]) == ["a-finding"]
+    assert combined.messages == []
+    assert [entry["report"] for entry in combined.report["merged"]] == ["a.json", "b.json"]
+    assert combined.report["environment"]["command"] == ["merge"]
 
 
 def test_the_worse_of_a_result_is_kept_and_named() -> None:
-    found = merged([FAILED, result(sample="1")], [PASSED, result(sample="1")], [ERROR])
-    assert outcomes(found) == {"0": "error", "1": "passed"}
-    assert found.messages == [
+    combined = merged([FAILED, result(sample="1")], [PASSED, result(sample="1")], [ERROR])
+    assert outcomes(combined) == {"0": "error", "1": "passed"}
+    assert combined.messages == [
         "2 results are in more than one report; 1 of them differs.",
         "  test_it.py::test_op[cpu-float32-nograd-0-fake.forward]: failed (a-finding) in a.json, "
         "passed in b.json, error in c.json; kept that of c.json",
@@ -308,57 +308,57 @@ def test_the_worse_of_a_result_is_kept_and_named() -> None:
 )
 def test_which_outcome_is_worse(better: ResultRecord, worse: ResultRecord) -> None:
     for pair in ((better, worse), (worse, better)):
-        assert outcomes(merged(*([one] for one in pair))) == {"0": worse.outcome}
+        assert outcomes(merged(*([record] for record in pair))) == {"0": worse.outcome}
 
 
 def test_the_same_report_twice_is_that_report() -> None:
     variants = [result(variant=step) for step in ("empty0", "empty1")]
     by_hand = [result(nodeid="test_it.py::test_by_hand")] * 2
     records = [PASSED, *variants, *by_hand]
-    found = merged(records, records)
-    assert found.report["results"] == merged(records).report["results"]
-    assert found.messages == ["5 results are in more than one report."]
+    combined = merged(records, records)
+    assert combined.report["results"] == merged(records).report["results"]
+    assert combined.messages == ["5 results are in more than one report."]
 
 
 def test_environments_that_differ_are_named() -> None:
-    found = merged([PASSED], [PASSED], torch="2.14.0", seed=3, devices=["cuda"], gpu="H200")
-    assert found.messages[:4] == [
+    combined = merged([PASSED], [PASSED], torch="2.14.0", seed=3, devices=["cuda"], gpu="H200")
+    assert combined.messages[:4] == [
         "torch differs: 2.13.0 (a.json), 2.14.0 (b.json)",
         "gpu differs: none (a.json), H200 (b.json)",
         "seed differs: 0 (a.json), 3 (b.json)",
         "devices differs: cpu (a.json), cuda (b.json)",
     ]
-    environment = found.report["environment"]
+    environment = combined.report["environment"]
     assert (environment["torch"], environment["seed"]) == ("2.13.0, 2.14.0", "0, 3")
     assert (environment["devices"], environment["gpu"]) == (["cpu", "cuda"], "H200")
-    assert [one["environment"]["seed"] for one in found.report["merged"]] == [0, 3]
+    assert [entry["environment"]["seed"] for entry in combined.report["merged"]] == [0, 3]
 
 
 def test_a_merged_report_can_be_merged_again() -> None:
     first = merged([PASSED], [result(sample="1")], seed=3).report
     again = merge([("all.json", first), ("c.json", report([result(sample="2")]))], ["again"])
     validate_report(again.report)
-    assert [one["report"] for one in again.report["merged"]] == ["a.json", "b.json", "c.json"]
+    assert [entry["report"] for entry in again.report["merged"]] == ["a.json", "b.json", "c.json"]
     assert len(again.report["results"]) == 3
 
 
 def test_a_device_that_only_one_machine_has_is_not_absent() -> None:
     absent = result("skipped", check=None, sample=None, device="cuda")
     there = result(device="cuda:1")
-    found = merged([PASSED, absent], [there])
-    assert [one["device"] for one in found.report["results"]] == ["cpu", "cuda:1"]
-    assert found.messages == ["1 skip left out: the device was available for another report."]
+    combined = merged([PASSED, absent], [there])
+    assert [record["device"] for record in combined.report["results"]] == ["cpu", "cuda:1"]
+    assert combined.messages == ["1 skip left out: the device was available for another report."]
     assert len(merged([PASSED, absent], [PASSED]).report["results"]) == 2
 
 
 def test_reports_merge_to_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
+    paths = [
         write(tmp_path / "a.json", report([PASSED])),
         write(tmp_path / "b.json", report([result("failed", "a-finding\ud800", sample="1")])),
     ]
     outputs = [tmp_path / f"all{ending}" for ending in REPORT_FORMATS]
     chosen = [f"-o{path}" for path in outputs]
-    status, out, err = run(capsys, "merge", *given, *chosen)
+    status, out, err = run(capsys, "merge", *paths, *chosen)
     assert (status, err) == (0, [])
     assert out == [f"{path}: 2 results of 2 reports" for path in outputs]
     for path in outputs:
@@ -368,8 +368,8 @@ def test_reports_merge_to_every_format(tmp_path: Path, capsys: pytest.CaptureFix
 def coverage(**more: Any) -> dict[str, Any]:
     lists = ("without_case", "without_overload", "without_gradients")
     empty = {key: [] for key in (*lists, "absent_devices", "deselected", "left_out_nothing")}
-    one = {"namespace": "ns", "ops": 3, "required": False, "not_judged": None, **empty}
-    return {**one, "without_device": {}, "missing": True, **more}
+    default = {"namespace": "ns", "ops": 3, "required": False, "not_judged": None, **empty}
+    return {**default, "without_device": {}, "missing": True, **more}
 
 
 def test_coverage_is_what_no_report_has_reached() -> None:
@@ -385,18 +385,20 @@ def test_coverage_is_what_no_report_has_reached() -> None:
         without_device={"cuda": ["ns::a"]},
         required=True,
     )
-    (one,) = merged_coverage([[first], [second]])
-    assert one["without_case"] == ["ns::b"]
-    assert one["without_overload"] == ["ns::a.out"]
-    assert one["without_gradients"] == ["ns::a", "ns::c"]
-    assert one["without_device"] == {"cuda": ["ns::a", "ns::c"]}
-    assert (one["required"], one["missing"]) == (True, True)
+    (total,) = merged_coverage([[first], [second]])
+    assert total["without_case"] == ["ns::b"]
+    assert total["without_overload"] == ["ns::a.out"]
+    assert total["without_gradients"] == ["ns::a", "ns::c"]
+    assert total["without_device"] == {"cuda": ["ns::a", "ns::c"]}
+    assert (total["required"], total["missing"]) == (True, True)
     complete = coverage(missing=False)
-    (one,) = merged_coverage([[first], [complete]])
-    assert (one["without_case"], one["without_device"], one["missing"]) == ([], {}, False)
-    (one,) = merged_coverage([[first], [coverage(not_judged="this is shard 2/2")]])
-    assert (one["not_judged"], one["missing"]) == ("this is shard 2/2", False)
-    assert [one["namespace"] for one in merged_coverage([[first], [coverage(namespace="a")]])] == [
+    (total,) = merged_coverage([[first], [complete]])
+    assert (total["without_case"], total["without_device"], total["missing"]) == ([], {}, False)
+    (total,) = merged_coverage([[first], [coverage(not_judged="this is shard 2/2")]])
+    assert (total["not_judged"], total["missing"]) == ("this is shard 2/2", False)
+    assert [
+        entry["namespace"] for entry in merged_coverage([[first], [coverage(namespace="a")]])
+    ] == [
         "a",
         "ns",
     ]

@@ -130,7 +130,11 @@ def test_an_annotation_is_one_line_with_one_command() -> None:
         assert line.splitlines() == [line]
         assert line.isprintable()
         properties = line.partition(" ")[2].partition("::")[0]
-        assert [one.partition("=")[0] for one in properties.split(",")] == ["file", "line", "title"]
+        assert [part.partition("=")[0] for part in properties.split(",")] == [
+            "file",
+            "line",
+            "title",
+        ]
         assert "%250A" in line
 
 

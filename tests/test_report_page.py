@@ -48,16 +48,19 @@ class Page(HTMLParser):
 
 
 def test_every_state_has_its_place() -> None:
-    found = Page(render(every_state(), ".html"))
+    parsed = Page(render(every_state(), ".html"))
     for part in ("3 distinct failures in 1 of 1 op", "real (1, 3), fake (3, 1)", "see #12"):
-        assert part in found.said
+        assert part in parsed.said
     for part in ("another rank", "a kink", "shard 1 of 2", "1 of 2 ops has no case", "7", "2.15.0"):
-        assert part in found.said
-    assert "output[1, :, :] of shape (2, 1, 2)" in found.said
-    assert "The box is the largest difference, 0.5, at [1, 0, 1]." in found.said
-    assert len([one for one in found.having("id") if one.startswith("card-")]) == 5
+        assert part in parsed.said
+    assert "output[1, :, :] of shape (2, 1, 2)" in parsed.said
+    assert "The box is the largest difference, 0.5, at [1, 0, 1]." in parsed.said
+    assert len([name for name in parsed.having("id") if name.startswith("card-")]) == 5
     sections = [
-        one for tag, attributes in found.tags if tag == "section" if (one := attributes["id"])
+        section
+        for tag, attributes in parsed.tags
+        if tag == "section"
+        if (section := attributes["id"])
     ]
     assert sections == [
         *("results", "failures", "known", "notes", "unchecked", "findings", "time", "environment")
@@ -80,24 +83,24 @@ def test_the_rows_are_the_results() -> None:
 
 
 def test_nothing_that_a_user_writes_runs() -> None:
-    found = Page(render(hostile(), ".html"))
-    tags = [tag for tag, _ in found.tags]
+    parsed = Page(render(hostile(), ".html"))
+    tags = [tag for tag, _ in parsed.tags]
     assert tags.count("script") == 2
     assert "img" not in tags
-    for _, attributes in found.tags:
+    for _, attributes in parsed.tags:
         assert not [name for name in attributes if name.startswith("on")]
         assert not attributes.keys() & {"src", "style", "srcdoc", "action"}
-    links = found.having("href")
+    links = parsed.having("href")
     assert links
-    assert all(one.startswith(("#finding-", "data:,", "data:image/png;base64,")) for one in links)
-    assert found.said.count("<img src=x onerror=alert(1)>") > 40
-    assert "alert(1)" in json.dumps(found.rows)
+    assert all(link.startswith(("#finding-", "data:,", "data:image/png;base64,")) for link in links)
+    assert parsed.said.count("<img src=x onerror=alert(1)>") > 40
+    assert "alert(1)" in json.dumps(parsed.rows)
 
 
 def test_what_is_no_picture_is_not_shown() -> None:
     for wrong in ("javascript:alert(1)", "<svg>", "", 3.5):
-        one = result(1, "failed", picture={**PICTURE, "expected": wrong})
-        assert "<image" not in page.render(report(one))
+        failure = result(1, "failed", picture={**PICTURE, "expected": wrong})
+        assert "<image" not in page.render(report(failure))
 
 
 def test_only_the_script_and_the_styles_of_the_page_may_run() -> None:
@@ -119,11 +122,11 @@ def _many(failures: int) -> dict[str, Any]:
     """10,000 results of 50 ops; a failure has two kilobytes of script."""
     results = []
     for number in range(10_000):
-        given: dict[str, Any] = {"op": f"mylib::operator_{number % 50}"}
-        given["check"] = f"{'abcdefghi'[number % 9]}.check_{number % 3}"
+        fields: dict[str, Any] = {"op": f"mylib::operator_{number % 50}"}
+        fields["check"] = f"{'abcdefghi'[number % 9]}.check_{number % 3}"
         if number < failures:
-            given |= {"message": f"output {number} differs", "script": f"x = {number}\n" * 250}
-        results.append(result(number, "failed" if number < failures else "passed", **given))
+            fields |= {"message": f"output {number} differs", "script": f"x = {number}\n" * 250}
+        results.append(result(number, "failed" if number < failures else "passed", **fields))
     return report(*results)
 
 

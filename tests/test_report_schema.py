@@ -78,17 +78,17 @@ def test_every_field_that_is_written_is_described_and_none_else() -> None:
     rules = dict(properties(schema()))
     assert set(WHOLE) == set(rules[""]["required"])
     assert set(WHOLE["environment"]) == set(rules[".environment"]["properties"])
-    for one in WHOLE["results"]:
-        assert list(one) == list(rules[".results[]"]["properties"])
-        assert list(one) == rules[".results[]"]["required"]
+    for record in WHOLE["results"]:
+        assert list(record) == list(rules[".results[]"]["properties"])
+        assert list(record) == rules[".results[]"]["required"]
     (finding,) = WHOLE["findings"].values()
     assert set(finding) == set(rules[".findings[]"]["properties"])
 
 
 def test_a_report_of_nothing_and_one_of_something_are_valid() -> None:
-    for one in (report(), WHOLE):
-        validate_report(one)
-        assert first_problem(one) is None
+    for content in (report(), WHOLE):
+        validate_report(content)
+        assert first_problem(content) is None
 
 
 def wrong_reports() -> Iterator[tuple[str, Any]]:
@@ -152,10 +152,10 @@ def test_schema_1_is_read_as_schema_2(tmp_path: Path) -> None:
     read = read_report(Path(write(tmp_path / "old.json", SCHEMA_1)))
     validate_report(read)
     assert (read["schema"], read["coverage"], read["findings"]) == (2, [], {})
-    (one,) = read["results"]
-    assert (one["sample"], one["variant"]) == ("wide", "empty0")
-    assert (one["known"], one["arguments"], one["unjudged"]) == (None, [], False)
-    assert one["finding"] == "fake-stride-mismatch"
+    (record,) = read["results"]
+    assert (record["sample"], record["variant"]) == ("wide", "empty0")
+    assert (record["known"], record["arguments"], record["unjudged"]) == (None, [], False)
+    assert record["finding"] == "fake-stride-mismatch"
 
 
 def test_what_is_filled_in_is_not_shared(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_what_is_filled_in_is_not_shared(tmp_path: Path) -> None:
         ('{"schema": 2, "environment": []}', "does not fit schema 2: it has no"),
         (b"\xff\xfe\x00", "is not a JSON report: 'utf-8' codec can't decode"),
     ],
-    ids=lambda one: str(one)[:20],
+    ids=lambda value: str(value)[:20],
 )
 def test_what_is_no_report_is_one_line(tmp_path: Path, content: str | bytes, why: str) -> None:
     path = tmp_path / "report.json"

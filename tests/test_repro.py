@@ -62,25 +62,25 @@ def remade(case: Case, folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def assert_same(case: Case, folder: Path) -> None:
     args, kwargs = remade(case, folder)
-    wanted = case.inputs()
-    assert len(args) == len(wanted.args)
-    assert kwargs.keys() == dict(wanted.kwargs).keys()
+    inputs = case.inputs()
+    assert len(args) == len(inputs.args)
+    assert kwargs.keys() == dict(inputs.kwargs).keys()
 
     def flat(values: Any) -> list[Any]:
         return torch.utils._pytree.tree_leaves(values)
 
-    for made, given in zip(
-        flat((args, kwargs)), flat((wanted.args, dict(wanted.kwargs))), strict=True
+    for actual, expected in zip(
+        flat((args, kwargs)), flat((inputs.args, dict(inputs.kwargs))), strict=True
     ):
-        if not isinstance(given, torch.Tensor):
-            assert type(made) is type(given)
-            assert made == given or given != given
+        if not isinstance(expected, torch.Tensor):
+            assert type(actual) is type(expected)
+            assert actual == expected or expected != expected
             continue
-        assert made.dtype == given.dtype
-        assert made.stride() == given.stride()
-        assert made.storage_offset() == given.storage_offset()
-        assert made.requires_grad == given.requires_grad
-        torch.testing.assert_close(made, given, rtol=0, atol=0, equal_nan=True)
+        assert actual.dtype == expected.dtype
+        assert actual.stride() == expected.stride()
+        assert actual.storage_offset() == expected.storage_offset()
+        assert actual.requires_grad == expected.requires_grad
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("size", [3, 100])
@@ -138,8 +138,8 @@ def test_what_cannot_be_written_out_is_saved(values: Tensor, tmp_path: Path) -> 
     (again, _), _ = remade(case, tmp_path)
     assert again.dtype == values.dtype
     assert again.layout == values.layout
-    plain = [one.to_dense() for one in (again, values)]
-    assert torch.equal(*(one.to(torch.complex64) for one in plain))
+    plain = [item.to_dense() for item in (again, values)]
+    assert torch.equal(*(item.to(torch.complex64) for item in plain))
 
 
 def test_described_tensors_are_drawn_again_and_not_saved() -> None:

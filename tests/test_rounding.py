@@ -34,7 +34,7 @@ TOLERANCE = (1.3e-6, 1e-5)
 def test_a_result_may_be_off_by_about_as_much_as_the_expected_one(
     actual: float, expected: float, within: bool
 ) -> None:
-    values = [torch.tensor([1 + 1e-3 * one]) for one in (actual, expected)]
+    values = [torch.tensor([1 + 1e-3 * offset]) for offset in (actual, expected)]
     exact = torch.ones(1, dtype=torch.float64)
     assert within_rounding(*values, exact, (1e-3, 0.0)) == within
 
@@ -93,9 +93,9 @@ def test_another_order_explains_what_it_changes(rows: int, dtype: torch.dtype, l
     if rows == 3000 and dtype.itemsize == 2:
         return  # hundreds of ones are all that half precision can count
     x = torch.testing.make_tensor(rows, 50, dtype=dtype, device="cpu", low=low, high=1)
-    one, other = sums(x)
-    assert not torch.equal(one, other) or rows == 3
-    assert within_another_order(one, other, [x])
+    first, second = sums(x)
+    assert not torch.equal(first, second) or rows == 3
+    assert within_another_order(first, second, [x])
 
 
 def test_another_order_does_not_lose_an_addend() -> None:
@@ -114,6 +114,6 @@ def test_another_order_explains_no_other_kind_of_result() -> None:
 
 
 def test_the_spread_is_relative_to_the_largest_element() -> None:
-    one, other = torch.tensor([4.0, 1.0]), torch.tensor([4.0, 2.0])
-    assert relative_spread([(one, other)]) == 0.25
-    assert relative_spread([(one, one), (1, 2), (torch.ones(1), one)]) == 0.0
+    first, second = torch.tensor([4.0, 1.0]), torch.tensor([4.0, 2.0])
+    assert relative_spread([(first, second)]) == 0.25
+    assert relative_spread([(first, first), (1, 2), (torch.ones(1), first)]) == 0.0

@@ -29,19 +29,23 @@ NOTED = {
 
 
 def findings(suite: Suite, outcome: str) -> set[tuple[str, str]]:
-    return {(one["op"], one["finding"]) for one in suite.results() if one["outcome"] == outcome}
+    return {
+        (record["op"], record["finding"])
+        for record in suite.results()
+        if record["outcome"] == outcome
+    }
 
 
 def test_the_audit_finds_what_schemas_and_registrations_show(suite: Suite) -> None:
     result = suite.run_apart(f"--customop-scan={PACKAGE}", *AUDITED, checks=None)
     assert findings(suite, "failed") == FAILED
     assert findings(suite, "noted") == NOTED
-    every = suite.results()
-    assert {one["nodeid"] for one in every} >= {
+    records = suite.results()
+    assert {record["nodeid"] for record in records} >= {
         "scan::scanned::attend[audit]",
         "scan::scanned::doubled.out[audit]",
     }
-    assert {one["check"] for one in every} == {"scan.audit"}
+    assert {record["check"] for record in records} == {"scan.audit"}
     result.stdout.fnmatch_lines(
         [
             "scan: 43 ops of scanned",
@@ -54,16 +58,16 @@ def test_the_audit_finds_what_schemas_and_registrations_show(suite: Suite) -> No
 
 
 def test_the_audit_is_the_same_in_workers(suite: Suite) -> None:
-    given = (f"--customop-scan={PACKAGE}", *AUDITED, "-n", "2")
-    result = suite.run_apart(*given, checks=None)
+    options = (f"--customop-scan={PACKAGE}", *AUDITED, "-n", "2")
+    result = suite.run_apart(*options, checks=None)
     assert findings(suite, "failed") == FAILED
     result.stdout.fnmatch_lines(["scan: 43 ops of scanned audited"])
 
 
 def test_recorded_findings_are_expected_ones(suite: Suite) -> None:
-    given = (f"--customop-scan={PACKAGE}", *AUDITED, "--customop-baseline=known.toml")
-    suite.run_apart(*given, "--customop-update-baseline", checks=None)
-    result = suite.run_apart(*given, checks=None)
+    options = (f"--customop-scan={PACKAGE}", *AUDITED, "--customop-baseline=known.toml")
+    suite.run_apart(*options, "--customop-update-baseline", checks=None)
+    result = suite.run_apart(*options, checks=None)
     result.assert_outcomes(passed=35, skipped=4, xfailed=4)
 
 
@@ -100,14 +104,14 @@ def test_inputs_are_found_and_the_planted_defects_with_them(suite: Suite) -> Non
         checks="fake.forward,values.mutation,values.aliasing",
     )
     assert inputs_found(result).startswith("inputs found for 42 of 42 ops")
-    found = {
-        (one["op"], one["check"], one["finding"])
-        for one in suite.results()
-        if one["outcome"] == "failed"
+    failed = {
+        (record["op"], record["check"], record["finding"])
+        for record in suite.results()
+        if record["outcome"] == "failed"
     }
-    assert found >= PLANTED
+    assert failed >= PLANTED
     # The others are what the audit reports too.
-    assert {op for op, _, _ in found} == {op for op, *_ in [*PLANTED, *FAILED]}
+    assert {op for op, _, _ in failed} == {op for op, *_ in [*PLANTED, *FAILED]}
 
 
 OPS = """
@@ -188,14 +192,14 @@ twice.register_autograd(backward)
         checks="fake.forward,fake.backward",
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    crashes = [one for one in package.results() if one["finding"] == "crash"]
-    assert {one["check"] for one in crashes} >= {"fake.backward"}
-    assert any(one["outcome"] == "passed" for one in package.results())
+    crashes = [record for record in package.results() if record["finding"] == "crash"]
+    assert {record["check"] for record in crashes} >= {"fake.backward"}
+    assert any(record["outcome"] == "passed" for record in package.results())
 
 
 def test_what_is_not_found_is_told_with_the_last_rejections(package: Suite) -> None:
-    given = ("--customop-scan=mylib", "--customop-scan-seconds=1")
-    result = package.run_apart(*given, checks="fake.forward")
+    options = ("--customop-scan=mylib", "--customop-scan-seconds=1")
+    result = package.run_apart(*options, checks="fake.forward")
     at = next(i for i, line in enumerate(result.outlines) if "::picky: no inputs found (" in line)
     assert result.outlines[at + 1 : at + 3] == [
         "    rejection: ValueError: this is not the secret",
@@ -221,8 +225,8 @@ def test_examples_are_taken_in_place_of_a_search(package: Suite) -> None:
         checks="fake.forward",
     )
     result.stdout.fnmatch_lines([f"scan: * {package.ns}::picky: 2 examples"])
-    picky = [one for one in package.results() if "picky" in one["op"] and one["sample"]]
-    assert [one["outcome"] for one in picky] == ["passed"] * 2
+    picky = [record for record in package.results() if "picky" in record["op"] and record["sample"]]
+    assert [record["outcome"] for record in picky] == ["passed"] * 2
 
 
 def test_the_samples_of_marked_tests_are_taken_too(package: Suite) -> None:
@@ -245,22 +249,26 @@ def test_the_samples_of_marked_tests_are_taken_too(package: Suite) -> None:
 
 def test_wrong_examples_are_one_error(package: Suite) -> None:
     package.write("mine.py", f'EXAMPLES = {{"{package.ns}::scala": []}}\n')
-    given = ("--customop-scan=mylib", "--customop-scan-examples=mine.py")
-    result = package.run_apart(*given, checks=None)
+    options = ("--customop-scan=mylib", "--customop-scan-examples=mine.py")
+    result = package.run_apart(*options, checks=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --customop-scan: mine.py: EXAMPLES*did you mean*scale*"])
 
 
 def test_the_saved_file_ends_as_the_scan_did(package: Suite) -> None:
-    given = ("--customop-scan=mylib", "--customop-scan-seconds=1", "--customop-report=report.json")
+    options = (
+        "--customop-scan=mylib",
+        "--customop-scan-seconds=1",
+        "--customop-report=report.json",
+    )
     result = package.run_apart(
-        *given, "--customop-scan-save=test_mylib.py", checks="fake.forward,values.mutation"
+        *options, "--customop-scan-save=test_mylib.py", checks="fake.forward,values.mutation"
     )
     result.stdout.fnmatch_lines(["scan: wrote 2 marked tests to test_mylib.py"])
 
     def outcomes() -> dict[str, str]:
-        ran = [one for one in package.results() if one["check"] != "scan.audit"]
-        return {one["nodeid"]: one["outcome"] for one in ran}
+        ran = [record for record in package.results() if record["check"] != "scan.audit"]
+        return {record["nodeid"]: record["outcome"] for record in ran}
 
     scanned = outcomes()
     package.run_apart(
@@ -271,8 +279,12 @@ def test_the_saved_file_ends_as_the_scan_did(package: Suite) -> None:
 
 
 def test_workers_check_what_the_controller_has_found(package: Suite) -> None:
-    given = ("--customop-scan=mylib", "--customop-scan-seconds=1", "--customop-report=report.json")
-    package.run_apart(*given, "-n", "2", checks="fake.forward")
-    ran = [one for one in package.results() if one["check"] == "fake.forward"]
-    assert {one["op"] for one in ran} == {f"{package.ns}::scale", f"{package.ns}::careless"}
-    assert {one["outcome"] for one in ran} == {"passed"}
+    options = (
+        "--customop-scan=mylib",
+        "--customop-scan-seconds=1",
+        "--customop-report=report.json",
+    )
+    package.run_apart(*options, "-n", "2", checks="fake.forward")
+    ran = [record for record in package.results() if record["check"] == "fake.forward"]
+    assert {record["op"] for record in ran} == {f"{package.ns}::scale", f"{package.ns}::careless"}
+    assert {record["outcome"] for record in ran} == {"passed"}

@@ -98,20 +98,20 @@ def candidate(**genes: Any) -> Candidate:
 
 
 def matrix(*dims: Any) -> TensorGene:
-    return TensorGene(tuple(Size((one,)) if isinstance(one, str) else fixed(one) for one in dims))
+    return TensorGene(tuple(Size((dim,)) if isinstance(dim, str) else fixed(dim) for dim in dims))
 
 
 def test_a_shape_is_given_and_its_sizes_stay_tied() -> None:
     start = candidate(grad=matrix("a", "b"), channels=Plain(2), height=Size(("c",)))
     message = "grad should have shape [K, channels, height]"
-    made = repaired(start, message, ("grad",), random.Random(1))
-    assert made is not None
-    gene = made.genes["grad"]
+    changed = repaired(start, message, ("grad",), random.Random(1))
+    assert changed is not None
+    gene = changed.genes["grad"]
     assert isinstance(gene, TensorGene)
-    assert made.shape(gene)[1:] == (2, 4)
-    letter = made.genes["channels"]
+    assert changed.shape(gene)[1:] == (2, 4)
+    letter = changed.genes["channels"]
     assert isinstance(letter, Size)
-    larger = Candidate({**made.sizes, letter.letters[0]: 7}, made.genes)
+    larger = Candidate({**changed.sizes, letter.letters[0]: 7}, changed.genes)
     assert larger.shape(gene)[1] == 7
 
 
@@ -120,28 +120,31 @@ def test_a_tensor_becomes_like_another_one() -> None:
     message = "rois should have the same shape as grad"
     shapes = set()
     for seed in range(8):
-        made = repaired(start, message, ("grad", "rois"), random.Random(seed))
-        assert made is not None
-        shapes |= {tuple(made.shape(gene) for _, gene in made.tensors())}
+        changed = repaired(start, message, ("grad", "rois"), random.Random(seed))
+        assert changed is not None
+        shapes |= {tuple(changed.shape(gene) for _, gene in changed.tensors())}
     assert ((4, 6), (4, 6)) in shapes
 
 
 def test_a_tensor_gets_the_rank_the_dtype_and_the_size_that_is_asked_for() -> None:
     start = candidate(grad=matrix("a", "b"), rois=matrix(3, 3, 3))
 
-    def made(message: str) -> list[Any]:
-        found = [repaired(start, message, ("grad",), random.Random(seed)) for seed in range(8)]
-        assert all(one is not None and one.genes["rois"] == start.genes["rois"] for one in found)
-        return [one.genes["grad"] for one in found if one is not None]
+    def grad_genes(message: str) -> list[Any]:
+        candidates = [repaired(start, message, ("grad",), random.Random(seed)) for seed in range(8)]
+        assert all(
+            changed is not None and changed.genes["rois"] == start.genes["rois"]
+            for changed in candidates
+        )
+        return [changed.genes["grad"] for changed in candidates if changed is not None]
 
     a, b = Size(("a",)), Size(("b",))
-    asked = made("grad: shape [4, 6] fails: exactly 4D")
-    assert (fixed(1), fixed(1), a, b) in [one.dims for one in asked]
-    assert (b,) in [one.dims for one in made("grad: exactly 1D")]
-    asked = made("grad: dtype torch.float32 not in {torch.int8}")
-    assert torch.int8 in [one.dtype for one in asked]
-    asked = made("grad: index 6 is out of bounds for dimension 1 with size 6")
-    assert (a, fixed(7)) in [one.dims for one in asked]
+    genes = grad_genes("grad: shape [4, 6] fails: exactly 4D")
+    assert (fixed(1), fixed(1), a, b) in [gene.dims for gene in genes]
+    assert (b,) in [gene.dims for gene in grad_genes("grad: exactly 1D")]
+    genes = grad_genes("grad: dtype torch.float32 not in {torch.int8}")
+    assert torch.int8 in [gene.dtype for gene in genes]
+    genes = grad_genes("grad: index 6 is out of bounds for dimension 1 with size 6")
+    assert (a, fixed(7)) in [gene.dims for gene in genes]
 
 
 def test_nothing_is_asked_for() -> None:
@@ -154,22 +157,22 @@ def rejected(message: str) -> Rejection:
 
 
 def test_messages_of_native_code_are_short_and_tell_how_far_the_op_came() -> None:
-    said = "kernel, /build/lib/csrc/pool.cpp:264, grad is wrong (originally from at /x/y.h:3)"
-    found = rejected(said)
-    assert found.text == "RuntimeError: kernel, pool.cpp:264, grad is wrong"
-    assert found.depth == 264
-    assert found.about == {"grad"}
-    assert rejected(said.replace("264", "270")).key != found.key
+    message = "kernel, /build/lib/csrc/pool.cpp:264, grad is wrong (originally from at /x/y.h:3)"
+    rejection = rejected(message)
+    assert rejection.text == "RuntimeError: kernel, pool.cpp:264, grad is wrong"
+    assert rejection.depth == 264
+    assert rejection.about == {"grad"}
+    assert rejected(message.replace("264", "270")).key != rejection.key
     allocation = rejected("[enforce fail at alloc_cpu.cpp:127] 4096 bytes of tensor.h:3 memory")
     assert (allocation.depth, allocation.about) == (0, frozenset())
 
 
 def test_dtypes_and_numbers_do_not_tell_rejections_apart() -> None:
-    one, other = (
+    first, second = (
         rejected(f"expected torch.{dtype} of {size}, not implemented for 'Half'")
         for dtype, size in (("float32", 3), ("int8", 4))
     )
-    assert one.key == other.key
+    assert first.key == second.key
 
 
 @functools.cache
@@ -229,11 +232,11 @@ def constrained() -> Any:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_constraints_that_are_told_one_at_a_time_are_met(seed: int) -> None:
-    found = search(resolve(constrained()), 20.0, seed)
-    assert found.accepted, found.rejections
+    result = search(resolve(constrained()), 20.0, seed)
+    assert result.accepted, result.rejections
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_op_that_says_what_it_wants_is_given_it(seed: int) -> None:
-    found = search(resolve(picky()), 20.0, seed)
-    assert found.accepted, found.rejections
+    result = search(resolve(picky()), 20.0, seed)
+    assert result.accepted, result.rejections

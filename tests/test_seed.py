@@ -18,4 +18,4 @@ from tests.zoo import specimens
 def test_what_an_op_does_with_a_seed_of_zero(name: str, outcome: str) -> None:
     """A seed that the op rejects takes nothing away from the other comparisons, which have passed."""
     results = specimens()[name].check(["relations.seed"])
-    assert {one.outcome for one in results} == {outcome}
+    assert {result.outcome for result in results} == {outcome}

@@ -48,24 +48,24 @@ class TestPlain:
 @customop_cases(plain, [(tensor(4),)], requires_grad=False, variants=False)
 def test_other(): ...
 """)
-    given = ("--customop-variants=quick",)
+    options = ("--customop-variants=quick",)
     checks = "compile.static,fake.forward,opcheck.test_faketensor,opcheck.test_aot_dispatch_dynamic"
-    usual, found = (
+    usual, reordered = (
         [
             line
-            for line in suite.run("--collect-only", "-q", *given, *more, checks=checks).outlines
+            for line in suite.run("--collect-only", "-q", *options, *more, checks=checks).outlines
             if "::" in line
         ]
         for more in ((), (stop,))
     )
-    assert sorted(found) == sorted(usual)
-    assert found != usual
-    in_class = ["TestPlain" in one for one in found]
-    assert in_class == ["TestPlain" in one for one in usual]
+    assert sorted(reordered) == sorted(usual)
+    assert reordered != usual
+    in_class = ["TestPlain" in nodeid for nodeid in reordered]
+    assert in_class == ["TestPlain" in nodeid for nodeid in usual]
     between = "test_it.py::test_between"
-    assert found.index(between) == usual.index(between)
-    of_file = [one for one in found if "-nograd-" in one and "TestPlain" not in one]
-    kinds = [one.rpartition("nograd-")[2].partition("-")[2][:-1] for one in of_file]
+    assert reordered.index(between) == usual.index(between)
+    of_file = [nodeid for nodeid in reordered if "-nograd-" in nodeid and "TestPlain" not in nodeid]
+    kinds = [nodeid.rpartition("nograd-")[2].partition("-")[2][:-1] for nodeid in of_file]
     assert kinds == [
         *["fake.forward", "opcheck.test_faketensor"] * 3,
         *["variants-fake.forward"] * 2,
@@ -151,8 +151,8 @@ def test_randomly_shuffles_and_everything_passes(suite: Suite) -> None:
 def test_markers_select_items(suite: Suite) -> None:
     suite.write("pytest.ini", "[pytest]\nmarkers =\n    slow: takes long\n")
     suite.test(SUITE.replace("@customop_cases(plain", "@pytest.mark.slow\n@customop_cases(plain"))
-    assert {one.partition("[")[0] for one in suite.ids("-m", "slow")} == {"test_plain"}
-    assert {one.partition("[")[0] for one in suite.ids("-m", "not slow")} == {"test_scale"}
+    assert {nodeid.partition("[")[0] for nodeid in suite.ids("-m", "slow")} == {"test_plain"}
+    assert {nodeid.partition("[")[0] for nodeid in suite.ids("-m", "not slow")} == {"test_scale"}
     assert len(suite.ids("-m", "customop_cases")) == 3
 
 

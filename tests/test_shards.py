@@ -55,29 +55,29 @@ def test_the_shards_are_disjoint_and_together_everything(
     suite: Suite, extra: tuple[str, ...]
 ) -> None:
     suite.test(SUITE)
-    every = suite.ids(*extra, checks="own,body")
-    assert {one for one in every if "[" not in one} == UNMARKED
+    ids = suite.ids(*extra, checks="own,body")
+    assert {nodeid for nodeid in ids if "[" not in nodeid} == UNMARKED
     for count in range(1, 6):
-        found = [
+        shards = [
             suite.ids(f"--customop-shard={index}/{count}", *extra, checks="own,body")
             for index in range(1, count + 1)
         ]
-        assert sorted(itertools.chain(*found)) == sorted(every)
-        assert {*found[0]} >= UNMARKED
-        homes = [{case_in(one) for one in part if one not in UNMARKED} for part in found]
+        assert sorted(itertools.chain(*shards)) == sorted(ids)
+        assert {*shards[0]} >= UNMARKED
+        homes = [{case_in(nodeid) for nodeid in part if nodeid not in UNMARKED} for part in shards]
         assert sum(map(len, homes)) == len(set().union(*homes))  # no case is in two
-        for part in found:
-            assert part == [one for one in every if one in part]  # in order
+        for part in shards:
+            assert part == [nodeid for nodeid in ids if nodeid in part]  # in order
 
 
 def test_the_shards_have_about_as_many_items(suite: Suite) -> None:
     suite.test(SUITE)
     for count in (2, 3, 4):
-        found = [
+        shards = [
             suite.ids(f"--customop-shard={index}/{count}", checks="own,body")
             for index in range(1, count + 1)
         ]
-        sizes = [len({*part} - UNMARKED) for part in found]
+        sizes = [len({*part} - UNMARKED) for part in shards]
         assert max(sizes) - min(sizes) <= 2, sizes  # a case has two to four
 
 
@@ -94,10 +94,10 @@ def test_they_do_not_depend_on_the_order(suite: Suite) -> None:
 
 def test_what_is_selected_is_shared_out(suite: Suite) -> None:
     suite.test(SUITE)
-    every = suite.ids("-k", "test_scale and withgrad")
-    found = [suite.ids("-k", "test_scale and withgrad", f"--customop-shard={i}/2") for i in (1, 2)]
-    assert sorted(itertools.chain(*found)) == sorted(every)
-    assert sorted(map(len, found)) == [3, 4]
+    ids = suite.ids("-k", "test_scale and withgrad")
+    shards = [suite.ids("-k", "test_scale and withgrad", f"--customop-shard={i}/2") for i in (1, 2)]
+    assert sorted(itertools.chain(*shards)) == sorted(ids)
+    assert sorted(map(len, shards)) == [3, 4]
 
 
 def test_the_summary_says_which_shard_it_was(suite: Suite) -> None:
@@ -105,14 +105,14 @@ def test_the_summary_says_which_shard_it_was(suite: Suite) -> None:
     first = suite.run("--customop-shard=1/2", checks="own,body")
     first.stdout.fnmatch_lines(["customop: *seed=0 shard=1/2"])
     second = suite.run("--customop-shard=2/2", checks="own,body")
-    line, other = (
-        next(one for one in summary_of(result) if one.startswith("shard"))
+    first_line, second_line = (
+        next(line for line in summary_of(result) if line.startswith("shard"))
         for result in (first, second)
     )
-    assert line == (
+    assert first_line == (
         "shard 1 of 2: 10 of 19 cases, 21 of 41 items; 2 tests without the mark run here"
     )
-    assert other == (
+    assert second_line == (
         "shard 2 of 2: 9 of 19 cases, 20 of 41 items; 2 tests without the mark run in shard 1"
     )
     assert first.parseoutcomes()["deselected"] >= 20
@@ -120,14 +120,16 @@ def test_the_summary_says_which_shard_it_was(suite: Suite) -> None:
 
 def test_workers_have_the_shard_of_their_controller(suite: Suite) -> None:
     suite.test(SUITE)
-    given = ("--customop-shard=2/3", "--customop-max-samples=3")
-    ids = suite.ids(*given, checks="own,body")
-    alone = suite.run(*given, checks="own,body")
-    result = suite.run_apart("-n", "2", *given, "--customop-report=report.json", checks="own,body")
-    assert sorted(one["nodeid"].partition("::")[2] for one in suite.results()) == sorted(ids)
+    options = ("--customop-shard=2/3", "--customop-max-samples=3")
+    ids = suite.ids(*options, checks="own,body")
+    alone = suite.run(*options, checks="own,body")
+    result = suite.run_apart(
+        "-n", "2", *options, "--customop-report=report.json", checks="own,body"
+    )
+    assert sorted(record["nodeid"].partition("::")[2] for record in suite.results()) == sorted(ids)
     reported = [
-        [one for one in summary_of(each) if one.startswith(("shard", "Left", "  "))]
-        for each in (alone, result)
+        [line for line in summary_of(session) if line.startswith(("shard", "Left", "  "))]
+        for session in (alone, result)
     ]
     assert reported[0] == reported[1]
     assert len(reported[0]) == 3
@@ -165,7 +167,7 @@ def test_what_is_no_shard_is_a_usage_error(suite: Suite, text: str) -> None:
 
 def write_report(suite: Suite, seconds: dict[str, float], name: str = "earlier.json") -> None:
     """A report in which these items took these times."""
-    results = [{"nodeid": one, "duration": time} for one, time in seconds.items()]
+    results = [{"nodeid": nodeid, "duration": time} for nodeid, time in seconds.items()]
     suite.write(name, json.dumps({"schema": 1, "environment": {}, "results": results}))
 
 
@@ -181,26 +183,26 @@ def slow(number: int) -> str:
 
 
 def samples(ids: list[str]) -> set[int]:
-    return {int(one.partition("-n")[2].partition("-")[2][1]) for one in ids if "-n" in one}
+    return {int(nodeid.partition("-n")[2].partition("-")[2][1]) for nodeid in ids if "-n" in nodeid}
 
 
 def test_durations_of_an_earlier_report_balance_the_shards(suite: Suite) -> None:
     suite.test(SLOW)
     write_report(suite, {slow(1): 7.0, **{slow(n): 1.0 for n in range(2, 9)}})
-    given = ("--customop-durations=earlier.json",)
-    assert suite.ids("--customop-shard=1/2", *given) == [slow(1).partition("::")[2]]
-    assert len(suite.ids("--customop-shard=2/2", *given)) == 7
+    options = ("--customop-durations=earlier.json",)
+    assert suite.ids("--customop-shard=1/2", *options) == [slow(1).partition("::")[2]]
+    assert len(suite.ids("--customop-shard=2/2", *options)) == 7
 
 
 def test_what_is_not_known_weighs_the_mean(suite: Suite) -> None:
     """8 of 10 seconds are known of two items; the six others are taken to be 4 seconds each."""
     suite.test(SLOW)
     write_report(suite, {slow(1): 7.0, slow(2): 1.0})
-    found = [
+    shards = [
         suite.ids(f"--customop-shard={i}/2", "--customop-durations=earlier.json") for i in (1, 2)
     ]
-    assert sorted(map(len, found)) == [4, 4]
-    together = next(part for part in found if slow(1).partition("::")[2] in part)
+    assert sorted(map(len, shards)) == [4, 4]
+    together = next(part for part in shards if slow(1).partition("::")[2] in part)
     assert slow(2).partition("::")[2] in together
 
 
@@ -208,20 +210,20 @@ def test_the_reports_of_several_shards_are_taken_together(suite: Suite) -> None:
     suite.test(SLOW)
     write_report(suite, {slow(1): 7.0}, "a.json")
     write_report(suite, {slow(n): 1.0 for n in range(2, 9)}, "b.json")
-    given = ("--customop-durations=a.json", "--customop-durations=b.json")
-    assert len(suite.ids("--customop-shard=1/2", *given)) == 1
+    options = ("--customop-durations=a.json", "--customop-durations=b.json")
+    assert len(suite.ids("--customop-shard=1/2", *options)) == 1
 
 
 def test_a_report_of_this_plugin_is_one(suite: Suite) -> None:
     suite.test(SUITE)
     suite.run("--customop-report=report.json", checks="own,body")
-    every = suite.ids(checks="own,body")
-    found = [
+    ids = suite.ids(checks="own,body")
+    shards = [
         suite.ids(f"--customop-shard={i}/3", "--customop-durations=report.json", checks="own,body")
         for i in (1, 2, 3)
     ]
-    assert sorted(itertools.chain(*found)) == sorted(every)
-    homes = [{case_in(one) for one in part if one not in UNMARKED} for part in found]
+    assert sorted(itertools.chain(*shards)) == sorted(ids)
+    homes = [{case_in(nodeid) for nodeid in part if nodeid not in UNMARKED} for part in shards]
     assert sum(map(len, homes)) == len(set().union(*homes))
 
 
@@ -247,7 +249,7 @@ def test_workers_take_the_durations_of_the_controller(suite: Suite) -> None:
     )
     assert result.ret == pytest.ExitCode.OK
     assert (suite.path / "elsewhere" / "suite" / "test_it.py").exists()
-    assert [one["nodeid"] for one in suite.results("out/report.json")] == [slow(1)]
+    assert [record["nodeid"] for record in suite.results("out/report.json")] == [slow(1)]
 
 
 @pytest.mark.parametrize(
@@ -287,13 +289,13 @@ def test_any_order_of_items_gives_the_same_parts() -> None:
     rng = random.Random(0)
     names = [f"case{n}-{check}" for n in range(20) for check in range(7)]
     durations = {name: rng.choice([0.1, 0.2, 0.3, 1e-9, 1e3]) for name in names}
-    found = set()
+    kept_sets = set()
     for _ in range(20):
         rng.shuffle(names)
-        kept, others, note = split(
+        kept, left_out, note = split(
             names, lambda name: name.partition("-")[0], str, Shard(2, 3), durations
         )
-        assert sorted(kept + others) == sorted(names)
+        assert sorted(kept + left_out) == sorted(names)
         assert note.items == len(kept)
-        found.add(frozenset(kept))
-    assert len(found) == 1
+        kept_sets.add(frozenset(kept))
+    assert len(kept_sets) == 1

@@ -22,9 +22,9 @@ DYNAMIC = next(check for check in builtin_checks() if check.name == "compile.dyn
 # What shares graphs with others, and what must not: all specimens that this check fails on, and those of
 # the others that are there for their sizes.
 SHARING = {
-    name: one
-    for name, one in specimens().items()
-    if any(check == "compile.dynamic" for check, _ in one.findings()) or "siz" in name
+    name: specimen
+    for name, specimen in specimens().items()
+    if any(check == "compile.dynamic" for check, _ in specimen.findings()) or "siz" in name
 }
 # A size made constant in the fake kernel, in the backward and in Python, and the same done right.
 FAST = (
@@ -50,11 +50,11 @@ def _cases(specimen: Specimen) -> list[Case]:
     planned = plan(
         [declare_call(declared, "here")], settings, lambda _: [DYNAMIC], lambda device: None
     )
-    found = [one.case for one in planned if one.check is not None and one.case is not None]
+    cases = [item.case for item in planned if item.check is not None and item.case is not None]
     larger = [
-        case.resized(lambda name, dim, size: size + 2 if size > 1 else size) for case in found
+        case.resized(lambda name, dim, size: size + 2 if size > 1 else size) for case in cases
     ]
-    return found + [case for case in larger if case is not None]
+    return cases + [case for case in larger if case is not None]
 
 
 def _reported(result: CheckResult) -> tuple[Any, ...]:
@@ -171,11 +171,11 @@ def test_others_do_not(shape: tuple[int, ...], by: int, compiled: list[str]) -> 
 @shares
 def test_a_failure_seen_on_a_shared_graph_is_the_case_s_own(compiled: list[str]) -> None:
     assert _run(_case(picky, 3, 4))[0] == "passed"
-    found = _run(_case(picky, 11, 4))
-    assert found[:2] == ("failed", "compile-recompiles")
+    outcome = _run(_case(picky, 11, 4))
+    assert outcome[:2] == ("failed", "compile-recompiles")
     assert compiled == ["[3, 4]", "[11, 4]"]
     graph_cache.discard_all()
-    assert _run(_case(picky, 11, 4)) == found
+    assert _run(_case(picky, 11, 4)) == outcome
 
 
 @shares

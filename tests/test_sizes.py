@@ -41,13 +41,13 @@ torch.library.custom_op(
 )
 
 
-def case(name: str, *args: Any, layout: str = "contiguous") -> Case:
+def case_of(name: str, *args: Any, layout: str = "contiguous") -> Case:
     placement = Placement("cpu", torch.float32, False, layout)
     return Case(ops.resolve(f"t_sizes::{name}"), Sample(args), placement)
 
 
-def shapes(one: Case) -> list:
-    return [tuple(value.shape) for _, value in one.eager.arguments.tensors()]
+def shapes(case: Case) -> list:
+    return [tuple(value.shape) for _, value in case.eager.arguments.tensors()]
 
 
 @pytest.mark.parametrize(
@@ -65,70 +65,70 @@ def shapes(one: Case) -> list:
     ],
 )
 def test_a_second_size_is_one_that_the_op_takes(name: str, args: tuple, expected: list) -> None:
-    one = second_case(case(name, *args))
-    assert shapes(one) == expected
-    assert one.eager.error is None
+    second = second_case(case_of(name, *args))
+    assert shapes(second) == expected
+    assert second.eager.error is None
 
 
 def test_ints_are_left_where_they_may_be_and_tied_where_they_must() -> None:
-    left = second_case(case("rows", tensor(3, 5), 3))
+    left = second_case(case_of("rows", tensor(3, 5), 3))
     assert (shapes(left), left.sample.args[1]) == ([(4, 6)], 4)
-    whole = second_case(case("shape", tensor(2, 3), [2, 3]))
+    whole = second_case(case_of("shape", tensor(2, 3), [2, 3]))
     assert (shapes(whole), whole.sample.args[1]) == ([(3, 4)], [3, 4])
     define("free", "(Tensor x, SymInt n) -> Tensor", lambda x, n: True)
-    free = second_case(case("free", tensor(3, 5), 3))
+    free = second_case(case_of("free", tensor(3, 5), 3))
     assert (shapes(free), free.sample.args[1]) == ([(4, 6)], 3)
 
 
 def test_the_layout_stays() -> None:
-    one = second_case(case("any", tensor(3, 4), layout="transposed"))
-    assert one.eager.arguments.args[0].stride() == (1, 4)
+    second = second_case(case_of("any", tensor(3, 4), layout="transposed"))
+    assert second.eager.arguments.args[0].stride() == (1, 4)
 
 
-def refusal(one: Case) -> CheckSkipped:
+def refusal(case: Case) -> CheckSkipped:
     with pytest.raises(CheckSkipped) as caught:
-        second_case(one)
+        second_case(case)
     assert caught.value.code == "no-second-size"
     return caught.value
 
 
 def test_no_second_size_says_why() -> None:
-    fixed = refusal(case("two", torch.ones(3, 4, dtype=torch.int64), tensor(values=[1, 2])))
+    fixed = refusal(case_of("two", torch.ones(3, 4, dtype=torch.int64), tensor(values=[1, 2])))
     assert "`x`, `y` is given by its values" in fixed.reason
-    exact = refusal(case("exact", tensor(3, 4)))
+    exact = refusal(case_of("exact", tensor(3, 4)))
     assert "the op takes no other size" in exact.reason
     assert "ValueError: refused" in exact.reason
-    ones = refusal(case("any", tensor(1, 0)))
+    ones = refusal(case_of("any", tensor(1, 0)))
     assert not ones.unjudged
 
 
 def test_what_may_be_tied_to_a_fixed_tensor_stays() -> None:
     fixed = torch.tensor([7, 7, 7])
-    one = case("two", tensor(3, 4), fixed)
-    assert [str(place) for place in changeable(one)] == ["size 4 at dim 1 of `x`"]
-    assert shapes(second_case(one)) == [(3, 5), (3,)]
-    assert "`y` is given by its values" in refusal(case("two", tensor(3, 1), fixed)).reason
+    case = case_of("two", tensor(3, 4), fixed)
+    assert [str(place) for place in changeable(case)] == ["size 4 at dim 1 of `x`"]
+    assert shapes(second_case(case)) == [(3, 5), (3,)]
+    assert "`y` is given by its values" in refusal(case_of("two", tensor(3, 1), fixed)).reason
 
 
 def test_sizes_that_listed_numbers_may_refer_to_stay() -> None:
     offsets = torch.tensor([0, 1, 5])
-    assert [place.size for place in changeable(case("two", tensor(5, 8), offsets))] == [8]
+    assert [place.size for place in changeable(case_of("two", tensor(5, 8), offsets))] == [8]
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64])
 def test_whole_numbers_without_an_order_take_other_sizes(dtype: torch.dtype) -> None:
     define("masked", "(Tensor x, Tensor mask) -> Tensor", lambda x, mask: x.shape == mask.shape)
     rows = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 1, 1], [0, 1, 0, 0, 1]]).to(dtype)
-    one = second_case(case("masked", tensor(3, 5), rows))
-    assert shapes(one) == [(4, 6), (4, 6)]
+    second = second_case(case_of("masked", tensor(3, 5), rows))
+    assert shapes(second) == [(4, 6), (4, 6)]
     rising = torch.tensor([0, 1, 1]).to(dtype)
-    assert "`y` is given by its values" in refusal(case("two", tensor(3, 1), rising)).reason
+    assert "`y` is given by its values" in refusal(case_of("two", tensor(3, 1), rising)).reason
 
 
 def test_a_real_floating_point_tensor_is_a_template() -> None:
-    given = torch.tensor([[0.25, 0.5, 0.75], [0.5, 0.5, float("nan")]], dtype=torch.float64)
-    one = second_case(case("two", given, tensor(values=[2.0, 2.0])))
-    x, y = one.eager.arguments.args
+    template = torch.tensor([[0.25, 0.5, 0.75], [0.5, 0.5, float("nan")]], dtype=torch.float64)
+    second = second_case(case_of("two", template, tensor(values=[2.0, 2.0])))
+    x, y = second.eager.arguments.args
     assert (x.shape, x.dtype, y.shape) == ((3, 4), torch.float64, (3,))
     assert 0.25 <= float(x.min()) <= float(x.max()) <= 0.75
     assert y.tolist() == [2.0] * 3
@@ -137,25 +137,25 @@ def test_a_real_floating_point_tensor_is_a_template() -> None:
 def test_a_new_size_does_not_look_like_another_one() -> None:
     """3 -> 4 would tie two sizes that were not: 6 is the first that is free."""
     define("keeps_4", ONE, lambda x: x.shape[1] == 4)
-    assert shapes(second_case(case("keeps_4", tensor(3, 4)))) == [(6, 4)]
+    assert shapes(second_case(case_of("keeps_4", tensor(3, 4)))) == [(6, 4)]
 
 
 def test_an_unreasonably_large_case_is_not_tried() -> None:
-    one = case("two", tensor(2**12, 2**11), tensor(2**12))
+    case = case_of("two", tensor(2**12, 2**11), tensor(2**12))
     CALLS.clear()
-    doubled = {place: 8 * place.size for place in places(one)}
-    assert resized_at(one, doubled) is None
+    doubled = {place: 8 * place.size for place in places(case)}
+    assert resized_at(case, doubled) is None
     assert len(CALLS) == 1  # the sample itself
 
 
 def test_elements_of_lists_are_places_too() -> None:
-    one = case("many", [tensor(2, 3), tensor(4, 3)])
-    assert str(places(one)[-1]) == "size 3 at dim 1 of `xs[1]`"
-    assert shapes(second_case(one)) == [(3, 4), (5, 4)]
+    case = case_of("many", [tensor(2, 3), tensor(4, 3)])
+    assert str(places(case)[-1]) == "size 3 at dim 1 of `xs[1]`"
+    assert shapes(second_case(case)) == [(3, 4), (5, 4)]
 
 
 def test_other_sizes_gives_one_case_for_each_group_that_the_op_takes() -> None:
-    one = case("channels", tensor(3, 4))
-    channel, width = places(one)
-    found = list(other_sizes(one, [(channel,), (width,), (channel, width)]))
-    assert [(group, shapes(changed)) for group, changed in found] == [((width,), [(3, 5)])]
+    case = case_of("channels", tensor(3, 4))
+    channel, width = places(case)
+    resized = list(other_sizes(case, [(channel,), (width,), (channel, width)]))
+    assert [(group, shapes(changed)) for group, changed in resized] == [((width,), [(3, 5)])]

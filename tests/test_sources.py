@@ -42,9 +42,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def _of(folder: Path) -> Sources:
-    found = sources_of({str(folder / "sources_a" / "ops.py")})
-    assert found is not None
-    return found
+    loaded = sources_of({str(folder / "sources_a" / "ops.py")})
+    assert loaded is not None
+    return loaded
 
 
 def test_the_same_files_have_the_same_digest(files: Callable[..., Path]) -> None:

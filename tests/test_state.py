@@ -31,7 +31,7 @@ def settings_put_back() -> Any:
         yield
 
 
-def case(
+def case_of(
     first: Callable[[], Any],
     *,
     fake_first: Callable[[], Any] = lambda: None,
@@ -67,9 +67,9 @@ def case(
 _libraries: list = []
 
 
-def message(check: str, one: Case) -> str:
+def message(check: str, case: Case) -> str:
     with pytest.raises(CheckFailed) as caught:
-        CHECKS[check](one)
+        CHECKS[check](case)
     return caught.value.finding.message.partition(": ")[2]
 
 
@@ -103,7 +103,7 @@ def test_a_setting_is_found_changed(name: str, change: Callable[[], Any], again:
         change()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        text = message("globals", case(change))
+        text = message("globals", case_of(change))
     assert text.startswith(f"the forward changes {name}")
 
 
@@ -111,20 +111,20 @@ def test_grad_mode_is_found_changed() -> None:
     def turn_off() -> None:
         torch.set_grad_enabled(False)
 
-    one = case(lambda: None)
+    case = case_of(lambda: None)
     library = _libraries[-1]
     library.define("without(Tensor x) -> Tensor")
     library.impl("without", lambda x: [x * 2, turn_off()][0], "CompositeExplicitAutograd")
-    one = Case(ops.resolve("t_state::without"), one.sample, one.placement)
+    case = Case(ops.resolve("t_state::without"), case.sample, case.placement)
     with torch.enable_grad():
-        assert message("globals", one) == "the forward changes grad mode from True to False"
+        assert message("globals", case) == "the forward changes grad mode from True to False"
 
 
 def test_numpy_settings_and_streams() -> None:
     numpy = pytest.importorskip("numpy")
-    one = case(lambda: numpy.seterr(all="ignore"))
-    assert message("globals", one).startswith("the forward changes numpy's error handling")
-    text = message("rng", case(numpy.random.rand))
+    case = case_of(lambda: numpy.seterr(all="ignore"))
+    assert message("globals", case).startswith("the forward changes numpy's error handling")
+    text = message("rng", case_of(numpy.random.rand))
     assert text.startswith("the forward draws numbers from numpy's random stream")
 
 
@@ -135,9 +135,9 @@ def test_every_part_is_looked_at(part: str) -> None:
 
     fake = {"fake_first": change} if part == "the fake kernel" else {}
     back = {"backward_first": change if part == "the backward" else lambda: None}
-    one = case(lambda: None, **fake, **back)
-    words = f"{part} changes the default dtype from torch.float32 to torch.float64"
-    assert message("globals", one) == words
+    case = case_of(lambda: None, **fake, **back)
+    expected = f"{part} changes the default dtype from torch.float32 to torch.float64"
+    assert message("globals", case) == expected
 
 
 def test_what_is_put_back_is_no_finding() -> None:
@@ -145,9 +145,9 @@ def test_what_is_put_back_is_no_finding() -> None:
         with settings.preserved():
             settings.perturb()
 
-    one = case(forth_and_back, fake_first=forth_and_back, backward_first=forth_and_back)
-    CHECKS["globals"](one)
-    CHECKS["rng"](one)
+    case = case_of(forth_and_back, fake_first=forth_and_back, backward_first=forth_and_back)
+    CHECKS["globals"](case)
+    CHECKS["rng"](case)
 
 
 def test_an_op_that_rejects_other_settings_is_no_finding() -> None:
@@ -155,7 +155,7 @@ def test_an_op_that_rejects_other_settings_is_no_finding() -> None:
         if torch.get_default_dtype() != torch.float32 or not gc.isenabled():
             raise RuntimeError("as it was, please")
 
-    CHECKS["globals"](case(refuse))
+    CHECKS["globals"](case_of(refuse))
 
 
 def test_the_check_puts_everything_back() -> None:
@@ -163,7 +163,7 @@ def test_the_check_puts_everything_back() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for change in CHANGES.values():
-            message("globals", case(change))
+            message("globals", case_of(change))
     assert [setting.read() for setting in settings.SETTINGS] == before
 
 
@@ -182,30 +182,30 @@ def test_nearly_every_setting_has_another_value() -> None:
     ids=["torch", "python"],
 )
 def test_streams(draw: Callable[[], Any], whose: str) -> None:
-    assert message("rng", case(draw)) == (
+    assert message("rng", case_of(draw)) == (
         f"the forward draws numbers from {whose} random stream, and the op is not tagged "
         "torch.Tag.nondeterministic_seeded"
     )
-    CHECKS["rng"](case(draw, tags=(torch.Tag.nondeterministic_seeded,)))
+    CHECKS["rng"](case_of(draw, tags=(torch.Tag.nondeterministic_seeded,)))
 
 
 def test_a_fake_kernel_does_not_draw() -> None:
-    assert message("rng", case(lambda: None, fake_first=random.random)) == (
+    assert message("rng", case_of(lambda: None, fake_first=random.random)) == (
         "the fake kernel draws numbers from Python's random stream, and a fake kernel computes no "
         "values"
     )
 
 
 def test_a_backward_may_draw_and_not_seed() -> None:
-    CHECKS["rng"](case(lambda: None, backward_first=random.random))
-    one = case(lambda: None, backward_first=lambda: torch.manual_seed(1))
-    text = message("rng", one)
+    CHECKS["rng"](case_of(lambda: None, backward_first=random.random))
+    case = case_of(lambda: None, backward_first=lambda: torch.manual_seed(1))
+    text = message("rng", case)
     assert text == "the backward sets torch's random stream to a fixed state"
 
 
 def test_seeding_is_found_where_drawing_is_declared() -> None:
     tags = (torch.Tag.nondeterministic_seeded,)
-    text = message("rng", case(lambda: random.seed(4), tags=tags))
+    text = message("rng", case_of(lambda: random.seed(4), tags=tags))
     assert text == "the forward sets Python's random stream to a fixed state"
 
 

@@ -30,8 +30,8 @@ from pytest_customop.plan.matrix import plan
 from pytest_customop.run.engine import run_check
 from pytest_customop.settings import Settings, Variants
 
-CHECKS = [one for one in builtin_checks() if one.prepare is not None]
-STATIC = next(one for one in CHECKS if one.name == "compile.static")
+CHECKS = [check for check in builtin_checks() if check.prepare is not None]
+STATIC = next(check for check in CHECKS if check.name == "compile.static")
 
 pytestmark = pytest.mark.skipif(
     not functions_are_stored(), reason="torch stores no functions here, or no keys can be made"
@@ -60,9 +60,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
 
     def load(key: str, function: Any) -> Any:
-        found = load_function(key, function)
-        seen.append(found is not None)
-        return found
+        stored = load_function(key, function)
+        seen.append(stored is not None)
+        return stored
 
     monkeypatch.setattr(group_run, "load_function", load)
     return seen
@@ -104,11 +104,11 @@ def _outcomes(check: Check, *arguments: tuple[Any, ...]) -> list[tuple[str, Any]
         lambda _: [check],
         lambda device: None,
     )
-    cases: list[Case] = [one.case for one in planned if one.check and one.case]
+    cases: list[Case] = [item.case for item in planned if item.check and item.case]
     assert check.prepare is not None
     check.prepare([cases])
     results = [run_check(check, case) for case in cases]
-    return [(one.outcome, one.finding) for one in results]
+    return [(result.outcome, result.finding) for result in results]
 
 
 PASSED = [("passed", None)] * 2
@@ -154,18 +154,18 @@ def test_a_kernel_that_has_become_wrong_fails_in_a_stored_function(
 ) -> None:
     assert _outcomes(check) == PASSED
     bent(wrong_kernel=True)  # tracing the op does not show it
-    told = _outcomes(check)
-    assert [outcome for outcome, _ in told] == ["failed", "passed"]
+    outcomes = _outcomes(check)
+    assert [outcome for outcome, _ in outcomes] == ["failed", "passed"]
     assert loaded == [False, True]
-    assert _outcomes(check) == told
+    assert _outcomes(check) == outcomes
     assert loaded == [False, True, False]  # what fails leaves nothing
 
 
 @each_check
 def test_other_constants_and_dtypes_are_other_functions(check: Check, loaded: list[bool]) -> None:
     assert _outcomes(check) == PASSED
-    others = ((tensor(3, 4), 3.0), (tensor(5, 2, 3),))
-    assert _outcomes(check, *others) == PASSED
+    samples = ((tensor(3, 4), 3.0), (tensor(5, 2, 3),))
+    assert _outcomes(check, *samples) == PASSED
     wide = [(tensor(*shape, dtype=torch.float64),) for shape in ((3, 4), (5, 2, 3))]
     assert _outcomes(check, *wide) == PASSED
     assert loaded == [False] * 3
@@ -222,10 +222,10 @@ def test_a_function_is_stored_loaded_and_discarded() -> None:
         assert load_function("one", _fresh()) is None
         first = compile_and_store("one", _fresh(), [torch.zeros(3)], dynamic=False)
         second = load_function("one", _fresh())
-        for each in (first, second):
-            assert torch.equal(each([torch.zeros(3)]), torch.ones(3))
+        for function in (first, second):
+            assert torch.equal(function([torch.zeros(3)]), torch.ones(3))
             with pytest.raises(RuntimeError, match="size mismatch"):
-                each([torch.zeros(4)])
+                function([torch.zeros(4)])
         assert os.listdir(stored_functions._path("one").parent) == ["one"]
         stored_functions.discard_function("one")
         assert load_function("one", _fresh()) is None

@@ -24,7 +24,7 @@ from pytest_customop.run.prepare import prepare_checks
 from pytest_customop.settings import Settings, Variants
 from tests.zoo import Specimen, specimens
 
-BY_NAME = {one.name: one for one in builtin_checks()}
+BY_NAME = {check.name: check for check in builtin_checks()}
 AOT = BY_NAME["opcheck.test_aot_dispatch_dynamic"]
 DYNAMIC, STATIC = BY_NAME["compile.dynamic"], BY_NAME["compile.static"]
 SHAPES = ((3, 4), (5, 2, 3))
@@ -113,19 +113,19 @@ double.register_autograd(_backward, setup_context=_setup)
 def _planned(op: Any, samples: Sequence[Any], checks: Sequence[Check], **options: Any) -> Any:
     declared = declare_call({"op": op, "samples": samples, **options}, "here")
     settings = Settings(variants=Variants("off"))
-    found = plan([declared], settings, lambda _: checks, lambda device: None)
-    return [one for one in found if one.check is not None and one.case is not None]
+    planned = plan([declared], settings, lambda _: checks, lambda device: None)
+    return [item for item in planned if item.check is not None and item.case is not None]
 
 
-def _told(planned: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _outcomes(planned: Sequence[Any]) -> list[tuple[Any, ...]]:
     """What a session says of these items."""
     graph_cache.discard_all()
-    prepare_checks([(one, None) for one in planned])
+    prepare_checks([(item, None) for item in planned])
     results = []
-    for one in planned:
-        result = run_check(one.check, one.case)
+    for item in planned:
+        result = run_check(item.check, item.case)
         results.append((result.outcome, result.finding, result.skip_code, result.message))
-        one.case.release()
+        item.case.release()
     graph_cache.discard_all()
     return results
 
@@ -134,8 +134,10 @@ def _session(*checks: Check, requires_grad: bool = True) -> list[tuple[str, Any]
     """What the utility, and these checks, say of a mark; without any: `compile.dynamic` too, behind it."""
     samples = [(tensor(*shape),) for shape in SHAPES]
     planned = _planned(double, samples, checks or (AOT, DYNAMIC), requires_grad=requires_grad)
-    told = zip(planned, _told(planned), strict=True)
-    return [(one[0], one[1] or one[2]) for item, one in told if item.check is AOT]
+    outcomes = zip(planned, _outcomes(planned), strict=True)
+    return [
+        (outcome[0], outcome[1] or outcome[2]) for item, outcome in outcomes if item.check is AOT
+    ]
 
 
 PASSED = [("passed", None)] * 2
@@ -256,7 +258,7 @@ def test_the_files_that_define_an_op_count(op: Any, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(stored_pass, "sources_of", sources_of)
     samples = [(tensor(*shape),) for shape in SHAPES]
-    _told(_planned(op, samples, (AOT, DYNAMIC), requires_grad=True))
+    _outcomes(_planned(op, samples, (AOT, DYNAMIC), requires_grad=True))
     assert seen == [{__file__}] * 2
 
 
@@ -272,12 +274,15 @@ def test_a_success_that_cannot_be_stored_is_one(ran: list[str]) -> None:
 def _chosen() -> list[Specimen]:
     """Specimens on which the utility or `compile.dynamic` says something, and every 60th."""
     checks = {AOT.name, DYNAMIC.name}
-    every = sorted(specimens().values(), key=lambda one: one.name)
+    ordered = sorted(specimens().values(), key=lambda specimen: specimen.name)
     return [
-        one
-        for index, one in enumerate(every)
+        specimen
+        for index, specimen in enumerate(ordered)
         if index % 60 == 0
-        or any(where in checks for where, _ in one.findings() | one.noted() | one.limits())
+        or any(
+            where in checks
+            for where, _ in specimen.findings() | specimen.noted() | specimen.limits()
+        )
     ]
 
 
@@ -286,20 +291,22 @@ def test_the_zoo_says_the_same_again_with_what_it_has_stored(ran: list[str]) -> 
     def session() -> tuple[list[str], list[tuple[Any, ...]]]:
         planned = [
             item
-            for one in _chosen()
-            for item in _planned(one.op(), one.samples, (AOT, STATIC, DYNAMIC), **one.options)
+            for specimen in _chosen()
+            for item in _planned(
+                specimen.op(), specimen.samples, (AOT, STATIC, DYNAMIC), **specimen.options
+            )
         ]
-        names = [f"{one.case.op.name} {one.case.id} {one.check.name}" for one in planned]
-        return names, _told(planned)
+        names = [f"{item.case.op.name} {item.case.id} {item.check.name}" for item in planned]
+        return names, _outcomes(planned)
 
     names, first = session()
     cold = len(ran)
     again, second = session()
     assert names == again
     differing = [
-        (name, one, two)
-        for name, one, two in zip(names, first, second, strict=True)
-        if one != two and "nondeterministic" not in (one[2], two[2])
+        (name, before, after)
+        for name, before, after in zip(names, first, second, strict=True)
+        if before != after and "nondeterministic" not in (before[2], after[2])
     ]
     assert differing == []
     assert os.listdir(stored_pass._path("any").parent)

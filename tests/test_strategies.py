@@ -101,9 +101,9 @@ def test_what_the_op_rejects_is_left_out_unless_it_is_wanted() -> None:
         return (call.args[2] if len(call.args) > 2 else call.kwargs.get("n", 2)) < 0
 
     strategy = samples(weigh, LIKE, within=False, accepted=False)
-    found = find(strategy, negative, settings=settings(calm, max_examples=500))
+    call = find(strategy, negative, settings=settings(calm, max_examples=500))
     with pytest.raises(ValueError, match="at least 0"):
-        found()
+        call()
 
     @calm
     @given(samples(weigh, LIKE, within=False))
@@ -114,16 +114,18 @@ def test_what_the_op_rejects_is_left_out_unless_it_is_wanted() -> None:
 
 
 def test_a_failing_call_is_small_and_prints_as_a_sample() -> None:
-    found = find(
+    call = find(
         samples(weigh, LIKE, kinds=["shape"]),
         lambda call: call.args[0].numel() > 4,
         settings=settings(calm, max_examples=200),
     )
-    text = repr(found)
+    text = repr(call)
     assert text.startswith("Sample((tensor(values=")
     pasted = eval(text, {"Sample": Sample, "tensor": tensor, "torch": torch})
-    assert [one.shape for one in pasted.specs()] == [tuple(one.shape) for one in found.args[:2]]
-    assert found.args[0].numel() <= 12
+    assert [argument.shape for argument in pasted.specs()] == [
+        tuple(argument.shape) for argument in call.args[:2]
+    ]
+    assert call.args[0].numel() <= 12
 
 
 def test_one_tensor_given_twice_is_one_in_the_text_too() -> None:
@@ -131,12 +133,12 @@ def test_one_tensor_given_twice_is_one_in_the_text_too() -> None:
     def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
-    found = find(
+    call = find(
         samples(add, [(tensor(2), tensor(2))], kinds=["alias"]),
         lambda call: call.args[0] is call.args[1],
         settings=settings(calm, max_examples=200),
     )
-    pasted = eval(repr(found), {"Sample": Sample, "tensor": tensor, "torch": torch})
+    pasted = eval(repr(call), {"Sample": Sample, "tensor": tensor, "torch": torch})
     assert pasted.args[0] is pasted.args[1]
 
 

@@ -40,7 +40,7 @@ def test_the_package_has_no_circles_and_no_imports_that_run_back():
 
 
 def test_every_kind_of_import_is_found(structure, package):
-    found = structure.imports_of(
+    imports = structure.imports_of(
         package(
             {
                 "core/__init__.py": "",
@@ -52,7 +52,7 @@ def test_every_kind_of_import_is_found(structure, package):
             }
         )
     )
-    assert found == {
+    assert imports == {
         "__init__": set(),
         "core.__init__": set(),
         "core.files": {"core.paths"},
@@ -88,15 +88,15 @@ def test_every_kind_of_import_is_found(structure, package):
 )
 def test_what_breaks_a_rule_is_reported(structure, package, files, complaint):
     complaints = structure.complaints(structure.imports_of(package(files)), {})
-    assert any(complaint in one for one in complaints), complaints
+    assert any(complaint in line for line in complaints), complaints
 
 
 def test_exceptions_have_to_be_needed(structure, package):
     graph = structure.imports_of(package({"core/a.py": "from ..run import b", "run/b.py": ""}))
-    needed, other = ("core.a", "run.b"), ("run.b", "core.a")
+    needed, unneeded = ("core.a", "run.b"), ("run.b", "core.a")
     assert structure.complaints(graph, {needed: "why"}) == []
     assert structure.unneeded(graph, {needed: "why"}) == []
-    assert "run.b -> core.a is no longer needed" in structure.unneeded(graph, {other: "why"})[0]
+    assert "run.b -> core.a is no longer needed" in structure.unneeded(graph, {unneeded: "why"})[0]
 
 
 def test_floors_count_the_longest_chain(structure):

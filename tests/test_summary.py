@@ -16,16 +16,20 @@ from pytest_customop.report.terminal import summary_lines
 from pytest_customop.run.record import FindingRecord, ResultRecord
 
 
-def record(nodeid: str, **given: Any) -> ResultRecord:
+def record(nodeid: str, **fields: Any) -> ResultRecord:
     """A record that is passed unless given otherwise. `sample`, `variant` and `aspect` go to its place."""
-    names = [name for name in ("sample", "variant", "aspect") if name in given]
+    names = [name for name in ("sample", "variant", "aspect") if name in fields]
     place = Place(
-        "cpu", "float32", False, "contiguous", **{"sample": "0", **{n: given.pop(n) for n in names}}
+        "cpu",
+        "float32",
+        False,
+        "contiguous",
+        **{"sample": "0", **{n: fields.pop(n) for n in names}},
     )
     known = {"op": "ns::op", "check": "fake.forward", "outcome": "passed"}
-    if "finding" in given:
-        given["finding"] = FindingRecord(given["finding"])
-    return ResultRecord(nodeid=nodeid, place=place, **{**known, **given})
+    if "finding" in fields:
+        fields["finding"] = FindingRecord(fields["finding"])
+    return ResultRecord(nodeid=nodeid, place=place, **{**known, **fields})
 
 
 def test_a_row_an_op_and_a_column_a_family(snapshot: Snapshot) -> None:
@@ -71,15 +75,15 @@ def test_what_could_not_be_checked_is_listed_with_its_reason(snapshot: Snapshot)
 def test_variants_are_counted_by_what_is_known_of_them_and_not_by_messages(
     snapshot: Snapshot,
 ) -> None:
-    words = "rejected: how to; its fake kernel accepts it"
+    message = "rejected: how to; its fake kernel accepts it"
     rejected = {"outcome": "skipped", "skip_code": "rejected"}
     records = [
-        record("t[a]", variant="a", message=words),
+        record("t[a]", variant="a", message=message),
         record("t[b]", variant="b", **rejected),
         record("t[c]", variant="c", accepted_by_fake=True, **rejected),
         record("t[d]", variant="d", outcome="skipped", without_child="how to"),
         record("t[e]", variant="e", outcome="failed", finding="some-code"),
-        record("t[f]", sample="own~id", message=words),
+        record("t[f]", sample="own~id", message=message),
     ]
     snapshot(summary_lines(records, [OmittedVariants("ns::op", "test_it.py", 5)]))
 
@@ -160,13 +164,13 @@ def test_colours_are_those_of_pytest() -> None:
         record("t[c]", outcome="skipped"),
         record("t[d]", outcome="noted", finding="a-note", why_noted="3 failed to say"),
     ]
-    found = [
+    parts = [
         (part.text, *part.markup)
         for line in coloured(summary_lines(records), 80)
         for part in line
         if part.markup
     ]
-    assert found == [
+    assert parts == [
         ("1 failed", "red"),
         ("1 ok", "green"),
         ("1 noted", "yellow"),
@@ -194,11 +198,11 @@ def test_scale(): ...
 
 def test_quiet_prints_the_table_and_the_findings_alone(suite: Suite, snapshot: Snapshot) -> None:
     suite.test(QUIET)
-    given = ("--customop-report=report.json", "--customop-variants=quick")
-    loud = "\n".join(suite.run(*given, checks=None).outlines)
-    for words in ("Could not be checked:", "report: ", "Coverage ("):
-        assert words in loud
-    result = suite.run("-q", "--tb=no", *given, checks=None)
+    options = ("--customop-report=report.json", "--customop-variants=quick")
+    loud = "\n".join(suite.run(*options, checks=None).outlines)
+    for text in ("Could not be checked:", "report: ", "Coverage ("):
+        assert text in loud
+    result = suite.run("-q", "--tb=no", *options, checks=None)
     assert not any(line.startswith("customop:") for line in result.outlines)
     lines = summary_of(result)
     snapshot(re.sub(r"  +(?=\S)", "  ", line) for line in lines)

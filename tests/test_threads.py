@@ -26,13 +26,13 @@ _numbers = itertools.count()
 _space = torch.empty(4, 3)
 
 
-def case(kernel: Callable, *args: Any, requires_grad: bool = False, **options: Any) -> Case:
+def case_of(kernel: Callable, *args: Any, requires_grad: bool = False, **options: Any) -> Case:
     """A case of an op with this kernel of one tensor."""
 
-    def one(x: Tensor) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
         return kernel(x)
 
-    op = torch.library.custom_op(f"t_threads::op_{next(_numbers)}", mutates_args=())(one)
+    op = torch.library.custom_op(f"t_threads::op_{next(_numbers)}", mutates_args=())(forward)
     op.register_fake(lambda x: torch.empty_like(x))
     if options:
         op.register_autograd(options["backward"])
@@ -53,24 +53,24 @@ def shared_workspace() -> Callable:
 
 
 def test_the_place_of_the_interruption_is_named() -> None:
-    found = verdicts.finding(check, case(shared_workspace()))
-    assert found.code == "thread-unsafe"
-    assert "output: 12 of 12 elements differ" in found.message
-    assert f"{__file__}:" in found.evidence
-    assert "part.copy_(x)" in found.evidence or "part += 1" in found.evidence
-    assert "those of the call that was interrupted there" in found.evidence
+    finding = verdicts.finding(check, case_of(shared_workspace()))
+    assert finding.code == "thread-unsafe"
+    assert "output: 12 of 12 elements differ" in finding.message
+    assert f"{__file__}:" in finding.evidence
+    assert "part.copy_(x)" in finding.evidence or "part += 1" in finding.evidence
+    assert "those of the call that was interrupted there" in finding.evidence
 
 
 def test_integers_are_other_integers_in_each_thread() -> None:
-    found = verdicts.finding(check, case(shared_workspace(), tensor(values=[1, 2, 3, 4])))
-    assert "elements differ" in found.message
+    finding = verdicts.finding(check, case_of(shared_workspace(), tensor(values=[1, 2, 3, 4])))
+    assert "elements differ" in finding.message
 
 
 def test_it_is_found_in_this_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_customop.checks.values.threads.AVAILABLE", False)
     before = sys.getswitchinterval(), torch.get_num_threads(), threading.active_count()
-    assert verdicts.finding(check, case(shared_workspace())).code == "thread-unsafe"
-    assert check(case(lambda x: x * 2)) is None
+    assert verdicts.finding(check, case_of(shared_workspace())).code == "thread-unsafe"
+    assert check(case_of(lambda x: x * 2)) is None
     after = sys.getswitchinterval(), torch.get_num_threads(), threading.active_count()
     assert after == before
 
@@ -78,9 +78,9 @@ def test_it_is_found_in_this_process_too(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_op_with_threads_of_its_own_runs_in_this_process() -> None:
     pool = concurrent.futures.ThreadPoolExecutor(1)
     pool.submit(int).result()  # a fork does not have the thread
-    one = case(lambda x: pool.submit(torch.mul, x, 2).result())
-    assert one.eager.error is None
-    assert check(one) is None
+    case = case_of(lambda x: pool.submit(torch.mul, x, 2).result())
+    assert case.eager.error is None
+    assert check(case) is None
     pool.shutdown()
 
 
@@ -96,11 +96,11 @@ def test_a_crash_is_a_finding() -> None:
         running.pop()
         return out
 
-    found = verdicts.finding(check, case(kernel))
-    assert found.code == "thread-unsafe"
-    assert "ends the process by signal 11" in found.message
-    assert f'File "{__file__}"' in found.evidence
-    assert "forked.py" not in found.evidence
+    finding = verdicts.finding(check, case_of(kernel))
+    assert finding.code == "thread-unsafe"
+    assert "ends the process by signal 11" in finding.message
+    assert f'File "{__file__}"' in finding.evidence
+    assert "forked.py" not in finding.evidence
 
 
 def test_a_backward_that_raises_is_a_finding() -> None:
@@ -114,9 +114,9 @@ def test_a_backward_that_raises_is_a_finding() -> None:
         finally:
             lock.release()
 
-    one = case(lambda x: x * 2, requires_grad=True, backward=backward)
-    found = verdicts.finding(check, one)
-    assert "raises RuntimeError: called at once" in found.message
+    case = case_of(lambda x: x * 2, requires_grad=True, backward=backward)
+    finding = verdicts.finding(check, case)
+    assert "raises RuntimeError: called at once" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_backward_that_raises_is_a_finding() -> None:
     ids=["random", "counts", "returns its workspace"],
 )
 def test_what_is_not_repeatable_alone_is_not_judged(kernel: Callable) -> None:
-    one = case(kernel)
-    assert one.eager.error is None
+    case = case_of(kernel)
+    assert case.eager.error is None
     with pytest.raises(CheckSkipped) as caught:
-        check(one)
+        check(case)
     assert caught.value.code == "nondeterministic"
     assert not caught.value.unjudged
 
@@ -145,9 +145,9 @@ def test_threads_that_wait_for_each_other_are_no_finding_where_a_lock_is_held() 
         with lock:
             return space(x)
 
-    one = case(kernel)
-    assert one.eager.error is None
-    assert check(one) is None
+    case = case_of(kernel)
+    assert case.eager.error is None
+    assert check(case) is None
 
 
 def test_places_are_the_lines_of_the_author_and_what_returns_there() -> None:
@@ -156,12 +156,14 @@ def test_places_are_the_lines_of_the_author_and_what_returns_there() -> None:
         values.sort()
         return torch.tensor(values).tolist()
 
-    with Interruption() as found:
+    with Interruption() as interruption:
         work()
-    lines = [(one.line - found.places[0].line, one.after) for one in found.places]
+    lines = [
+        (place.line - interruption.places[0].line, place.after) for place in interruption.places
+    ]
     assert lines[:3] == [(0, ""), (1, ""), (1, "sort")]
     assert {(2, ""), (2, "tensor"), (2, "tolist")} <= {*lines}
-    assert all(one.file == __file__ for one in found.places)
+    assert all(place.file == __file__ for place in interruption.places)
 
 
 def test_places_are_spread_and_each_line_comes_first() -> None:

@@ -54,9 +54,10 @@ def _test(result: dict[str, Any]) -> str:
 def outcomes(suite: Suite) -> dict[str, str]:
     """The findings, or outcomes, by test and step."""
     return {
-        f"{_test(one)} {one['sample']}~{one['variant']}": one["finding"] or one["outcome"]
-        for one in suite.results()
-        if one["outcome"] != "passed" and one["variant"] is not None
+        f"{_test(record)} {record['sample']}~{record['variant']}": record["finding"]
+        or record["outcome"]
+        for record in suite.results()
+        if record["outcome"] != "passed" and record["variant"] is not None
     }
 
 
@@ -75,7 +76,9 @@ def test_a_crash_is_reported_and_the_session_goes_on(suite: Suite, more: tuple[s
         "test_crashes 0~dim.negated": "crash",
         "test_loops 0~empty0": "hang",
     }
-    messages = {one["variant"]: one["message"] for one in suite.results() if one["finding"]}
+    messages = {
+        record["variant"]: record["message"] for record in suite.results() if record["finding"]
+    }
     assert "SIGSEGV" in messages["dim.negated"]
     result.stdout.fnmatch_lines(
         [
@@ -113,10 +116,10 @@ def test_after_a_crash_the_next_variant_runs_and_the_call_is_not_tried_again(sui
         checks="fake.forward,values.mutation",
     )
     by_check: dict[str, dict[str, str]] = {}
-    for one in suite.results():
-        if one["variant"] is not None:
-            found = by_check.setdefault(one["check"], {})
-            found[one["variant"]] = one["finding"] or one["outcome"]
+    for record in suite.results():
+        if record["variant"] is not None:
+            by_variant = by_check.setdefault(record["check"], {})
+            by_variant[record["variant"]] = record["finding"] or record["outcome"]
     first, second = by_check["fake.forward"], by_check["values.mutation"]
     assert first["empty0"] == first["one0"] == first["odd"] == "crash"
     assert {first[step] for step in first if first[step] != "crash"} == {"passed"}
@@ -186,12 +189,12 @@ def test_padded(): ...
 
 def test_a_crash_beyond_the_sample_is_a_note(suite: Suite) -> None:
     run(suite, source=PADDED)
-    found = {
-        _test(one): (one["outcome"], one["finding"])
-        for one in suite.results()
-        if one["variant"] == "slots.has.-1"
+    by_test = {
+        _test(record): (record["outcome"], record["finding"])
+        for record in suite.results()
+        if record["variant"] == "slots.has.-1"
     }
-    assert found == {"test_taken": ("noted", "crash"), "test_padded": ("failed", "crash")}
+    assert by_test == {"test_taken": ("noted", "crash"), "test_padded": ("failed", "crash")}
 
 
 PICKED = """
@@ -237,12 +240,12 @@ def test_careful(): ...
 
 def test_an_op_that_rejects_large_positions_should_reject_negative_ones(suite: Suite) -> None:
     run(suite, source=PICKED, checks="values.bounds")
-    found = {
-        _test(one): (one["outcome"], one["finding"])
-        for one in suite.results()
-        if one["variant"] == "slots.has.-1"
+    by_test = {
+        _test(record): (record["outcome"], record["finding"])
+        for record in suite.results()
+        if record["variant"] == "slots.has.-1"
     }
-    assert found == {
+    assert by_test == {
         "test_careless": ("noted", "out-of-bounds-read"),
         "test_half_careful": ("failed", "out-of-bounds-read"),
         "test_careful": ("skipped", None),

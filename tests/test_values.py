@@ -56,9 +56,9 @@ def test_a_copy_is_the_same_in_memory_of_its_own(tensor: torch.Tensor) -> None:
 @pytest.mark.filterwarnings("ignore:.*quant")
 def test_a_quantised_tensor_is_copied_compared_and_described() -> None:
     tensor = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
-    other = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.quint8)
+    zeros = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.quint8)
     assert difference(Copier()(tensor), tensor) is None
-    assert difference(tensor, other) is not None
+    assert difference(tensor, zeros) is not None
     assert describe(tensor).startswith("quint8[3] values sha256:")
 
 
@@ -174,7 +174,7 @@ def test_descriptions_of_arguments() -> None:
 
 
 def test_a_digest_differs_by_values_and_not_layouts() -> None:
-    one = torch.arange(6.0).reshape(2, 3)
-    assert digest(one) == digest(one.t().contiguous().t())
-    assert digest(one) != digest(one + 1)
+    tensor = torch.arange(6.0).reshape(2, 3)
+    assert digest(tensor) == digest(tensor.t().contiguous().t())
+    assert digest(tensor) != digest(tensor + 1)
     assert len(digest(torch.tensor(1.0))) == len(digest(torch.empty(0))) == 8

@@ -43,18 +43,18 @@ def case(op: Any, *args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any)
     return Case(ops.resolve(op), Sample(args, kwargs), placement)
 
 
-def verdict(check: str, one: Case) -> Optional[str]:
+def verdict(check: str, op_case: Case) -> Optional[str]:
     """The code of a skip; None if the check passes."""
-    assert one.eager.error is None
+    assert op_case.eager.error is None
     try:
-        CHECKS[check](one)
+        CHECKS[check](op_case)
     except CheckSkipped as skipped:
         return skipped.code
     return None
 
 
-def finding(check: str, one: Case) -> Finding:
-    return verdicts.finding(CHECKS[check], one)
+def finding(check: str, op_case: Case) -> Finding:
+    return verdicts.finding(CHECKS[check], op_case)
 
 
 # ------------------------------------------------------------------------------- correct ops
@@ -171,11 +171,13 @@ def test_a_correct_op_passes(make: Callable[[], Case], check: str) -> None:
 
 
 def test_a_tensor_on_the_meta_device_is_not_judged() -> None:
-    one = case(DOUBLE, torch.empty(3, device="meta"))
-    one = Case(one.op, one.sample, Placement("meta", torch.float32, False, "contiguous"))
+    op_case = case(DOUBLE, torch.empty(3, device="meta"))
+    op_case = Case(
+        op_case.op, op_case.sample, Placement("meta", torch.float32, False, "contiguous")
+    )
     for check in CHECKS:
         if check not in ("aliasing", "defaults"):
-            assert verdict(check, one) == "nothing-to-check"
+            assert verdict(check, op_case) == "nothing-to-check"
 
 
 @pytest.mark.filterwarnings("ignore:.*quant")  # torch deprecates quantized tensors, once
@@ -194,11 +196,13 @@ def test_a_result_that_torch_cannot_read_is_not_judged() -> None:
 
 
 def test_a_difference_beyond_reseeding_is_a_skip_for_a_tagged_op() -> None:
-    own = torch.Generator()
+    generator = torch.Generator()
     tags = (torch.Tag.nondeterministic_seeded,)
-    one = case(define(lambda x: x + torch.rand(x.shape, generator=own), tags=tags), MATRIX)
+    op_case = case(
+        define(lambda x: x + torch.rand(x.shape, generator=generator), tags=tags), MATRIX
+    )
     with pytest.raises(CheckSkipped) as caught:
-        CHECKS["repeat"](one)
+        CHECKS["repeat"](op_case)
     assert (caught.value.code, caught.value.unjudged) == ("nondeterministic", True)
 
 
@@ -218,13 +222,13 @@ def test_an_output_kept_and_rewritten_later_is_found_by_its_values() -> None:
     outputs: List[Tensor] = []
 
     def kernel(x):
-        for one in outputs:
-            one.fill_(float(x.flatten()[0]))
+        for output in outputs:
+            output.fill_(float(x.flatten()[0]))
         outputs.append(x * 2)
         return outputs[-1]
 
-    found = finding("repeat", case(define(kernel), MATRIX))
-    assert found.code in ("output-memory-reused", "outputs-not-repeatable")
+    failure = finding("repeat", case(define(kernel), MATRIX))
+    assert failure.code in ("output-memory-reused", "outputs-not-repeatable")
 
 
 def test_memory_that_nothing_was_written_to_is_no_stale_result() -> None:
@@ -237,8 +241,8 @@ def test_memory_that_nothing_was_written_to_is_no_stale_result() -> None:
         out[:-1] = x[:-1]
         return out
 
-    one = case(define(kernel), MATRIX)
-    assert verdict("repeat", one) == "nothing-to-check"
+    op_case = case(define(kernel), MATRIX)
+    assert verdict("repeat", op_case) == "nothing-to-check"
 
 
 def any_order(accepts: Tuple[torch.dtype, ...], inside: Optional[torch.dtype] = None) -> Any:
@@ -274,23 +278,23 @@ BITWISE = {"tags": (torch.Tag.nondeterministic_bitwise,)}
 )
 def test_another_order_of_additions_is_noted(dtype: Any, accepts: Any, inside: Any) -> None:
     kernel = any_order(accepts, inside)
-    found = finding("repeat", case(define(kernel), TALL, dtype=dtype))
-    assert (found.code, found.note) == ("outputs-not-repeatable", "within-rounding")
-    assert "torch.Tag.nondeterministic_bitwise" in str(found.fix)
+    failure = finding("repeat", case(define(kernel), TALL, dtype=dtype))
+    assert (failure.code, failure.note) == ("outputs-not-repeatable", "within-rounding")
+    assert "torch.Tag.nondeterministic_bitwise" in str(failure.fix)
     tagged = case(define(any_order(accepts, inside), **BITWISE), TALL, dtype=dtype)
     assert verdict("repeat", tagged) is None
 
 
 def test_noise_as_small_as_rounding_is_none_in_double_precision() -> None:
     noise = itertools.cycle([4e-7, 0.0, -4e-7])
-    found = finding("repeat", case(define(lambda x: x * (1 + next(noise))), MATRIX))
-    assert found.note is None
+    failure = finding("repeat", case(define(lambda x: x * (1 + next(noise))), MATRIX))
+    assert failure.note is None
 
 
 def test_whole_numbers_do_not_differ_by_rounding() -> None:
     turns = itertools.count()
-    found = finding("repeat", case(define(lambda x: x.long() + next(turns)), MATRIX))
-    assert found.note is None
+    failure = finding("repeat", case(define(lambda x: x.long() + next(turns)), MATRIX))
+    assert failure.note is None
 
 
 def test_the_order_of_additions_is_no_uninitialized_memory() -> None:
@@ -323,9 +327,9 @@ def test_the_message_names_output_argument_and_dtype() -> None:
     kernel = define(
         lambda x, y: (y * 1, x.to(torch.float64)), "(Tensor x, Tensor y) -> (Tensor, Tensor)"
     )
-    found = finding("aliasing", case(kernel, MATRIX, MATRIX))
-    assert found.code == "undeclared-alias"
-    assert "in float64: output 1 is argument x" in found.message
+    failure = finding("aliasing", case(kernel, MATRIX, MATRIX))
+    assert failure.code == "undeclared-alias"
+    assert "in float64: output 1 is argument x" in failure.message
 
 
 def _parts(count: int, finish: Callable[[Tensor], Any] = lambda part: part) -> Callable[..., Any]:
@@ -334,13 +338,13 @@ def _parts(count: int, finish: Callable[[Tensor], Any] = lambda part: part) -> C
 
 @NEEDS_STORAGES
 def test_outputs_in_one_storage_are_named() -> None:
-    found = finding("aliasing", case(define(_parts(2), "(Tensor x) -> Tensor[]"), MATRIX))
-    assert found.code == "outputs-share-storage"
-    assert found.message.endswith(
+    failure = finding("aliasing", case(define(_parts(2), "(Tensor x) -> Tensor[]"), MATRIX))
+    assert failure.code == "outputs-share-storage"
+    assert failure.message.endswith(
         "output[0] and output[1] are views of one storage, without an element in common"
     )
-    found = finding("aliasing", case(define(_parts(9), "(Tensor x) -> Tensor[]"), MATRIX))
-    assert "output[0], output[1], output[2] and 6 more are views" in found.message
+    failure = finding("aliasing", case(define(_parts(9), "(Tensor x) -> Tensor[]"), MATRIX))
+    assert "output[0], output[1], output[2] and 6 more are views" in failure.message
 
 
 @NEEDS_STORAGES
@@ -349,8 +353,8 @@ def test_an_overlap_in_another_layout_comes_before_a_common_storage() -> None:
         parts = torch.stack([x, x])
         return [parts[0], parts[1] if x.is_contiguous() else parts[0]]
 
-    found = finding("aliasing", case(define(kernel, "(Tensor x) -> Tensor[]"), MATRIX))
-    assert found.code == "outputs-share-memory"
+    failure = finding("aliasing", case(define(kernel, "(Tensor x) -> Tensor[]"), MATRIX))
+    assert failure.code == "outputs-share-memory"
 
 
 @pytest.mark.parametrize(
@@ -375,17 +379,17 @@ def test_a_composite_op_may_return_parts_of_one_storage() -> None:
 
 
 def test_numpy_memory_is_memory() -> None:
-    found = finding("aliasing", case(define(lambda x: torch.from_numpy(x.numpy())[1:]), MATRIX))
-    assert found.message.endswith("output shares memory with argument x")
+    failure = finding("aliasing", case(define(lambda x: torch.from_numpy(x.numpy())[1:]), MATRIX))
+    assert failure.message.endswith("output shares memory with argument x")
 
 
 def test_native_code_is_not_called_in_a_narrower_dtype() -> None:
     from pytest_customop.checks.values.aliasing import _in_other_dtypes
 
-    words = [tried.description for tried in _in_other_dtypes(case("aten::relu", MATRIX))]
-    assert words == [", in float64"]
-    words = [tried.description for tried in _in_other_dtypes(case(DOUBLE, MATRIX))]
-    assert words == [", in float64", ", in float16", ", in bfloat16"]
+    descriptions = [tried.description for tried in _in_other_dtypes(case("aten::relu", MATRIX))]
+    assert descriptions == [", in float64"]
+    descriptions = [tried.description for tried in _in_other_dtypes(case(DOUBLE, MATRIX))]
+    assert descriptions == [", in float64", ", in float16", ", in bfloat16"]
 
 
 # --------------------------------------------------------------------------------- mutation
@@ -400,9 +404,9 @@ def test_native_code_is_not_called_in_a_narrower_dtype() -> None:
     ],
 )
 def test_what_is_written_is_reported(kernel: Callable[..., Any], message: str) -> None:
-    found = finding("mutation", case(define(kernel), MATRIX))
-    assert found.code == "undeclared-mutation"
-    assert message in found.message
+    failure = finding("mutation", case(define(kernel), MATRIX))
+    assert failure.code == "undeclared-mutation"
+    assert message in failure.message
 
 
 @pytest.mark.parametrize(
@@ -415,9 +419,9 @@ def test_writes_beyond_the_elements_are_placed(start: int, words: str) -> None:
             x.as_strided((1,), (1,), offset).fill_(7.0)
         return x.clone(memory_format=torch.contiguous_format)
 
-    found = finding("mutation", case(define(kernel, "(Tensor(a!) x) -> Tensor"), MATRIX))
-    assert found.code == "write-outside-elements"
-    assert f"4 bytes {words}" in found.message
+    failure = finding("mutation", case(define(kernel, "(Tensor(a!) x) -> Tensor"), MATRIX))
+    assert failure.code == "write-outside-elements"
+    assert f"4 bytes {words}" in failure.message
 
 
 def test_writes_between_rows_are_placed() -> None:
@@ -426,9 +430,9 @@ def test_writes_between_rows_are_placed() -> None:
             x.as_strided((1,), (1,), x.storage_offset() + x.shape[1]).fill_(7.0)
         return x * 1
 
-    found = finding("mutation", case(define(kernel), MATRIX))
-    assert "with x with padded rows: it writes outside" in found.message
-    assert "between its rows" in found.message
+    failure = finding("mutation", case(define(kernel), MATRIX))
+    assert "with x with padded rows: it writes outside" in failure.message
+    assert "between its rows" in failure.message
 
 
 def test_a_declared_write_may_change_what_shares_its_memory() -> None:
@@ -480,11 +484,11 @@ def test_the_layout_is_named() -> None:
     def kernel(x, y):
         return x + y.as_strided(y.shape, x.stride())
 
-    found = finding(
+    failure = finding(
         "layouts", case(define(kernel, "(Tensor x, Tensor y) -> Tensor"), MATRIX, MATRIX)
     )
-    assert found.code == "layout-dependent-result"
-    assert "with x transposed in memory it gives other values" in found.message
+    assert failure.code == "layout-dependent-result"
+    assert "with x transposed in memory it gives other values" in failure.message
 
 
 def test_the_layout_that_a_sample_comes_in_is_tried() -> None:
@@ -493,8 +497,8 @@ def test_the_layout_that_a_sample_comes_in_is_tried() -> None:
 
     strange = torch.randn(3, 8).t()[::2]
     assert strange.stride() == (2, 8)
-    found = finding("layouts", case(define(kernel), strange))
-    assert "with x as the sample has it" in found.message
+    failure = finding("layouts", case(define(kernel), strange))
+    assert "with x as the sample has it" in failure.message
 
 
 def test_an_integer_that_rounding_moves_is_no_finding() -> None:
@@ -511,8 +515,8 @@ def test_an_integer_that_rounding_moves_is_no_finding() -> None:
 def test_native_code_gets_aligned_rows() -> None:
     from pytest_customop.checks.values.memory.placement import placements
 
-    one = case("aten::relu", MATRIX)
-    for moved in placements(one.inputs, alone=False):
+    op_case = case("aten::relu", MATRIX)
+    for moved in placements(op_case.inputs, alone=False):
         x = moved.arguments.args[0]
         assert x.storage_offset() * 4 % 64 == 0
         if "rows" in moved.description:
@@ -530,9 +534,9 @@ def test_every_layout_has_the_values_and_room_for_a_dense_reader() -> None:
 
     for spec in (MATRIX, tensor(2, 3, 4, 5), tensor(5), tensor(), tensor(1, 4)):
         for dtype in (torch.float32, torch.bool, torch.int64, torch.complex64, torch.float8_e5m2):
-            one = case(DOUBLE, spec, dtype=dtype)
-            plain = one.inputs().args[0]
-            for moved in placements(one.inputs, alone=True):
+            op_case = case(DOUBLE, spec, dtype=dtype)
+            plain = op_case.inputs().args[0]
+            for moved in placements(op_case.inputs, alone=True):
                 x = moved.arguments.args[0]
                 if not moved.other_values:
                     assert same_bits(x, plain), moved.description
@@ -565,8 +569,8 @@ def test_an_op_that_rejects_deterministic_algorithms_is_a_limit() -> None:
 
 def test_an_op_that_alternates_is_not_called_uninitialized() -> None:
     signs = itertools.cycle([1, -1])
-    one = case(define(lambda x: x * next(signs)), MATRIX)
-    assert verdict("uninitialized", one) == "nondeterministic"
+    op_case = case(define(lambda x: x * next(signs)), MATRIX)
+    assert verdict("uninitialized", op_case) == "nondeterministic"
 
 
 # ------------------------------------------------------------------ same tensor, defaults
@@ -613,13 +617,13 @@ SCALE = "(Tensor x, float by=0.5, int[] dims=[0, 1], str? mode=None) -> Tensor"
     ],
 )
 def test_defaults_of_kernels(kernel: Callable[..., Any], words: Optional[str]) -> None:
-    one = case(_scaled(kernel, SCALE), MATRIX, 2.0, [1], "a")
+    op_case = case(_scaled(kernel, SCALE), MATRIX, 2.0, [1], "a")
     if words is None:
-        assert verdict("defaults", one) is None
+        assert verdict("defaults", op_case) is None
     else:
-        found = finding("defaults", one)
-        assert found.code == "default-differs"
-        assert words in found.message
+        failure = finding("defaults", op_case)
+        assert failure.code == "default-differs"
+        assert words in failure.message
 
 
 def test_defaults_of_kernels_for_a_device_and_of_fake_kernels() -> None:
@@ -639,8 +643,8 @@ def test_a_wrapped_kernel_is_looked_through() -> None:
     def wrapped(*args, **kwargs):
         return args[0] * 1
 
-    one = case(_scaled(wrapped, "(Tensor x, float by=0.5) -> Tensor"), MATRIX)
-    assert "the default 0.25" in finding("defaults", one).message
+    op_case = case(_scaled(wrapped, "(Tensor x, float by=0.5) -> Tensor"), MATRIX)
+    assert "the default 0.25" in finding("defaults", op_case).message
 
 
 @pytest.mark.parametrize(
@@ -655,19 +659,19 @@ def test_a_fake_kernel_that_does_not_take_every_argument(
     fake: Callable[..., Any], lost: str
 ) -> None:
     op = _scaled(lambda x, by=0.5, dims=(0, 1), mode=None: x * by, SCALE, fake)
-    found = finding("defaults", case(op, MATRIX))
-    assert found.code == "signature-differs"
-    assert f"the fake kernel does not take {lost}, which the schema has" in found.message
-    assert "float by=0.5" in found.evidence
+    failure = finding("defaults", case(op, MATRIX))
+    assert failure.code == "signature-differs"
+    assert f"the fake kernel does not take {lost}, which the schema has" in failure.message
+    assert "float by=0.5" in failure.evidence
 
 
 def test_a_kernel_that_does_not_take_a_keyword() -> None:
     schema = "(Tensor x, *, float by=0.5) -> Tensor"
     op = _scaled(lambda x, by=0.5: x * by, schema, lambda x, **options: torch.empty_like(x))
     assert verdict("defaults", case(op, MATRIX)) is None
-    found = finding("defaults", case(_scaled(lambda x: x * 0.5, schema), MATRIX))
-    assert found.code == "signature-differs"
-    assert ": the kernel does not take by, which the schema has" in found.message
+    failure = finding("defaults", case(_scaled(lambda x: x * 0.5, schema), MATRIX))
+    assert failure.code == "signature-differs"
+    assert ": the kernel does not take by, which the schema has" in failure.message
 
 
 class _Fake:
@@ -714,16 +718,16 @@ def test_a_walk_that_never_ends_on_equal_numbers_is_ended(monkeypatch: pytest.Mo
     @torch.library.custom_op("t_values_family::depths", mutates_args=())
     def depths(parents: torch.Tensor) -> torch.Tensor:
         walked.append(0)
-        found = torch.zeros_like(parents)
+        lengths = torch.zeros_like(parents)
         for start in range(parents.numel()):
             at = start
             while (at := int(parents[at])) >= 0:
-                found[start] += 1
+                lengths[start] += 1
                 walked[-1] += 1
-        return found
+        return lengths
 
     depths.register_fake(torch.empty_like)
     parents = torch.tensor([1, 3, 3, -1])
-    (found,) = check_op(depths, [(parents,)], checks="values.repeat", variants=False)
-    assert found.outcome == "passed"
+    (result,) = check_op(depths, [(parents,)], checks="values.repeat", variants=False)
+    assert result.outcome == "passed"
     assert walked[-1] > 100  # all parents were 1

@@ -54,13 +54,15 @@ FORWARD = "fake.forward"
 def run(suite: Suite, source: str, *args: str, amount: str = "quick", apart: bool = False) -> Any:
     suite.test(source, ops=OPS)
     start = suite.run_apart if apart else suite.run
-    words = (f"--customop-variants={amount}", "--customop-report=report.json", *args)
-    return start(*words, checks=FORWARD)
+    arguments = (f"--customop-variants={amount}", "--customop-report=report.json", *args)
+    return start(*arguments, checks=FORWARD)
 
 
 def near(suite: Suite) -> dict[str, dict[str, Any]]:
     """The results of the variants, by step."""
-    return {one["variant"]: one for one in suite.results() if one["variant"] is not None}
+    return {
+        result["variant"]: result for result in suite.results() if result["variant"] is not None
+    }
 
 
 SQUARE = '@customop_cases("NS::square", [(tensor(4, 4),)]{more})\ndef test(): ...\n'
@@ -70,10 +72,10 @@ ROWS = '@customop_cases("NS::rows", [(tensor(4, 6), 1)]{more})\ndef test(): ...\
 def test_the_variants_of_a_case_are_one_item_a_check(suite: Suite) -> None:
     result = run(suite, ROWS.format(more=""), "-v")
     result.assert_outcomes(passed=1, failed=1)
-    found = near(suite)
-    assert found["dim.negated"]["outcome"] == "failed"
-    assert found["dim.negated"]["finding"] == "fake-shape-mismatch"
-    assert found["odd"]["outcome"] == "passed"
+    results = near(suite)
+    assert results["dim.negated"]["outcome"] == "failed"
+    assert results["dim.negated"]["finding"] == "fake-shape-mismatch"
+    assert results["odd"]["outcome"] == "passed"
     result.stdout.fnmatch_lines(
         ["*test_it.py::test[[]cpu-float32-nograd-0-variants-fake.forward[]] FAILED*"]
     )
@@ -81,9 +83,9 @@ def test_the_variants_of_a_case_are_one_item_a_check(suite: Suite) -> None:
 
 def test_keywords_select_the_variants(suite: Suite) -> None:
     run(suite, ROWS.format(more=""), "-k", "variants")
-    assert None not in {one["variant"] for one in suite.results()}
+    assert None not in {result["variant"] for result in suite.results()}
     run(suite, ROWS.format(more=""), "-k", "not variants")
-    assert {one["variant"] for one in suite.results()} == {None}
+    assert {result["variant"] for result in suite.results()} == {None}
 
 
 @pytest.mark.parametrize("amount", ["quick", "off"])
@@ -98,7 +100,7 @@ def test_the_command_of_a_failure_runs_its_variant_alone(suite: Suite) -> None:
     _, nodeid, *flags = shlex.split(command)
     result = suite.run(nodeid, *flags, "--customop-report=again.json", checks=None)
     result.assert_outcomes(failed=1)
-    assert [one["variant"] for one in suite.results("again.json")] == ["dim.negated"]
+    assert [result["variant"] for result in suite.results("again.json")] == ["dim.negated"]
 
 
 def test_a_wrong_step_is_a_usage_error(suite: Suite) -> None:
@@ -125,7 +127,7 @@ def _(x, keep):
 def test(): ...
 """
     result = run(suite, "import torch\n" + source)
-    codes = {one["finding"] for one in near(suite).values() if one["outcome"] == "failed"}
+    codes = {result["finding"] for result in near(suite).values() if result["outcome"] == "failed"}
     assert codes == {"fake-shape-mismatch", "fake-stride-mismatch"}
     result.stdout.fnmatch_lines(
         [
@@ -186,20 +188,20 @@ def test_what_the_op_rejects_is_no_failure(suite: Suite) -> None:
 
 def test_a_defect_of_the_sample_is_reported_there_only(suite: Suite) -> None:
     run(suite, '@customop_cases("NS::wrong", [(tensor(4, 6),)])\ndef test(): ...\n')
-    own = [one for one in suite.results() if one["variant"] is None]
-    assert [one["outcome"] for one in own] == ["failed"]
-    outcomes = {one["outcome"] for one in near(suite).values()}
+    sample_results = [result for result in suite.results() if result["variant"] is None]
+    assert [result["outcome"] for result in sample_results] == ["failed"]
+    outcomes = {result["outcome"] for result in near(suite).values()}
     assert outcomes == {"skipped"}
-    assert all(one["message"].startswith("as-sample: ") for one in near(suite).values())
+    assert all(result["message"].startswith("as-sample: ") for result in near(suite).values())
 
 
 def test_what_could_read_out_of_bounds_is_not_run_without_a_child(suite: Suite) -> None:
     source = '@customop_cases("NS::foreign", [(tensor(4, 6),)])\ndef test(): ...\n'
     result = run(suite, source, "--customop-isolate=off")
-    found = near(suite)
-    assert found["empty0"]["outcome"] == "skipped"
-    assert "the kernel uses ctypes" in found["empty0"]["message"]
-    assert found["odd"]["outcome"] == "passed"
+    results = near(suite)
+    assert results["empty0"]["outcome"] == "skipped"
+    assert "the kernel uses ctypes" in results["empty0"]["message"]
+    assert results["odd"]["outcome"] == "passed"
     result.stdout.fnmatch_lines(["*not run, they could read out of bounds (--customop-isolate*"])
 
 
@@ -226,8 +228,8 @@ def test_a_predicate_with_a_reason(suite: Suite) -> None:
         "def unfit(near):\n    return 'dims count from 0' if near.step == 'dim.negated' else None\n"
     )
     run(suite, source + ROWS.format(more=", variants=unfit"))
-    one = near(suite)["dim.negated"]
-    assert (one["outcome"], one["message"]) == ("skipped", "dims count from 0")
+    result = near(suite)["dim.negated"]
+    assert (result["outcome"], result["message"]) == ("skipped", "dims count from 0")
 
 
 def test_a_number_caps_them_and_the_summary_says_so(suite: Suite) -> None:
@@ -251,8 +253,8 @@ def test_the_body_runs_on_the_samples_only(suite: Suite) -> None:
         "def test(customop_case):\n    assert customop_case.sample_id == '0'\n"
     )
     result = run(suite, source, "--customop-checks=fake.forward,body")
-    bodies = [one for one in suite.results() if one["check"] == "body"]
-    assert [one["sample"] for one in bodies] == ["0"]
+    bodies = [result for result in suite.results() if result["check"] == "body"]
+    assert [result["sample"] for result in bodies] == ["0"]
     assert near(suite)
     del result
 
@@ -263,7 +265,9 @@ def test_an_own_sample_is_no_variant_of_another(suite: Suite) -> None:
     )
     run(suite, source)
     assert "dim.negated" not in near(suite)
-    assert {one["sample"] for one in suite.results() if one["outcome"] == "failed"} == {"1"}
+    assert {result["sample"] for result in suite.results() if result["outcome"] == "failed"} == {
+        "1"
+    }
 
 
 def test_each_sample_has_its_own(suite: Suite) -> None:
@@ -274,8 +278,8 @@ def test_each_sample_has_its_own(suite: Suite) -> None:
     suite.write("conftest.py", "")
     run(suite, "from pytest_customop import Sample\n" + source)
     variants = defaultdict(set)
-    for one in suite.results():
-        variants[one["sample"]].add(one["variant"])
+    for result in suite.results():
+        variants[result["sample"]].add(result["variant"])
     assert {None, "odd", "empty0"} <= variants["even"]
     assert {None, "odd", "empty0"} <= variants["1"]
 
@@ -283,13 +287,13 @@ def test_each_sample_has_its_own(suite: Suite) -> None:
 def test_a_cell_that_the_mark_leaves_out_has_none(suite: Suite) -> None:
     more = ", requires_grad=False, skip_if=lambda cell: 'no' if cell.sample_id.startswith('0') else None"
     run(suite, ROWS.format(more=more))
-    assert [one["outcome"] for one in suite.results()] == ["skipped"]
+    assert [result["outcome"] for result in suite.results()] == ["skipped"]
     assert near(suite) == {}
 
 
 def test_the_same_under_xdist(suite: Suite) -> None:
     run(suite, ROWS.format(more="") + SQUARE.format(more="").replace("def test(", "def test_b("))
-    here = {(one["nodeid"], one["outcome"], one["message"]) for one in suite.results()}
+    here = {(result["nodeid"], result["outcome"], result["message"]) for result in suite.results()}
     result = run(
         suite,
         ROWS.format(more="") + SQUARE.format(more="").replace("def test(", "def test_b("),
@@ -298,7 +302,7 @@ def test_the_same_under_xdist(suite: Suite) -> None:
         amount="quick",
         apart=True,
     )
-    there = {(one["nodeid"], one["outcome"], one["message"]) for one in suite.results()}
+    there = {(result["nodeid"], result["outcome"], result["message"]) for result in suite.results()}
     assert here == there
     result.stdout.fnmatch_lines(["*::rows: * tried*left out (--customop-variants=full)"])
 

@@ -59,7 +59,7 @@ def pad(x: torch.Tensor, offsets: torch.Tensor, longest: int = 3) -> torch.Tenso
 MIX, PICK, PAIR, PUT, PAD = (resolve(op) for op in (mix, pick, pair, put, pad))
 
 
-def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict[str, Variant]:
+def near(op: Op, sample: Sample, where: Placement = FLOAT, **settings: Any) -> dict[str, Variant]:
     """The variants by the names of their steps, in order."""
     options: dict[str, Any] = {
         "kinds": KINDS,
@@ -67,14 +67,14 @@ def near(op: Op, sample: Sample, where: Placement = FLOAT, **given: Any) -> dict
         "seed": 0,
         "seen": set(),
     }
-    found = [*ranked_variants(op, sample, where, **{**options, **given})]
-    named = {one.step: one for one in found}
-    assert len(named) == len(found)  # a name is what a rerun asks for
+    variants = [*ranked_variants(op, sample, where, **{**options, **settings})]
+    named = {variant.step: variant for variant in variants}
+    assert len(named) == len(variants)  # a name is what a rerun asks for
     return named
 
 
-def shapes(op: Op, one: Variant, where: Placement = FLOAT) -> list[tuple[int, ...]]:
-    return [tuple(each.shape) for _, each in draw(op, one.sample, where, 0).tensors()]
+def shapes(op: Op, variant: Variant, where: Placement = FLOAT) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for _, tensor in draw(op, variant.sample, where, 0).tensors()]
 
 
 SQUARE = Sample((tensor(4, 4), tensor(4, 4), 1, False), id="a")
@@ -82,9 +82,9 @@ SQUARE = Sample((tensor(4, 4), tensor(4, 4), 1, False), id="a")
 
 def test_every_kind_has_its_steps() -> None:
     steps: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for one in near(MIX, SQUARE).values():
-        steps[one.kind].append(one.step)
-        assert one.sample.id == f"a~{one.step}"
+    for variant in near(MIX, SQUARE).values():
+        steps[variant.kind].append(variant.step)
+        assert variant.sample.id == f"a~{variant.step}"
     assert {kind: sorted(names) for kind, names in steps.items()} == {
         "layout": sorted(
             [
@@ -127,45 +127,45 @@ def test_every_kind_has_its_steps() -> None:
 
 
 def test_sizes_that_are_equal_change_together_first() -> None:
-    found = near(MIX, SQUARE, kinds=["shape"])
-    assert shapes(MIX, found["odd"]) == [(5, 5), (5, 5)]
-    assert shapes(MIX, found["doubled"]) == [(8, 8), (8, 8)]
-    assert shapes(MIX, found["empty0"]) == [(0, 0), (0, 0)]
-    assert shapes(MIX, found["one0"]) == [(1, 1), (1, 1)]
-    assert shapes(MIX, found["batch"]) == [(2, 4, 4), (2, 4, 4)]
-    assert shapes(MIX, found["w.one1"]) == [(4, 4), (4, 1)]
-    assert shapes(MIX, found["x.odd0"]) == [(5, 4), (4, 4)]
-    assert [*found].index("odd") < [*found].index("w.one1")
+    variants = near(MIX, SQUARE, kinds=["shape"])
+    assert shapes(MIX, variants["odd"]) == [(5, 5), (5, 5)]
+    assert shapes(MIX, variants["doubled"]) == [(8, 8), (8, 8)]
+    assert shapes(MIX, variants["empty0"]) == [(0, 0), (0, 0)]
+    assert shapes(MIX, variants["one0"]) == [(1, 1), (1, 1)]
+    assert shapes(MIX, variants["batch"]) == [(2, 4, 4), (2, 4, 4)]
+    assert shapes(MIX, variants["w.one1"]) == [(4, 4), (4, 1)]
+    assert shapes(MIX, variants["x.odd0"]) == [(5, 4), (4, 4)]
+    assert [*variants].index("odd") < [*variants].index("w.one1")
 
 
 def test_a_square_example_becomes_distinct() -> None:
-    found = near(MIX, SQUARE, kinds=["shape"])
-    assert shapes(MIX, found["distinct"]) == [(6, 4), (6, 4)]
-    (rows, inner), (inner_too, columns) = shapes(MIX, found["distinct_product"])
+    variants = near(MIX, SQUARE, kinds=["shape"])
+    assert shapes(MIX, variants["distinct"]) == [(6, 4), (6, 4)]
+    (rows, inner), (inner_too, columns) = shapes(MIX, variants["distinct_product"])
     assert inner == inner_too
     assert len({rows, inner, columns}) == 3
 
 
 def test_different_sizes_change_apart() -> None:
-    given = Sample((tensor(4, 6), tensor(6), 1, False), id="a")
-    found = near(MIX, given, kinds=["shape"])
-    assert shapes(MIX, found["empty0"]) == [(0, 6), (6,)]
-    assert shapes(MIX, found["empty1"]) == [(4, 0), (0,)]
-    assert shapes(MIX, found["odd"]) == [(5, 7), (7,)]
-    assert shapes(MIX, found["x.one1"]) == [(4, 1), (6,)]
-    assert "distinct" not in found
+    sample = Sample((tensor(4, 6), tensor(6), 1, False), id="a")
+    variants = near(MIX, sample, kinds=["shape"])
+    assert shapes(MIX, variants["empty0"]) == [(0, 6), (6,)]
+    assert shapes(MIX, variants["empty1"]) == [(4, 0), (0,)]
+    assert shapes(MIX, variants["odd"]) == [(5, 7), (7,)]
+    assert shapes(MIX, variants["x.one1"]) == [(4, 1), (6,)]
+    assert "distinct" not in variants
 
 
 def test_sizes_that_the_first_tensor_lacks_change_together_under_another_name() -> None:
-    found = near(MIX, Sample((tensor(4), tensor(6, 6), 1, False), id="a"), kinds=["shape"])
-    assert shapes(MIX, found["w.tied_one0"]) == [(4,), (1, 1)]
-    assert shapes(MIX, found["w.one0"]) == [(4,), (1, 6)]
+    variants = near(MIX, Sample((tensor(4), tensor(6, 6), 1, False), id="a"), kinds=["shape"])
+    assert shapes(MIX, variants["w.tied_one0"]) == [(4,), (1, 1)]
+    assert shapes(MIX, variants["w.one0"]) == [(4,), (1, 6)]
 
 
 def test_the_number_of_rows_that_offsets_bound_stays() -> None:
     def sizes(offsets: list[int]) -> set[str]:
-        given = Sample(([tensor(9, 6), tensor(3, 5)], tensor(values=offsets)), id="a")
-        return {*near(PICK, given, kinds=["shape"])}
+        sample = Sample(([tensor(9, 6), tensor(3, 5)], tensor(values=offsets)), id="a")
+        return {*near(PICK, sample, kinds=["shape"])}
 
     assert "xs[1].empty0" not in sizes([0, 1, 4, 7])
     assert "xs[1].empty0" in sizes([0, 4, 1, 7])
@@ -173,22 +173,22 @@ def test_the_number_of_rows_that_offsets_bound_stays() -> None:
 
 def test_positions_keep_their_range_and_other_sizes_take_them_again() -> None:
     index = tensor(values=[0, 3, 1])
-    given = Sample(([tensor(5, 6)], index), id="a")
-    found = near(PICK, given)
+    sample = Sample(([tensor(5, 6)], index), id="a")
+    variants = near(PICK, sample)
     for step, values in (
         ("index.empty0", []),
         ("index.one0", [0]),
         ("odd", [0, 3, 1, 0, 3]),
         ("index.batch", [[0, 3, 1], [0, 3, 1]]),
     ):
-        assert draw(PICK, found[step].sample, FLOAT, 0).args[1].tolist() == values
+        assert draw(PICK, variants[step].sample, FLOAT, 0).args[1].tolist() == values
     for step in ("index.empty0", "index.one0", "odd"):
-        assert found[step].beyond is None
+        assert variants[step].beyond is None
     for step, value in (("index.lowest", 0), ("index.highest", 3)):
-        drawn = draw(PICK, found[step].sample, FLOAT, 0)
+        drawn = draw(PICK, variants[step].sample, FLOAT, 0)
         assert drawn.args[1].tolist() == [value] * 3
         assert drawn.args[1].dtype == torch.int64
-    assert shapes(PICK, found["odd"]) == [(7, 9), (5,)]
+    assert shapes(PICK, variants["odd"]) == [(7, 9), (5,)]
 
 
 @pytest.mark.parametrize(
@@ -212,19 +212,21 @@ def test_positions_keep_their_range_and_other_sizes_take_them_again() -> None:
     ],
 )
 def test_an_entry_comes_twice(given: list[Any], repeated: dict[str, list[Any]]) -> None:
-    found = near(PICK, Sample(([tensor(20, 6)], tensor(values=given)), id="a"), kinds=["positions"])
-    steps = {step: one for step, one in found.items() if ".repeated" in step}
-    assert {step: one.sample.args[1].values.tolist() for step, one in steps.items()} == {
+    variants = near(
+        PICK, Sample(([tensor(20, 6)], tensor(values=given)), id="a"), kinds=["positions"]
+    )
+    steps = {step: variant for step, variant in variants.items() if ".repeated" in step}
+    assert {step: variant.sample.args[1].values.tolist() for step, variant in steps.items()} == {
         f"index.{step}": values for step, values in repeated.items()
     }
-    assert all(one.beyond is None for one in steps.values())
+    assert all(variant.beyond is None for variant in steps.values())
 
 
 def test_drawn_positions_come_twice_where_the_range_has_more_of_them() -> None:
     def values(*shape: int, high: int) -> Any:
         index = tensor(*shape, dtype=torch.int64, low=0, high=high)
-        found = near(PICK, Sample(([tensor(20, 6)], index), id="a"), kinds=["positions"])
-        step = found.get("index.repeated")
+        variants = near(PICK, Sample(([tensor(20, 6)], index), id="a"), kinds=["positions"])
+        step = variants.get("index.repeated")
         return None if step is None else step.sample.args[1].values.tolist()
 
     assert values(4, high=20) == [0, 0, 2, 3]
@@ -236,25 +238,25 @@ def test_what_belongs_together_keeps_its_size() -> None:
     boxes = tensor(values=[[0, 0, 4, 3], [2, 1, 8, 6], [1, 1, 2, 2]])
     edges = tensor(values=[[0, 3, 1, 1, 4], [2, 1, 0, 4, 1]])
     for index, record in ((boxes, 4), (edges, 2)):
-        found = near(PICK, Sample(([tensor(11, 6)], index), id="a"))
-        grown = {shapes(PICK, one)[1] for one in found.values()} - {index.shape}
+        variants = near(PICK, Sample(([tensor(11, 6)], index), id="a"))
+        grown = {shapes(PICK, variant)[1] for variant in variants.values()} - {index.shape}
         assert {len(shape) for shape in grown} == {2, 3}
         assert all(record in shape for shape in grown)
 
 
 def test_positions_of_several_tensors_are_not_repeated_within_the_sample() -> None:
     rows, columns = tensor(values=[0, 7, 1, 1]), tensor(values=[2, 1, 0, 5])
-    found = near(PAIR, Sample((tensor(12, 10), rows, columns), id="a"))
-    assert "twice" in (found["odd"].beyond or "")
-    assert found["rows.tied_empty0"].beyond is None
+    variants = near(PAIR, Sample((tensor(12, 10), rows, columns), id="a"))
+    assert "twice" in (variants["odd"].beyond or "")
+    assert variants["rows.tied_empty0"].beyond is None
 
 
 def test_a_permutation_stays_one() -> None:
     for values in ([0, 2, 1], [3, 1, 2]):
-        given = Sample(([tensor(5, 4)], tensor(values=values)), id="a")
-        (found,) = near(PICK, given, kinds=["positions"]).values()
-        assert found.step == "index.counting"
-        assert found.sample.args[1].values.tolist() == sorted(values)
+        sample = Sample(([tensor(5, 4)], tensor(values=values)), id="a")
+        (variant,) = near(PICK, sample, kinds=["positions"]).values()
+        assert variant.step == "index.counting"
+        assert variant.sample.args[1].values.tolist() == sorted(values)
     flags = Sample(([tensor(2, 4)], tensor(values=[True, False])), id="a")
     assert {*near(PICK, flags, kinds=["positions"])} == {"index.lowest", "index.highest"}
 
@@ -272,59 +274,62 @@ def test_an_empty_part_leaves_no_longer_one_where_there_is_room(
     given: list[int], columns: int, changed: list[int], beyond: str | None
 ) -> None:
     sample = Sample(([tensor(6, columns)], tensor(values=given)), id="a")
-    found = near(PICK, sample, kinds=["positions"])["index.empty_first"]
-    assert found.sample.args[1].values.tolist() == changed
-    assert found.beyond == beyond
+    variant = near(PICK, sample, kinds=["positions"])["index.empty_first"]
+    assert variant.sample.args[1].values.tolist() == changed
+    assert variant.beyond == beyond
 
 
 @pytest.mark.parametrize(("given", "is_limit"), [((), True), ((2,), True), ((4,), False)])
 def test_a_number_may_be_how_long_a_part_can_be(given: tuple[int, ...], is_limit: bool) -> None:
     sample = Sample((tensor(6, 8), tensor(values=[0, 2, 4, 6]), *given), id="a")
-    found = near(PAD, sample, kinds=["positions"])["offsets.empty_first"]
-    assert (found.beyond is not None) == is_limit
+    variant = near(PAD, sample, kinds=["positions"])["offsets.empty_first"]
+    assert (variant.beyond is not None) == is_limit
 
 
 def test_sizes_that_listed_numbers_stand_for_stay() -> None:
     offsets = Sample(([tensor(6, 8)], tensor(values=[0, 1, 4, 6])), id="a")
     lengths = Sample(([tensor(6, 8)], tensor(values=[1, 3, 2])), id="a")
-    for given in (offsets, lengths):
-        found = near(PICK, given)
-        assert shapes(PICK, found["odd"])[0] == (6, 9)
-        assert {"empty0", "one0", "xs[0].odd0", "index.expanded", "index.highest"}.isdisjoint(found)
+    for sample in (offsets, lengths):
+        variants = near(PICK, sample)
+        assert shapes(PICK, variants["odd"])[0] == (6, 9)
+        assert {"empty0", "one0", "xs[0].odd0", "index.expanded", "index.highest"}.isdisjoint(
+            variants
+        )
 
 
 def test_a_size_that_fixed_positions_have_stays() -> None:
-    given = Sample(([tensor(3, 4)], tensor(values=[0, 2, 1])), id="a")
-    assert shapes(PICK, near(PICK, given)["odd"]) == [(3, 5), (3,)]
+    sample = Sample(([tensor(3, 4)], tensor(values=[0, 2, 1])), id="a")
+    assert shapes(PICK, near(PICK, sample)["odd"]) == [(3, 5), (3,)]
 
 
 def test_a_range_is_kept_to() -> None:
-    given = Sample((tensor(4, low=0.5, high=1), tensor(4, low=0.5, high=1), 0, False), id="a")
-    found = near(MIX, given)
-    assert not {"zeros", "negative", "large", "nan", "inf"} & {*found}
+    sample = Sample((tensor(4, low=0.5, high=1), tensor(4, low=0.5, high=1), 0, False), id="a")
+    variants = near(MIX, sample)
+    assert not {"zeros", "negative", "large", "nan", "inf"} & {*variants}
     for step in ("odd", "empty0", "transposed"):
-        if step in found:
-            x = draw(MIX, found[step].sample, FLOAT, 0).args[0].detach()
+        if step in variants:
+            x = draw(MIX, variants[step].sample, FLOAT, 0).args[0].detach()
             assert bool(((x >= 0.5) & (x < 1)).all())
 
 
 def test_a_dim_is_counted_the_other_way() -> None:
     dims = {
-        step: one.sample.args[2] for step, one in near(MIX, SQUARE, kinds=["arguments"]).items()
+        step: variant.sample.args[2]
+        for step, variant in near(MIX, SQUARE, kinds=["arguments"]).items()
     }
     assert dims["dim.negated"] == -1
     assert dims["dim.0"] == 0
 
 
 def test_an_argument_at_its_default_is_left_out() -> None:
-    given = Sample(
+    sample = Sample(
         (tensor(4), tensor(4), 0, True, tensor(4), torch.float32), {"scale": 2.0}, id="a"
     )
-    found = near(MIX, given, kinds=["arguments"])
-    assert found["scale.default"].sample.kwargs == {}
-    assert found["bias.absent"].sample.args[4] is None
-    assert found["dtype.float64"].sample.args[5] is torch.float64
-    assert found["flag.false"].sample.args[3] is False
+    variants = near(MIX, sample, kinds=["arguments"])
+    assert variants["scale.default"].sample.kwargs == {}
+    assert variants["bias.absent"].sample.args[4] is None
+    assert variants["dtype.float64"].sample.args[5] is torch.float64
+    assert variants["flag.false"].sample.args[3] is False
 
 
 def test_what_follows_a_left_out_argument_is_given_by_name() -> None:
@@ -332,38 +337,38 @@ def test_what_follows_a_left_out_argument_is_given_by_name() -> None:
     def numbers(x: torch.Tensor, n: int = 1, m: int = 2) -> torch.Tensor:
         return x * n * m
 
-    found = near(resolve(numbers), Sample((tensor(4), 5, 6), id="a"), kinds=["arguments"])
-    assert len(found["n.default"].sample.args) == 1
-    assert found["n.default"].sample.kwargs == {"m": 6}
-    assert found["m.default"].sample.args[1:] == (5,)
+    variants = near(resolve(numbers), Sample((tensor(4), 5, 6), id="a"), kinds=["arguments"])
+    assert len(variants["n.default"].sample.args) == 1
+    assert variants["n.default"].sample.kwargs == {"m": 6}
+    assert variants["m.default"].sample.args[1:] == (5,)
 
 
 def test_a_list_of_several_becomes_one_of_one() -> None:
-    given = Sample(([tensor(4), tensor(4)], tensor(values=[0])), id="a")
-    one = near(PICK, given, kinds=["arguments"])["xs.single"]
-    assert len(one.sample.args[0]) == 1
+    sample = Sample(([tensor(4), tensor(4)], tensor(values=[0])), id="a")
+    variant = near(PICK, sample, kinds=["arguments"])["xs.single"]
+    assert len(variant.sample.args[0]) == 1
 
 
 def test_elements_of_a_list_change_one_by_one() -> None:
-    given = Sample(([tensor(4, 4), tensor(4, 4)], tensor(values=[0])), id="a")
-    moved = near(PICK, given, kinds=["layout"])["xs[1].transposed"]
+    sample = Sample(([tensor(4, 4), tensor(4, 4)], tensor(values=[0])), id="a")
+    moved = near(PICK, sample, kinds=["layout"])["xs[1].transposed"]
     first, second = draw(PICK, moved.sample, FLOAT, 0).args[0]
     assert first.is_contiguous()
     assert not second.is_contiguous()
 
 
 def test_what_the_op_writes_to_is_not_expanded_and_given_twice_beyond_the_sample() -> None:
-    found = near(PUT, Sample((tensor(4, 4), tensor(4, 4)), id="a"))
-    assert {"y.expanded", "x.transposed"} <= {*found}
-    assert not {"x.expanded", "grad.x"} & {*found}
-    assert found["y.is.x"].beyond == "a tensor that is written to, given twice"
-    assert not found["y.is.x"].likely
+    variants = near(PUT, Sample((tensor(4, 4), tensor(4, 4)), id="a"))
+    assert {"y.expanded", "x.transposed"} <= {*variants}
+    assert not {"x.expanded", "grad.x"} & {*variants}
+    assert variants["y.is.x"].beyond == "a tensor that is written to, given twice"
+    assert not variants["y.is.x"].likely
 
 
 def test_the_same_tensor_is_given_twice() -> None:
-    one = near(MIX, SQUARE, kinds=["alias"])["w.is.x"]
-    assert isinstance(one.sample.args[1], SameAs)
-    drawn = draw(MIX, one.sample, FLOAT, 0)
+    variant = near(MIX, SQUARE, kinds=["alias"])["w.is.x"]
+    assert isinstance(variant.sample.args[1], SameAs)
+    drawn = draw(MIX, variant.sample, FLOAT, 0)
     assert drawn.args[0] is drawn.args[1]
     copy = drawn.copy()
     assert copy.args[0] is copy.args[1]
@@ -376,58 +381,58 @@ def test_a_tensor_without_gradients_is_not_given_for_one_with_them() -> None:
 
 
 def test_declared_dtypes_leave_only_mixed_ones() -> None:
-    found = near(MIX, SQUARE, kinds=["dtype"], declared_dtypes=True)
-    assert {*found} == {"x.float64", "w.float64"}
+    variants = near(MIX, SQUARE, kinds=["dtype"], declared_dtypes=True)
+    assert {*variants} == {"x.float64", "w.float64"}
 
 
 def test_a_real_tensor_keeps_its_values_where_its_size_stays() -> None:
     x = torch.arange(16.0).reshape(4, 4).requires_grad_()
-    given = Sample((x, torch.ones(4, 4), 0, False), id="a")
-    found = near(MIX, given)
-    moved = draw(MIX, found["transposed"].sample, FLOAT, 0).args[0]
+    sample = Sample((x, torch.ones(4, 4), 0, False), id="a")
+    variants = near(MIX, sample)
+    moved = draw(MIX, variants["transposed"].sample, FLOAT, 0).args[0]
     assert torch.equal(moved.detach(), x.detach())
     assert moved.stride() == (1, 4)
     assert moved.requires_grad
-    odd = draw(MIX, found["odd"].sample, FLOAT, 0).args[0].detach()
+    odd = draw(MIX, variants["odd"].sample, FLOAT, 0).args[0].detach()
     assert odd.shape == (5, 5)
     assert 0 <= float(odd.min()) <= float(odd.max()) <= 15
     assert x.is_contiguous()
-    assert {"grad.x", "grad.w"}.isdisjoint(found)  # only x came so
+    assert {"grad.x", "grad.w"}.isdisjoint(variants)  # only x came so
 
 
 def test_whole_numbers_alone_are_many_too() -> None:
     labels = tensor(7, dtype=torch.int64, low=0, high=3)
-    found = near(PUT, Sample((labels, labels), id="a"), kinds=["large"])
-    assert shapes(PUT, found["large0"]) == [(2**16 + 2**13 + 1,)] * 2
+    variants = near(PUT, Sample((labels, labels), id="a"), kinds=["large"])
+    assert shapes(PUT, variants["large0"]) == [(2**16 + 2**13 + 1,)] * 2
 
 
 def test_nothing_is_larger_than_the_example_allows() -> None:
-    given = Sample((tensor(2048, 2048), tensor(2048, 2048), 0, False), id="a")
-    for one in near(MIX, given, kinds=["shape"]).values():
-        elements = sum(math.prod(spec.shape) for spec in one.sample.specs())
+    sample = Sample((tensor(2048, 2048), tensor(2048, 2048), 0, False), id="a")
+    for variant in near(MIX, sample, kinds=["shape"]).values():
+        elements = sum(math.prod(spec.shape) for spec in variant.sample.specs())
         assert elements <= 4 * 2 * 2048 * 2048
 
 
 def test_what_is_tried_already_is_not_tried_again() -> None:
     seen = {call_signature(Sample((tensor(5, 5), tensor(5, 5), 1, False)))}
     assert "odd" not in near(MIX, SQUARE, seen=seen)
-    found = near(MIX, SQUARE)
-    assert len({call_signature(one.sample) for one in found.values()}) == len(found)
+    variants = near(MIX, SQUARE)
+    assert len({call_signature(variant.sample) for variant in variants.values()}) == len(variants)
 
 
 def test_the_order_is_that_of_likelihood_then_of_the_seed() -> None:
     first, again = near(MIX, SQUARE), near(MIX, SQUARE)
     assert [*first] == [*again]
-    other = near(MIX, SQUARE, seed=1)
-    assert {*first} == {*other}
-    assert [*first] != [*other]
+    reordered = near(MIX, SQUARE, seed=1)
+    assert {*first} == {*reordered}
+    assert [*first] != [*reordered]
     likely = {"transposed", "empty0", "dim.negated"}
     assert likely <= {*[*first][:6]}
-    assert likely <= {*[*other][:6]}
+    assert likely <= {*[*reordered][:6]}
 
 
 def test_the_quick_set_begins_the_full_one() -> None:
-    likely = [one.likely for one in near(MIX, SQUARE).values()]
+    likely = [variant.likely for variant in near(MIX, SQUARE).values()]
     assert likely == sorted(likely, reverse=True)
     assert 10 < sum(likely) < len(likely)
 
@@ -437,10 +442,10 @@ def test_an_op_without_tensors_has_few() -> None:
     def no_tensors(n: int, wide: bool = False) -> torch.Tensor:
         return torch.zeros(n)
 
-    found = near(resolve(no_tensors), Sample((3,), id="a"))
-    alone = {step for step in found if "+" not in step}
+    variants = near(resolve(no_tensors), Sample((3,), id="a"))
+    alone = {step for step in variants if "+" not in step}
     assert alone == {"wide.true", "n.more", "n.less", "n.doubled", "n.half", "n.0", "n.-1"}
-    assert {*found} - alone == {"n.more+wide.true", "n.less+wide.true"}
+    assert {*variants} - alone == {"n.more+wide.true", "n.less+wide.true"}
 
 
 # Which ones could take the process down
@@ -537,14 +542,14 @@ def test_positions_on_a_device_are_read_on_the_cpu(
 ) -> None:
     monkeypatch.setattr(template, "is_plain", lambda tensor: True)
     index = torch.tensor(values).as_subclass(OnDevice)
-    given = Sample(([tensor(5, 4)], index), id="a")
-    assert {*near(PICK, given, kinds=["positions"])} == steps
-    assert "index.odd0" not in near(PICK, given)
+    sample = Sample(([tensor(5, 4)], index), id="a")
+    assert {*near(PICK, sample, kinds=["positions"])} == steps
+    assert "index.odd0" not in near(PICK, sample)
 
 
 def test_another_dtype_that_the_values_do_not_fit_is_no_variant() -> None:
-    given = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=2**40, high=2**41)), id="a")
-    assert "index.int32" not in near(PICK, given)
+    sample = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=2**40, high=2**41)), id="a")
+    assert "index.int32" not in near(PICK, sample)
     fits = Sample(([tensor(5, 4)], tensor(3, dtype=torch.int64, low=0, high=4)), id="a")
     assert "index.int32" in near(PICK, fits)
 

@@ -86,7 +86,7 @@ def options(
 
 def near(op: Any, *samples: Sample) -> dict[str, Variant]:
     """The variants of the arguments of the first sample, by the names of their steps."""
-    found = ranked_variants(
+    variants = ranked_variants(
         resolve(op),
         samples[0],
         FLOAT,
@@ -96,16 +96,18 @@ def near(op: Any, *samples: Sample) -> dict[str, Variant]:
         seen=set(),
         samples=samples,
     )
-    return {one.step: one for one in found}
+    return {variant.step: variant for variant in variants}
 
 
 X = Sample((tensor(4, 6),), id="a")
 
 
 def test_a_whole_number_becomes_others_and_stays_positive_within_the_sample() -> None:
-    found = near(many, X)
+    variants = near(many, X)
     values = {
-        step: one.sample.kwargs["count"] for step, one in found.items() if step.startswith("count.")
+        step: variant.sample.kwargs["count"]
+        for step, variant in variants.items()
+        if step.startswith("count.")
     }
     assert values == {
         "count.more": 4,
@@ -119,7 +121,7 @@ def test_a_whole_number_becomes_others_and_stays_positive_within_the_sample() ->
         "count.64": 64,
         "count.65": 65,  # what the code compares it with, and above
     }
-    beyond = {step for step in values if found[step].beyond}
+    beyond = {step for step in values if variants[step].beyond}
     assert beyond == {"count.-1"}
 
 
@@ -135,49 +137,57 @@ def test_a_number_that_could_be_a_size_changes_alone_beyond_the_sample_of_a_nati
 
 
 def test_a_number_that_positions_lie_below_changes_beyond_the_sample() -> None:
-    found = near(spans, Sample((tensor(values=[0, 3, 7, 2]), 20), id="a"))
-    beyond = {step for step, one in found.items() if step.startswith("end.") and one.beyond}
+    variants = near(spans, Sample((tensor(values=[0, 3, 7, 2]), 20), id="a"))
+    beyond = {
+        step for step, variant in variants.items() if step.startswith("end.") and variant.beyond
+    }
     assert beyond == {"end.1", "end.0", "end.-1", "end.size_4"}
-    assert "positions" in (found["end.1"].beyond or "")
-    assert found["total.1"].beyond
+    assert "positions" in (variants["end.1"].beyond or "")
+    assert variants["total.1"].beyond
     assert near(many, X)["taps.1"].beyond is None
 
 
 def test_a_fraction_becomes_others() -> None:
-    found = near(many, X)
-    rates = {s: one.sample.kwargs["rate"] for s, one in found.items() if s.startswith("rate.")}
+    variants = near(many, X)
+    rates = {
+        s: variant.sample.kwargs["rate"] for s, variant in variants.items() if s.startswith("rate.")
+    }
     others = {"rate.doubled": 1.0, "rate.half": 0.25, "rate.0.0": 0.0, "rate.negative": -0.5}
     assert rates == others | {"rate.uneven": 0.45}
-    assert found["rate.negative"].beyond
-    assert found["rate.0.0"].beyond is None
-    small = {s: one.sample.kwargs["small"] for s, one in found.items() if s.startswith("small.")}
+    assert variants["rate.negative"].beyond
+    assert variants["rate.0.0"].beyond is None
+    small = {
+        s: variant.sample.kwargs["small"]
+        for s, variant in variants.items()
+        if s.startswith("small.")
+    }
     assert small["small.0.1"] == 0.1
 
 
 def test_a_fraction_by_which_sizes_become_more_than_half_above_a_whole_number() -> None:
-    found = near(many, Sample((tensor(5, 7),), id="a"))["rate.uneven"]
-    rate = found.sample.kwargs["rate"]
+    variant = near(many, Sample((tensor(5, 7),), id="a"))["rate.uneven"]
+    rate = variant.sample.kwargs["rate"]
     assert 0.55 < rate * 7 % 1 < 1
-    assert found.likely
-    assert found.beyond is None
+    assert variant.likely
+    assert variant.beyond is None
 
 
 def test_no_number_becomes_one() -> None:
-    found = near(many, X)
-    assert found["taps.1"].sample.kwargs["taps"] == 1
+    variants = near(many, X)
+    assert variants["taps.1"].sample.kwargs["taps"] == 1
 
 
 def test_the_words_are_those_of_the_code() -> None:
-    found = near(many, X)
-    assert found["style.fancy"].sample.kwargs == {"style": "fancy"}
-    assert {s for s in found if s.startswith(("style", "mode", "padding"))} == {
+    variants = near(many, X)
+    assert variants["style.fancy"].sample.kwargs == {"style": "fancy"}
+    assert {s for s in variants if s.startswith(("style", "mode", "padding"))} == {
         *("style.fancy", "mode.linear", "padding.edge")
     }
 
 
 def test_the_words_of_other_samples_are_tried_too() -> None:
-    other = Sample((tensor(4),), {"mode": "cubic"}, id="b")
-    assert near(many, X, other)["mode.cubic"].sample.kwargs == {"mode": "cubic"}
+    cubic = Sample((tensor(4),), {"mode": "cubic"}, id="b")
+    assert near(many, X, cubic)["mode.cubic"].sample.kwargs == {"mode": "cubic"}
 
 
 def test_the_dtypes_are_those_of_the_tensors_of_the_code_and_the_usual_ones() -> None:
@@ -197,8 +207,8 @@ def _matched(x: Any, mode: str) -> int:
 def test_constants_are_read_from_match_and_from_attributes() -> None:
     op = torch.library.custom_op("t_variants_arguments::matched", mutates_args=())(_clone_by_mode)
     op.register_fake(_matched)
-    found = compared_constants(resolve(op), "mode")
-    assert found == ["fifth", "first", "second", "third", "fourth"]
+    constants = compared_constants(resolve(op), "mode")
+    assert constants == ["fifth", "first", "second", "third", "fourth"]
 
 
 def _clone_by_mode(x: torch.Tensor, mode: str) -> torch.Tensor:
@@ -216,15 +226,15 @@ def test_constants_of_code_without_source_are_left_out() -> None:
 
 
 def test_lists_of_dims_are_counted_the_other_way_and_of_numbers_change_together() -> None:
-    found = near(lists, Sample((tensor(4, 6), [0], [3, 3]), id="a"))
-    assert found["dims.negated"].sample.args[1] == [-2]
-    assert found["dims.all"].sample.args[1] == [0, 1]
-    assert found["sizes.more"].sample.args[2] == [4, 4]
-    assert found["sizes.less"].sample.args[2] == [2, 2]
-    assert found["sizes.more"].beyond is None
-    assert found["sizes.as_x"].sample.args[2] == [4, 6]
-    assert found["sizes.ones"].sample.args[2] == [1, 1]
-    assert found["sizes.zeros"].sample.args[2] == [0, 0]
+    variants = near(lists, Sample((tensor(4, 6), [0], [3, 3]), id="a"))
+    assert variants["dims.negated"].sample.args[1] == [-2]
+    assert variants["dims.all"].sample.args[1] == [0, 1]
+    assert variants["sizes.more"].sample.args[2] == [4, 4]
+    assert variants["sizes.less"].sample.args[2] == [2, 2]
+    assert variants["sizes.more"].beyond is None
+    assert variants["sizes.as_x"].sample.args[2] == [4, 6]
+    assert variants["sizes.ones"].sample.args[2] == [1, 1]
+    assert variants["sizes.zeros"].sample.args[2] == [0, 0]
     tied = near(lists, Sample((tensor(4, 6), [0], [4, 6]), id="a"))
     assert tied["sizes.more"].beyond
 
@@ -233,21 +243,21 @@ def test_lists_of_the_same_length_are_reversed_together_where_the_tensors_of_one
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     xs = [tensor(3), tensor(4), tensor(5)]
-    one = Sample((xs, [tensor(2)] * 3, [1, 2, 3], tensor(3)), id="a")
-    found = near(several, one)
-    assert [step for step in found if step.endswith(".reversed")] == ["xs.reversed"]
-    assert found["xs.reversed"].sample.args[0] == xs[::-1]
-    assert found["xs.reversed"].sample.args[2] == [3, 2, 1]
-    assert found["xs.reversed"].beyond is None
+    sample = Sample((xs, [tensor(2)] * 3, [1, 2, 3], tensor(3)), id="a")
+    variants = near(several, sample)
+    assert [step for step in variants if step.endswith(".reversed")] == ["xs.reversed"]
+    assert variants["xs.reversed"].sample.args[0] == xs[::-1]
+    assert variants["xs.reversed"].sample.args[2] == [3, 2, 1]
+    assert variants["xs.reversed"].beyond is None
     monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
-    assert "order" in (near(several, one)["xs.reversed"].beyond or "")
+    assert "order" in (near(several, sample)["xs.reversed"].beyond or "")
 
 
 def test_an_optional_tensor_is_given_in_several_sizes() -> None:
-    found = near(options, X)
+    variants = near(options, X)
     drawn = {
-        step: dict(draw(resolve(options), one.sample, FLOAT, 0).tensors())
-        for step, one in found.items()
+        step: dict(draw(resolve(options), variant.sample, FLOAT, 0).tensors())
+        for step, variant in variants.items()
     }
     assert {
         step: tuple(by_name["bias"].shape) for step, by_name in drawn.items() if "bias" in by_name
@@ -257,8 +267,8 @@ def test_an_optional_tensor_is_given_in_several_sizes() -> None:
         "bias.number": (),
     }
     assert drawn["mask.mask"]["mask"].dtype == torch.bool
-    assert found["bias.number"].beyond
-    assert found["bias.row"].beyond is None
+    assert variants["bias.number"].beyond
+    assert variants["bias.row"].beyond is None
 
 
 @pytest.mark.parametrize(
@@ -267,13 +277,13 @@ def test_an_optional_tensor_is_given_in_several_sizes() -> None:
 def test_an_optional_tensor_is_given_with_a_number_a_channel(
     size: tuple[int, ...], is_given: bool
 ) -> None:
-    found = near(options, Sample((tensor(*size),), id="a"))
-    assert ("bias.channels" in found) == is_given
+    variants = near(options, Sample((tensor(*size),), id="a"))
+    assert ("bias.channels" in variants) == is_given
     if is_given:
-        given = found["bias.channels"]
-        drawn = dict(draw(resolve(options), given.sample, FLOAT, 0).tensors())
+        variant = variants["bias.channels"]
+        drawn = dict(draw(resolve(options), variant.sample, FLOAT, 0).tensors())
         assert tuple(drawn["bias"].shape) == (3,)
-        assert given.beyond is None
+        assert variant.beyond is None
 
 
 @pytest.mark.parametrize(
@@ -285,8 +295,8 @@ def test_an_optional_tensor_is_given_with_a_number_a_channel(
     ],
 )
 def test_some_elements_are_ignored(target: Any, elements: list[int]) -> None:
-    found = near(rows, Sample((tensor(4, 6), target), id="a"))
-    drawn = draw(resolve(rows), found["target.has.ignore_index"].sample, FLOAT, 0)
+    variants = near(rows, Sample((tensor(4, 6), target), id="a"))
+    drawn = draw(resolve(rows), variants["target.has.ignore_index"].sample, FLOAT, 0)
     assert drawn.args[1].tolist() == elements
     assert drawn.args[1].dtype == torch.int64
 
@@ -297,8 +307,8 @@ def test_elements_that_are_padding_are_beyond_the_sample() -> None:
         return x[index]
 
     target = tensor(values=[3, 1, 3, 1])
-    found = near(embedding, Sample((tensor(4, 6), target), id="a"))
-    assert found["index.has.padding_idx"].beyond
+    variants = near(embedding, Sample((tensor(4, 6), target), id="a"))
+    assert variants["index.has.padding_idx"].beyond
     assert (
         near(rows, Sample((tensor(4, 6), target), id="a"))["target.has.ignore_index"].beyond is None
     )
@@ -332,8 +342,8 @@ def test_positions_of_minus_one_are_beyond_the_sample_unless_the_op_names_them(
     text: str, is_within: bool
 ) -> None:
     taken = _documented(f"taken_{len(text)}", "slots", text)
-    found = near(taken, Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a"))
-    padded = found["slots.has.-1"]
+    variants = near(taken, Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a"))
+    padded = variants["slots.has.-1"]
     assert draw(resolve(taken), padded.sample, FLOAT, 0).args[1].tolist() == [3, -1, 3, -1]
     assert (padded.beyond is None) == is_within
 
@@ -342,11 +352,11 @@ def test_native_code_may_take_whole_numbers_below_a_size_for_positions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     marked = _documented("marked", "tags", "Rows.")
-    one = Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a")
+    sample = Sample((tensor(4, 6), tensor(values=[3, 1, 3, 0])), id="a")
     counted = Sample((tensor(4, 6), tensor(values=[9, 1, 3, 0])), id="a")
-    assert "tags.has.-1" not in near(marked, one)
+    assert "tags.has.-1" not in near(marked, sample)
     monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
-    assert near(marked, one)["tags.has.-1"].beyond
+    assert near(marked, sample)["tags.has.-1"].beyond
     assert "tags.has.-1" not in near(marked, counted)
 
 
@@ -363,8 +373,8 @@ def test_a_length_of_0_is_beyond_the_sample_unless_the_op_names_it(
     text: str, is_within: bool
 ) -> None:
     pooled = _documented(f"pooled_{len(text)}", "lengths", text)
-    found = near(pooled, Sample((tensor(3, 6), tensor(values=[5, 2, 4])), id="a"))
-    empty = found["lengths.has.0"]
+    variants = near(pooled, Sample((tensor(3, 6), tensor(values=[5, 2, 4])), id="a"))
+    empty = variants["lengths.has.0"]
     assert draw(resolve(pooled), empty.sample, FLOAT, 0).args[1].tolist() == [5, 0, 4]
     assert (empty.beyond is None) == is_within
 
@@ -372,8 +382,8 @@ def test_a_length_of_0_is_beyond_the_sample_unless_the_op_names_it(
 @pytest.mark.parametrize("lengths", [[5, 0, 4], [2, 3, 1]])  # has one; adds up to a size
 def test_other_lengths_stay_above_0(lengths: list[int]) -> None:
     pooled = _documented(f"others_{lengths[0]}", "lengths", "")
-    found = near(pooled, Sample((tensor(3, 6), tensor(values=lengths)), id="a"))
-    assert "lengths.has.0" not in found
+    variants = near(pooled, Sample((tensor(3, 6), tensor(values=lengths)), id="a"))
+    assert "lengths.has.0" not in variants
 
 
 def test_permutations_offsets_and_narrow_dtypes_ignore_nothing() -> None:
@@ -382,11 +392,11 @@ def test_permutations_offsets_and_narrow_dtypes_ignore_nothing() -> None:
         tensor(values=[0, 1, 1, 4]),
         tensor(4, dtype=torch.uint8, low=0, high=6),
     ):
-        found = near(rows, Sample((tensor(4, 6), target), id="a"))
-        assert not {"target.has.ignore_index", "target.has.-1"} & found.keys()
+        variants = near(rows, Sample((tensor(4, 6), target), id="a"))
+        assert not {"target.has.ignore_index", "target.has.-1"} & variants.keys()
 
 
 def test_a_string_that_the_op_rejects_is_no_finding() -> None:
     results = check_op(many, [(tensor(4, 6),)], checks="fake.forward", variants="quick,arguments")
-    rejected = [one for one in results if one.place.variant == "padding.edge"]
-    assert [one.skip_code for one in rejected] == ["rejected"]
+    rejected = [result for result in results if result.place.variant == "padding.edge"]
+    assert [result.skip_code for result in rejected] == ["rejected"]

@@ -36,19 +36,19 @@ MIXED = Sample((tensor(4, 6),), id="a")
 def near(kinds: Any = KINDS, seed: int = 0) -> list[Variant]:
     """The variants in order."""
     op = resolve(mixed)
-    found = ranked_variants(
+    variants = ranked_variants(
         op, MIXED, FLOAT, kinds=kinds, declared_dtypes=False, seed=seed, seen=set()
     )
-    return [*found]
+    return [*variants]
 
 
 def rows() -> list[list[str]]:
     """The steps of each variant with several changes."""
-    return [one.step.split("+") for one in near() if one.kind == "pairs"]
+    return [variant.step.split("+") for variant in near() if variant.kind == "pairs"]
 
 
 def test_each_has_two_or_three_changes_that_are_tried_alone_too() -> None:
-    alone = {one.step for one in near() if one.kind != "pairs"}
+    alone = {variant.step for variant in near() if variant.kind != "pairs"}
     assert 4 < len(rows()) < 9
     for row in rows():
         assert 2 <= len(row) <= 3
@@ -70,21 +70,24 @@ def test_no_argument_changes_twice_and_one_changes_at_least() -> None:
 
 
 def test_they_are_likely_and_within_the_sample_and_the_same_for_each_seed() -> None:
-    found = [one for one in near() if one.kind == "pairs"]
-    assert all(one.likely and one.beyond is None for one in found)
-    assert {one.step for one in found} == {one.step for one in near(seed=1) if one.kind == "pairs"}
+    variants = [variant for variant in near() if variant.kind == "pairs"]
+    assert all(variant.likely and variant.beyond is None for variant in variants)
+    assert {variant.step for variant in variants} == {
+        variant.step for variant in near(seed=1) if variant.kind == "pairs"
+    }
 
 
 def test_a_tensor_that_is_given_has_the_size_to_which_the_others_change() -> None:
     shapes = {
-        one.step: [
-            tuple(each.shape) for _, each in draw(resolve(mixed), one.sample, FLOAT, 0).tensors()
+        variant.step: [
+            tuple(tensor.shape)
+            for _, tensor in draw(resolve(mixed), variant.sample, FLOAT, 0).tensors()
         ]
-        for one in near()
-        if one.kind == "pairs" and "bias.given" in one.step and "odd" in one.step
+        for variant in near()
+        if variant.kind == "pairs" and "bias.given" in variant.step and "odd" in variant.step
     }
     assert shapes
-    assert all(found == [(5, 7), (5, 7)] for found in shapes.values()), shapes
+    assert all(sizes == [(5, 7), (5, 7)] for sizes in shapes.values()), shapes
 
 
 def test_without_other_kinds_there_are_none() -> None:
@@ -100,8 +103,8 @@ def test_whole_numbers_are_left_alone_in_native_code(monkeypatch: pytest.MonkeyP
 
 def test_what_two_changes_show_says_both() -> None:
     results = check_op(mixed, [MIXED], checks="fake.forward")
-    (failure, *others) = [one for one in results if one.outcome == "failed"]
-    assert not [one for one in (failure, *others) if "+" not in str(one.place.variant)]
+    (failure, *others) = [result for result in results if result.outcome == "failed"]
+    assert not [result for result in (failure, *others) if "+" not in str(result.place.variant)]
     assert failure.place.variant == "up.true+scale.half+odd"
     assert "a variant of the sample: up=True; scale=0.5; every size odd" in str(failure)
 
@@ -113,6 +116,6 @@ def test_what_one_change_alone_shows_is_reported_there() -> None:
 
     turned.register_fake(lambda x, up=False, scale=1.0: x.new_empty(x.shape))
     results = check_op(turned, [MIXED], checks="fake.forward")
-    assert [one.place.variant for one in results if one.outcome == "failed"] == ["up.true"]
-    (skipped, *_) = [one for one in results if one.skip_code == "as-variant"]
+    assert [result.place.variant for result in results if result.outcome == "failed"] == ["up.true"]
+    (skipped, *_) = [result for result in results if result.skip_code == "as-variant"]
     assert skipped.message == "fake-stride-mismatch, as on variant up.true, where it is reported"

@@ -30,7 +30,7 @@ def offsets(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
 
 def near(op: Any, *args: Any, kinds: Any = ("large", "magnitudes", "values")) -> dict[str, Variant]:
     """The variants of a sample by the names of their steps."""
-    found = ranked_variants(
+    variants = ranked_variants(
         resolve(op),
         Sample(args, id="a"),
         FLOAT,
@@ -39,24 +39,24 @@ def near(op: Any, *args: Any, kinds: Any = ("large", "magnitudes", "values")) ->
         seed=0,
         seen=set(),
     )
-    return {one.step: one for one in found}
+    return {variant.step: variant for variant in variants}
 
 
-def drawn(op: Any, one: Variant) -> list[torch.Tensor]:
-    return [each.detach() for _, each in draw(resolve(op), one.sample, FLOAT, 0).tensors()]
+def drawn(op: Any, variant: Variant) -> list[torch.Tensor]:
+    return [tensor.detach() for _, tensor in draw(resolve(op), variant.sample, FLOAT, 0).tensors()]
 
 
 def test_many_rows_then_many_columns() -> None:
-    found = near(both, tensor(4, 6), tensor(6))
-    rows, row = drawn(both, found["large0"])
+    variants = near(both, tensor(4, 6), tensor(6))
+    rows, row = drawn(both, variants["large0"])
     assert (rows.shape[1], row.shape[0]) == (6, 6)
     assert 2**16 < rows.numel() < 2**17
     assert rows.shape[0] % 2 == 1
-    columns, column = drawn(both, found["large1"])
+    columns, column = drawn(both, variants["large1"])
     assert columns.shape == (4, column.shape[0])
     assert 2**16 < columns.numel() < 2**17
-    assert found["large0"].likely
-    assert not found["large1"].likely
+    assert variants["large0"].likely
+    assert not variants["large1"].likely
 
 
 def test_equal_sizes_grow_together() -> None:
@@ -66,9 +66,9 @@ def test_equal_sizes_grow_together() -> None:
 
 
 def test_a_last_dim_that_is_long() -> None:
-    found = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long"]
-    assert [tuple(each.shape) for each in drawn(both, found)] == [(4, 4097), (4097,)]
-    assert found.likely
+    variant = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long"]
+    assert [tuple(tensor.shape) for tensor in drawn(both, variant)] == [(4, 4097), (4097,)]
+    assert variant.likely
     steps = near(both, tensor(4, 5000), tensor(5000), kinds=["long"])
     assert "long" not in steps  # it is
     steps = near(both, tensor(400, 6), tensor(6), kinds=["long"])
@@ -76,23 +76,23 @@ def test_a_last_dim_that_is_long() -> None:
 
 
 def test_the_dim_before_the_last_that_is_long() -> None:
-    found = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long_before"]
-    assert [tuple(each.shape) for each in drawn(both, found)] == [(4097, 6), (6,)]
+    variant = near(both, tensor(4, 6), tensor(6), kinds=["long"])["long_before"]
+    assert [tuple(tensor.shape) for tensor in drawn(both, variant)] == [(4097, 6), (6,)]
     assert not near(both, tensor(4), tensor(6), kinds=["long"]).get("long_before")
 
 
 def test_a_size_that_only_other_tensors_have_becomes_large() -> None:
-    found = near(both, tensor(4, 6), tensor(values=[3, 0, 1, 3, 2]))
-    x, index = drawn(both, found["y.large0"])
+    variants = near(both, tensor(4, 6), tensor(values=[3, 0, 1, 3, 2]))
+    x, index = drawn(both, variants["y.large0"])
     assert x.shape == (4, 6)
     assert index.shape[0] > 2**16
     assert set(index.tolist()) == {3, 0, 1, 2}
-    assert found["y.large0"].likely
+    assert variants["y.large0"].likely
 
 
 def test_sizes_that_positions_count_do_not_grow() -> None:
-    found = near(offsets, tensor(6, 9), tensor(values=[0, 2, 6]))
-    assert {one for one in found if one.startswith("large")} == {"large1"}
+    variants = near(offsets, tensor(6, 9), tensor(values=[0, 2, 6]))
+    assert {step for step in variants if step.startswith("large")} == {"large1"}
 
 
 def test_a_size_that_a_number_repeats_grows_beyond_the_sample() -> None:
@@ -100,49 +100,49 @@ def test_a_size_that_a_number_repeats_grows_beyond_the_sample() -> None:
     def split(x: torch.Tensor, rows: int) -> torch.Tensor:
         return x.clone()
 
-    found = near(split, tensor(4, 6), 4)
-    assert found["large0"].beyond
-    assert found["large1"].beyond is None
+    variants = near(split, tensor(4, 6), 4)
+    assert variants["large0"].beyond
+    assert variants["large1"].beyond is None
 
 
 def test_magnitudes_are_spread_within_the_range() -> None:
-    found = near(both, tensor(16, 8), tensor(16, 8, low=0.5, high=200))
-    x, y = drawn(both, found["magnitudes"])
+    variants = near(both, tensor(16, 8), tensor(16, 8, low=0.5, high=200))
+    x, y = drawn(both, variants["magnitudes"])
     assert float(x.abs().min()) == pytest.approx(1e-3, rel=0.01)
     assert float(x.abs().max()) == pytest.approx(999, rel=0.01)
     assert 0.2 < float((x < 0).float().mean()) < 0.8
     assert float(y.min()) == pytest.approx(0.5, rel=0.01)
     assert 100 < float(y.max()) < 200
-    moderate = drawn(both, found["spread"])[0]
+    moderate = drawn(both, variants["spread"])[0]
     assert float(moderate.abs().max()) < 30
 
 
 def test_a_narrow_range_has_no_magnitudes() -> None:
-    found = near(both, tensor(8, low=1, high=2), tensor(8, low=-3, high=-2))
-    assert not {"magnitudes", "spread"} & {*found}
-    assert "equal" in found
+    variants = near(both, tensor(8, low=1, high=2), tensor(8, low=-3, high=-2))
+    assert not {"magnitudes", "spread"} & {*variants}
+    assert "equal" in variants
 
 
 def test_values_that_the_author_listed_stay() -> None:
-    found = near(both, tensor(values=[1.0, 2.0, 3.0]), tensor(3))
-    assert not {"magnitudes", "spread", "equal", "equal_rows"} & {*found}
+    variants = near(both, tensor(values=[1.0, 2.0, 3.0]), tensor(3))
+    assert not {"magnitudes", "spread", "equal", "equal_rows"} & {*variants}
 
 
 def test_equal_elements_and_equal_rows_lie_in_the_range() -> None:
-    found = near(both, tensor(4, 6, low=1, high=2), tensor(4, 6, low=-5))
+    variants = near(both, tensor(4, 6, low=1, high=2), tensor(4, 6, low=-5))
     for step in ("equal", "equal_rows"):
-        x, y = drawn(both, found[step])
+        x, y = drawn(both, variants[step])
         assert bool((x == x[:1]).all())
         assert 1 <= float(x.min()) <= float(x.max()) < 2
         assert float(y.min()) >= -5
-    assert len(drawn(both, found["equal"])[0].unique()) == 1
-    assert len(drawn(both, found["equal_rows"])[0].unique()) == 6
+    assert len(drawn(both, variants["equal"])[0].unique()) == 1
+    assert len(drawn(both, variants["equal_rows"])[0].unique()) == 6
 
 
 def test_no_dims_where_all_tensors_have_one_shape() -> None:
-    found = near(both, tensor(4, 6), tensor(4, 6), kinds=["shape"])
-    assert [tuple(each.shape) for each in drawn(both, found["no_dims"])] == [(), ()]
-    assert found["no_dims"].beyond == "fewer dims"
+    variants = near(both, tensor(4, 6), tensor(4, 6), kinds=["shape"])
+    assert [tuple(tensor.shape) for tensor in drawn(both, variants["no_dims"])] == [(), ()]
+    assert variants["no_dims"].beyond == "fewer dims"
     assert "no_dims" not in near(both, tensor(4, 6), tensor(6), kinds=["shape"])
 
 
@@ -172,8 +172,8 @@ pairs.register_fake(lambda x: x.new_empty(x.numel(), x.numel()))
 @pytest.mark.parametrize(("op", "reason"), [(slow, " s"), (pairs, "elements")])
 def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) -> None:
     results = check_op(op, [(tensor(8),)], checks="fake.forward", variants="quick,large")
-    large = [one for one in results if one.place.variant == "large0"]
-    assert [(one.outcome, one.skip_code) for one in large] == [("skipped", "costly")]
+    large = [result for result in results if result.place.variant == "large0"]
+    assert [(result.outcome, result.skip_code) for result in large] == [("skipped", "costly")]
     assert reason in large[0].message
 
 
@@ -195,8 +195,8 @@ def test_a_number_that_makes_calls_many_times_slower_is_not_tried(
 
     def outcome(step: str) -> tuple[str, str | None]:
         results = check_op(rounds, [(tensor(8), 8)], checks="fake.forward", variants="full")
-        (found,) = [one for one in results if one.place.variant == step]
-        return found.outcome, found.skip_code
+        (result,) = [result for result in results if result.place.variant == step]
+        return result.outcome, result.skip_code
 
     assert outcome("count.half") == ("passed", None)
     monkeypatch.setattr(growth, "_TIMES_SAMPLE", 0.01)
@@ -218,8 +218,8 @@ def test_a_number_with_which_an_op_computes_for_long_is_a_note(
     patient.register_fake(lambda x, count: torch.empty_like(x))
     monkeypatch.setattr(watchdog, "SECONDS", 0.5)
     results = check_op(patient, [(tensor(4), 8)], checks="fake.forward", variants="full")
-    (found,) = [one for one in results if one.place.variant == "count.more"]
-    assert (found.finding, found.outcome) == ("hang", outcome)
+    (result,) = [result for result in results if result.place.variant == "count.more"]
+    assert (result.finding, result.outcome) == ("hang", outcome)
 
 
 def test_a_large_variant_whose_backward_raises_is_not_called_again(
@@ -236,8 +236,8 @@ def test_a_large_variant_whose_backward_raises_is_not_called_again(
         checks="gradcheck.backward",
         variants="quick,large",
     )
-    large = [one for one in results if one.place.variant == "large0"]
-    assert [one.finding for one in large] == ["backward-raises"]
+    large = [result for result in results if result.place.variant == "large0"]
+    assert [result.finding for result in large] == ["backward-raises"]
 
 
 def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
@@ -245,9 +245,9 @@ def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
     def columns(x: torch.Tensor) -> List[torch.Tensor]:
         return [column.clone() for column in x.unbind(-1)]
 
-    columns.register_fake(lambda x: [torch.empty_like(one) for one in x.unbind(-1)])
+    columns.register_fake(lambda x: [torch.empty_like(column) for column in x.unbind(-1)])
     results = check_op(columns, [(tensor(4, 6),)], checks="fake.forward", variants="quick,long")
-    (long,) = [one for one in results if one.place.variant == "long"]
+    (long,) = [result for result in results if result.place.variant == "long"]
     assert (long.outcome, long.skip_code) == ("skipped", "costly")
     assert "tensors" in long.message
 
@@ -259,7 +259,7 @@ def test_a_large_variant_that_always_returns_many_tensors_is_tried() -> None:
 
     twenty.register_fake(lambda x: [torch.empty_like(x) for _ in range(20)])
     results = check_op(twenty, [(tensor(4, 6),)], checks="fake.forward", variants="quick,long")
-    (long,) = [one for one in results if one.place.variant == "long"]
+    (long,) = [result for result in results if result.place.variant == "long"]
     assert long.outcome == "passed"
 
 
@@ -312,8 +312,8 @@ def test_what_autograd_rejects_is_a_finding(name: str, gradient: Any, outcome: s
     results = check_op(
         _scaled(name, gradient), [(tensor(4, 6),)], checks=checks, variants="quick,arguments"
     )
-    (found,) = [one for one in results if one.place.variant == "flag.true"]
-    assert (found.finding or found.skip_code) == outcome
+    (result,) = [result for result in results if result.place.variant == "flag.true"]
+    assert (result.finding or result.skip_code) == outcome
 
 
 def test_a_variant_that_the_reference_does_not_take_is_skipped() -> None:
@@ -322,10 +322,10 @@ def test_a_variant_that_the_reference_does_not_take_is_skipped() -> None:
             raise ValueError("four rows, please")
         return x + y
 
-    given = [(tensor(4, 6), tensor(4, 6))]
+    samples = [(tensor(4, 6), tensor(4, 6))]
     results = check_op(
-        both, given, checks="reference.values", variants="quick,shape", reference=reference
+        both, samples, checks="reference.values", variants="quick,shape", reference=reference
     )
-    (odd,) = [one for one in results if one.place.variant == "odd"]
+    (odd,) = [result for result in results if result.place.variant == "odd"]
     assert (odd.outcome, odd.skip_code) == ("skipped", "unfit-variant")
     assert "four rows, please" in odd.message

@@ -35,17 +35,17 @@ def case(name: str, *args: Any, dtype: torch.dtype = torch.float32, **fields: An
     return Case(ops.resolve(name), Sample(args, fields.pop("kwargs", {})), placement, **fields)
 
 
-def skipped(one: Case) -> CheckSkipped:
+def skipped(op_case: Case) -> CheckSkipped:
     with pytest.raises(CheckSkipped) as caught:
-        loop(one)
+        loop(op_case)
     return caught.value
 
 
 def fronted(info: Any, in_dims: Any, *tensors: Tensor) -> list[Tensor]:
     """Every tensor with the batch in front."""
     return [
-        one.expand(info.batch_size, *one.shape) if dim is None else one.movedim(dim, 0)
-        for one, dim in zip(tensors, in_dims, strict=True)
+        tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        for tensor, dim in zip(tensors, in_dims, strict=True)
     ]
 
 
@@ -63,8 +63,8 @@ def test_every_batch_is_tried(dtype: torch.dtype) -> None:
         return torch.add(*fronted(info, in_dims, x, y)), 0
 
     loop(case(define(torch.add, rule), tensor(3, 4), tensor(3, 4), dtype=dtype))
-    both = [(0, 0), (2, 2), (1, 1), (2, 0)]
-    assert seen == [*both, (0, None), (None, 0), (2, None), (None, 2)]
+    batched = [(0, 0), (2, 2), (1, 1), (2, 0)]
+    assert seen == [*batched, (0, None), (None, 0), (2, None), (None, 2)]
 
 
 @RULES
@@ -78,8 +78,8 @@ def test_lists_keywords_and_several_outputs() -> None:
         return ([x * scale for x in fronts], y.flatten(1).sum(1) * scale), ([0] * len(xs), 0)
 
     name = define(kernel, rule, "(Tensor[] xs, Tensor y, *, float scale) -> (Tensor[], Tensor)")
-    given = ([tensor(3), tensor(2, 2)], tensor(4))
-    loop(case(name, *given, kwargs={"scale": 2.0}))
+    arguments = ([tensor(3), tensor(2, 2)], tensor(4))
+    loop(case(name, *arguments, kwargs={"scale": 2.0}))
 
 
 @RULES
@@ -88,12 +88,12 @@ def test_the_wrong_output_dim_is_a_finding_with_the_batch_named(dim: int) -> Non
     def rule(info: Any, in_dims: Any, x: Tensor) -> Any:
         return x * 2, dim
 
-    one = case(define(lambda x: x * 2, rule, "(Tensor x) -> Tensor"), tensor(3, 3))
+    op_case = case(define(lambda x: x * 2, rule, "(Tensor x) -> Tensor"), tensor(3, 3))
     with pytest.raises(CheckFailed) as caught:
-        loop(one)
-    found = caught.value.finding
-    assert found.code == "vmap-mismatch"
-    assert f"under torch.vmap with a batch of x at dim {-1 if dim == 0 else 0}: " in found.message
+        loop(op_case)
+    finding = caught.value.finding
+    assert finding.code == "vmap-mismatch"
+    assert f"under torch.vmap with a batch of x at dim {-1 if dim == 0 else 0}: " in finding.message
 
 
 @RULES
@@ -102,9 +102,9 @@ def test_real_tensors_differ_in_the_batch_too() -> None:
         x = x.movedim(in_dims[0], 0)
         return x[:1].expand_as(x).clone(), 0  # the first of the batch for all
 
-    one = case(define(torch.clone, rule, "(Tensor x) -> Tensor"), torch.arange(6.0))
+    op_case = case(define(torch.clone, rule, "(Tensor x) -> Tensor"), torch.arange(6.0))
     with pytest.raises(CheckFailed):
-        loop(one)
+        loop(op_case)
 
 
 @RULES
@@ -137,9 +137,9 @@ def test_a_rule_that_rejects_is_believed() -> None:
     def never(info: Any, in_dims: Any, x: Tensor) -> Any:
         raise NotImplementedError("not in a batch")
 
-    found = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
-    assert (found.code, found.unjudged) == ("vmap-not-implemented", False)
-    assert "rejects everything: NotImplementedError: not in a batch" in found.reason
+    skip = skipped(case(define(torch.clone, never, "(Tensor x) -> Tensor"), tensor(3)))
+    assert (skip.code, skip.unjudged) == ("vmap-not-implemented", False)
+    assert "rejects everything: NotImplementedError: not in a batch" in skip.reason
 
 
 @RULES

@@ -35,15 +35,15 @@ def rows_of(x: Tensor, bits: int = 64) -> Tensor:
     """A copy of a matrix, row by row from offsets of so many bits."""
     x = x.detach()
     x = x if x.stride(-1) == 1 else x.contiguous()
-    found = torch.empty(x.shape, dtype=x.dtype)
+    copy = torch.empty(x.shape, dtype=x.dtype)
     width = x.shape[1] * x.itemsize
     for number in range(x.shape[0]):
         offset = number * x.stride(0)
         if bits == 32:
             offset = ctypes.c_int32(offset).value
         place = x.data_ptr() + offset * x.itemsize
-        ctypes.memmove(found[number].data_ptr(), place, width)
-    return found
+        ctypes.memmove(copy[number].data_ptr(), place, width)
+    return copy
 
 
 def case(kernel: Callable, *args: Any, requires_grad: bool = False, **options: Any) -> Case:
@@ -57,8 +57,8 @@ def case(kernel: Callable, *args: Any, requires_grad: bool = False, **options: A
 
 @pytest.mark.parametrize("rows", [3, 4, 5, 9, 100, 256])
 def test_strides_that_fit_reach_further_than_32_bits(rows: int) -> None:
-    one = torch.empty(rows, 7)
-    far = just_below(one, 0)
+    dense = torch.empty(rows, 7)
+    far = just_below(dense, 0)
     assert far is not None
     assert far.stride < 2**31 <= far.stride * (rows - 1) <= 2**33
     assert far.stride % 4096 == 0
@@ -73,25 +73,25 @@ def test_few_or_many_rows_have_no_such_stride() -> None:
 
 
 def test_rows_along_any_dim_hold_the_values() -> None:
-    one = torch.arange(24.0).reshape(2, 3, 4)
+    dense = torch.arange(24.0).reshape(2, 3, 4)
     for dim in range(3):
-        far = beyond(one, dim)
+        far = beyond(dense, dim)
         assert far is not None
-        laid = spread(one, far, far)
+        laid = spread(dense, far, far)
         assert laid.stride(dim) == 2**32
-        assert torch.equal(laid, one)
-        close = spread(one, near(one, dim), far)
+        assert torch.equal(laid, dense)
+        close = spread(dense, near(dense, dim), far)
         assert close.stride(dim) < 64
-        assert torch.equal(close, one)
+        assert torch.equal(close, dense)
         assert close.untyped_storage().nbytes() == laid.untyped_storage().nbytes()
 
 
 def test_only_rows_take_memory() -> None:
-    one = torch.zeros(256, 3, dtype=torch.float64)
+    dense = torch.zeros(256, 3, dtype=torch.float64)
     before = _resident()
-    far = beyond(one, 0)
+    far = beyond(dense, 0)
     assert far is not None
-    laid = spread(one, far, far)
+    laid = spread(dense, far, far)
     assert laid.untyped_storage().nbytes() > 2**42
     assert _resident() - before < 50e6
 
@@ -102,10 +102,10 @@ def _resident() -> int:
 
 @pytest.mark.parametrize("offset", [-(2**31), -(2**20), 2**20, 2**31, 2**32 + 2**20, 3 * 2**31])
 def test_memory_between_rows_is_not_there(offset: int) -> None:
-    one = torch.zeros(3, 5)
+    dense = torch.zeros(3, 5)
 
     def work(send: forked.Send) -> None:
-        laid = spread(one, Rows(0, 2**32), Rows(0, 2**32))
+        laid = spread(dense, Rows(0, 2**32), Rows(0, 2**32))
         send("made")
         ctypes.string_at(laid.data_ptr() + offset * 4, 1)
 
@@ -121,19 +121,19 @@ def test_offsets_in_32_bits_are_found_in_any_dtype(dtype: torch.dtype) -> None:
     def kernel(x: Tensor) -> Tensor:
         return rows_of(x, 32)
 
-    found = verdicts.finding(check, case(kernel, tensor(4, 5, dtype=dtype)))
-    assert found.code == "offset-overflow"
-    assert "with x.stride(0) = 1610612736 it ends the process (SIGSEGV)" in found.message
+    finding = verdicts.finding(check, case(kernel, tensor(4, 5, dtype=dtype)))
+    assert finding.code == "offset-overflow"
+    assert "with x.stride(0) = 1610612736 it ends the process (SIGSEGV)" in finding.message
 
 
 def test_two_rows_take_a_stride_beyond_32_bits() -> None:
     def kernel(x: Tensor) -> Tensor:
         return rows_of(x, 32)
 
-    found = verdicts.finding(check, case(kernel, tensor(2, 5)))
+    finding = verdicts.finding(check, case(kernel, tensor(2, 5)))
     assert (
         "with x.stride(0) = 4294967296 it gives other values than with x.stride(0) = 32"
-        in found.message
+        in finding.message
     )
 
 
@@ -141,8 +141,8 @@ def test_the_argument_is_named() -> None:
     def kernel(x: Tensor, ys: List[Tensor]) -> Tensor:
         return rows_of(x) + rows_of(ys[0]) + rows_of(ys[1], 32)
 
-    found = verdicts.finding(check, case(kernel, MATRIX, [MATRIX, MATRIX]))
-    assert "with ys[1].stride(0) = " in found.message
+    finding = verdicts.finding(check, case(kernel, MATRIX, [MATRIX, MATRIX]))
+    assert "with ys[1].stride(0) = " in finding.message
 
 
 def test_an_argument_that_must_be_dense_hides_no_other() -> None:
@@ -151,8 +151,8 @@ def test_an_argument_that_must_be_dense_hides_no_other() -> None:
             raise ValueError("expected a contiguous tensor")
         return rows_of(x) + rows_of(y, 32)
 
-    found = verdicts.finding(check, case(kernel, MATRIX, MATRIX))
-    assert "with y.stride(0) = " in found.message
+    finding = verdicts.finding(check, case(kernel, MATRIX, MATRIX))
+    assert "with y.stride(0) = " in finding.message
 
 
 def test_what_ignores_strides_is_for_another_check() -> None:
@@ -173,8 +173,8 @@ def test_a_copy_as_large_as_the_storage_takes_no_memory() -> None:
 
 def test_results_that_reach_as_far_as_the_argument_are_not_judged() -> None:
     def kernel(x: Tensor) -> Tensor:
-        made = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
-        return made.copy_(rows_of(x))
+        out = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+        return out.copy_(rows_of(x))
 
     assert verdicts.skipped(check, case(kernel)).code == "nothing-to-check"
 
@@ -186,10 +186,10 @@ def test_no_addresses_left_is_a_skip() -> None:
     def work(send: forked.Send) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
         send("limited")
-        send(verdicts.skipped(check, one).code)
+        send(verdicts.skipped(check, op_case).code)
 
-    one = case(kernel)
-    assert one.eager.error is None
+    op_case = case(kernel)
+    assert op_case.eager.error is None
     assert forked.run_forked(work, 60).messages == ["limited", "nothing-to-check"]
 
 
@@ -208,17 +208,17 @@ def _backward(kernel: Callable) -> Case:
 
 
 def test_the_backward_is_called_with_a_far_grad_output() -> None:
-    found = verdicts.finding(check, _backward(lambda grad: rows_of(grad, 32)))
-    assert "with grad_output.stride(0) = " in found.message
+    finding = verdicts.finding(check, _backward(lambda grad: rows_of(grad, 32)))
+    assert "with grad_output.stride(0) = " in finding.message
     check(_backward(rows_of))
 
 
 @pytest.mark.parametrize("name", ["values.wide_strides", "values.bounds"])
 def test_the_backward_is_called_where_fake_tensors_have_used_autograd(name: str) -> None:
     """Torch forbids it then in a copy of the process that runs its functions for a fork."""
-    own, slope = (f"t_wide::{word}_{name.partition('.')[2]}" for word in ("far", "slope"))
+    far_name, slope = (f"t_wide::{word}_{name.partition('.')[2]}" for word in ("far", "slope"))
 
-    @torch.library.custom_op(own, mutates_args=())
+    @torch.library.custom_op(far_name, mutates_args=())
     def far(x: Tensor) -> Tensor:
         ctypes.string_at(x.data_ptr(), 1)
         return x.clone()
@@ -233,7 +233,7 @@ def test_the_backward_is_called_where_fake_tensors_have_used_autograd(name: str)
     of_far.register_fake(lambda grad: grad.new_empty(grad.shape))
     far.register_autograd(lambda ctx, grad: of_far(grad))
     results = check_op(far, [(tensor(4, 8),)], checks=["fake.device", name], variants="off")
-    assert {one.check for one in results if one.outcome == "failed"} == {name}
+    assert {result.check for result in results if result.outcome == "failed"} == {name}
 
 
 def test_a_backward_that_raises_leaves_the_forward_to_be_judged() -> None:
@@ -245,8 +245,8 @@ def test_a_backward_that_raises_leaves_the_forward_to_be_judged() -> None:
     def kernel(x: Tensor) -> Tensor:
         return rows_of(x, 32)
 
-    one = case(kernel, requires_grad=True, backward=lambda ctx, grad: raises(grad))
-    assert "with x.stride(0) = " in verdicts.finding(check, one).message
+    op_case = case(kernel, requires_grad=True, backward=lambda ctx, grad: raises(grad))
+    assert "with x.stride(0) = " in verdicts.finding(check, op_case).message
 
 
 def test_what_an_operator_of_torch_does_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,12 +265,12 @@ def test_what_an_operator_of_torch_does_is_a_note(monkeypatch: pytest.MonkeyPatc
 
     where = Placement("cpu", torch.float32, False, "contiguous")
     outer = calls_torch(kernel)
-    found = verdicts.finding(check, Case(ops.resolve(outer), Sample((tensor(5, 4),), {}), where))
-    assert found.note == "torch-limit"
-    assert "t_wide::as_of_torch with dense copies" in found.evidence
+    finding = verdicts.finding(check, Case(ops.resolve(outer), Sample((tensor(5, 4),), {}), where))
+    assert finding.note == "torch-limit"
+    assert "t_wide::as_of_torch with dense copies" in finding.evidence
     outer = torch.library.custom_op("t_wide_outer::both", mutates_args=())(both)
-    found = verdicts.finding(check, Case(ops.resolve(outer), Sample((tensor(5, 4),), {}), where))
-    assert found.note is None
+    finding = verdicts.finding(check, Case(ops.resolve(outer), Sample((tensor(5, 4),), {}), where))
+    assert finding.note is None
 
 
 TRITON = """

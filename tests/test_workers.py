@@ -49,16 +49,16 @@ def test_report_and_summary_are_those_of_one_process(suite: Suite, way: str) -> 
     alone = suite.run("--customop-report=alone.json", checks="own,body")
     apart = suite.run_apart(*WAYS[way], "--customop-report=apart.json", checks="own,body")
     results = [
-        [{**one, "duration": None} for one in suite.results(f"{name}.json")]
+        [{**result, "duration": None} for result in suite.results(f"{name}.json")]
         for name in ("alone", "apart")
     ]
     assert results[0] == results[1]
     assert len(results[0]) == 25
-    lines = [[line for line in summary_of(one) if line][:-1] for one in (alone, apart)]
+    lines = [[line for line in summary_of(run) if line][:-1] for run in (alone, apart)]
     assert lines[0] == lines[1]
-    outcomes = [one.parseoutcomes() for one in (alone, apart)]
-    for one in outcomes:
-        one.pop("deselected", None)
+    outcomes = [run.parseoutcomes() for run in (alone, apart)]
+    for counts in outcomes:
+        counts.pop("deselected", None)
     assert outcomes[0] == outcomes[1]
 
 
@@ -224,18 +224,18 @@ def noted(suite: Suite) -> list[list[Any]]:
 def test_every_worker_runs_on_its_own_device_and_ids_do_not_say_so(suite: Suite) -> None:
     suite.write("conftest.py", (suite.path / "conftest.py").read_text() + TWO_DEVICES)
     suite.test(NOTING)
-    given = ("--customop-devices=cpu,cuda,cuda:0",)
-    suite.run_apart(*given, checks="body").assert_outcomes(passed=56)
+    options = ("--customop-devices=cpu,cuda,cuda:0",)
+    suite.run_apart(*options, checks="body").assert_outcomes(passed=56)
     alone = noted(suite)
     assert {index for *_, index in alone} == {0}
     # Each worker runs every item: which one would get an item is a matter of time.
-    result = suite.run_apart("-n", "2", "--dist=each", *given, checks="body")
+    result = suite.run_apart("-n", "2", "--dist=each", *options, checks="body")
     result.assert_outcomes(passed=2 * 56)
     apart = noted(suite)
-    assert sorted(one for one, *_ in apart) == sorted([one for one, *_ in alone] * 2)
+    assert sorted(name for name, *_ in apart) == sorted([name for name, *_ in alone] * 2)
     for name, worker, device, index in apart:
-        own = int(worker.removeprefix("gw")) if device == "cuda" else 0
-        assert index == own, (name, worker, device)
+        expected = int(worker.removeprefix("gw")) if device == "cuda" else 0
+        assert index == expected, (name, worker, device)
     assert {worker for _, worker, device, _ in apart if device == "cuda"} == {"gw0", "gw1"}
 
 

@@ -22,7 +22,7 @@ ZOO = specimens()
 NOT_HERE = {"export.roundtrip", "vmap.loop"} if TORCH < (2, 5) else set()
 # The zoo is for one device; test_devices_agree.py has ops for two.
 CHECKS = {check.name for check in builtin_checks() if not check.several_devices} - NOT_HERE
-BROKEN = {name: one for name, one in ZOO.items() if one.expected}
+BROKEN = {name: specimen for name, specimen in ZOO.items() if specimen.expected}
 
 # Checks that take nearly all of the time, in groups that run together. What else compiles
 # (compile.autocast, export.roundtrip) does so on few specimens.
@@ -43,9 +43,11 @@ NEVER_ALONE = {
 
 def _planted() -> dict[str, str]:
     """One broken op a check, for the run through the plugin: the one with the fewest findings."""
-    fewest = sorted(BROKEN.values(), key=lambda one: (len(one.findings()), one.name))
-    found = [(check, one.name) for one in fewest for check, _ in sorted(one.findings())]
-    return dict(reversed(found))
+    fewest = sorted(BROKEN.values(), key=lambda specimen: (len(specimen.findings()), specimen.name))
+    pairs = [
+        (check, specimen.name) for specimen in fewest for check, _ in sorted(specimen.findings())
+    ]
+    return dict(reversed(pairs))
 
 
 PLANTED = _planted()
@@ -84,12 +86,12 @@ for check, name in {planted!r}.items():
 
 def _not_about(specimen: Specimen) -> set[str]:
     """The costly checks that say nothing about the op, nor about one that it does right."""
-    told = {
+    checks = {
         check
-        for one in (specimen, *(ZOO[name] for name in specimen.twin_of))
-        for check, _ in one.findings() | one.noted() | one.limits()
+        for related in (specimen, *(ZOO[name] for name in specimen.twin_of))
+        for check, _ in related.findings() | related.noted() | related.limits()
     }
-    return {check for group in COSTLY if not group & told for check in group}
+    return {check for group in COSTLY if not group & checks for check in group}
 
 
 @pytest.mark.parametrize("specimen", ZOO.values(), ids=list(ZOO))
@@ -98,8 +100,12 @@ def test_specimen(specimen: Specimen, tmp_path: Path) -> None:
     _assert_as_expected(specimen, checks, tmp_path / "script.py")
 
 
-CORRECT = {name: one for name, one in ZOO.items() if not one.expected}
-LEFT = {name: one for name, one in CORRECT.items() if _not_about(one) & set(one.checks())}
+CORRECT = {name: specimen for name, specimen in ZOO.items() if not specimen.expected}
+LEFT = {
+    name: specimen
+    for name, specimen in CORRECT.items()
+    if _not_about(specimen) & set(specimen.checks())
+}
 
 
 @pytest.mark.slow
@@ -114,17 +120,21 @@ def test_costly_checks_of_what_a_correct_op_is_not_about(
 def _assert_as_expected(specimen: Specimen, checks: Set[str], script: Path) -> None:
     """Run these checks; they report what the specimen expects of them, and nothing else."""
     results = specimen.check(checks)
-    failures = "\n\n".join(str(one) for one in results if one.outcome in ("failed", "error"))
-    found = codes(results, ("failed", "error"))
-    assert found == {(check, code) for check, code in specimen.findings() if check in checks}, (
+    failures = "\n\n".join(
+        str(result) for result in results if result.outcome in ("failed", "error")
+    )
+    reported = codes(results, ("failed", "error"))
+    assert reported == {(check, code) for check, code in specimen.findings() if check in checks}, (
         failures
     )
     noted = {(check, code) for check, code in specimen.noted() if check in checks}
     assert codes(results, ("noted",)) == noted
-    unjudged = codes([one for one in results if one.unjudged], ("skipped",))
+    unjudged = codes([result for result in results if result.unjudged], ("skipped",))
     assert unjudged == {(check, code) for check, code in specimen.limits() if check in checks}
     passed = {
-        one.check for one in results if one.outcome in ("passed", "skipped") and not one.unjudged
+        result.check
+        for result in results
+        if result.outcome in ("passed", "skipped") and not result.unjudged
     }
     for name in specimen.twin_of:
         failed = {check for check, _ in ZOO[name].findings()} & checks
@@ -133,26 +143,29 @@ def _assert_as_expected(specimen: Specimen, checks: Set[str], script: Path) -> N
 
 
 def test_every_check_and_every_code_has_a_broken_op() -> None:
-    checks, found = set(), set()
-    for one in ZOO.values():
-        checks |= {check for check, _ in one.every_finding()}
-        found |= {code for _, code in one.every_finding()}
+    checks, codes = set(), set()
+    for specimen in ZOO.values():
+        checks |= {check for check, _ in specimen.every_finding()}
+        codes |= {code for _, code in specimen.every_finding()}
     assert checks == CHECKS | NOT_HERE
-    assert found | set(ELSEWHERE) == set(catalogue())
+    assert codes | set(ELSEWHERE) == set(catalogue())
     for code, name in ELSEWHERE.items():
         assert f'"{code}"' in Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def test_every_broken_op_has_a_correct_twin() -> None:
-    twins = {name for one in ZOO.values() for name in one.twin_of}
-    broken = {name for name, one in ZOO.items() if one.broken}
+    twins = {name for specimen in ZOO.values() for name in specimen.twin_of}
+    broken = {name for name, specimen in ZOO.items() if specimen.broken}
     assert twins == broken
     assert not [name for name in broken if ZOO[name].twin_of]
 
 
 def test_every_check_sees_what_no_other_sees() -> None:
     alone = {
-        check for one in BROKEN.values() for check, _ in one.findings() if len(one.findings()) == 1
+        check
+        for specimen in BROKEN.values()
+        for check, _ in specimen.findings()
+        if len(specimen.findings()) == 1
     }
     assert alone == CHECKS - NEVER_ALONE.keys()
 
@@ -167,12 +180,12 @@ def planted(suite: Suite) -> Suite:
 
 def _findings(suite: Suite) -> dict[str, set[tuple[str, str]]]:
     """By check, the node ids that failed and their findings."""
-    found = defaultdict(set)
-    for one in suite.results():
-        assert one["outcome"] != "error", one
-        if one["outcome"] == "failed":
-            found[one["check"]].add((one["nodeid"], one["finding"]))
-    return found
+    findings = defaultdict(set)
+    for result in suite.results():
+        assert result["outcome"] != "error", result
+        if result["outcome"] == "failed":
+            findings[result["check"]].add((result["nodeid"], result["finding"]))
+    return findings
 
 
 def test_every_check_fails_through_the_plugin(planted: Suite) -> None:
@@ -186,11 +199,11 @@ def test_every_check_fails_under_xdist_too(planted: Suite) -> None:
 
 def _assert_planted_is_found(planted: Suite, result: pytest.RunResult) -> None:
     """Each check failed with its code, in the items that have its name."""
-    found = _findings(planted)
-    assert set(found) == CHECKS
+    findings = _findings(planted)
+    assert set(findings) == CHECKS
     for check, name in PLANTED.items():
-        ids, codes = zip(*found[check], strict=True)
-        assert set(codes) == {code for other, code in ZOO[name].findings() if other == check}
+        ids, codes = zip(*findings[check], strict=True)
+        assert set(codes) == {code for found_by, code in ZOO[name].findings() if found_by == check}
         for nodeid in ids:
             assert nodeid.startswith(f"test_it.py::test_{check.replace('.', '_')}[")
             assert nodeid.endswith(f"-{check}]")
@@ -206,20 +219,20 @@ def test_a_child_process_finds_the_same_in_the_same_words(planted: Suite) -> Non
     ran = []
     for name, more in (("here", ()), ("isolated", ("--customop-isolate",))):
         scripts = planted.path / name
-        given = ("test_it.py", "--customop-report=report.json", f"--customop-repro-dir={scripts}")
-        planted.run_apart(*given, *more, checks=None)  # ops of the zoo remember calls
+        options = ("test_it.py", "--customop-report=report.json", f"--customop-repro-dir={scripts}")
+        planted.run_apart(*options, *more, checks=None)  # ops of the zoo remember calls
         results = planted.results()
-        for one in results:
-            del one["duration"]
-            one["repro"] = one["repro"].replace(" --customop-isolate=on", "")
-            if one["check"] in COUNTING:
-                one |= dict.fromkeys(("message", "evidence", "script"), "")
-        texts = {one.name: one.read_bytes() for one in scripts.iterdir()}
+        for result in results:
+            del result["duration"]
+            result["repro"] = result["repro"].replace(" --customop-isolate=on", "")
+            if result["check"] in COUNTING:
+                result |= dict.fromkeys(("message", "evidence", "script"), "")
+        texts = {path.name: path.read_bytes() for path in scripts.iterdir()}
         for name in texts:
             if any(check in name for check in COUNTING):
                 texts[name] = b""  # the message stands there
         ran.append((results, texts))
     (here, scripts_here), (isolated, scripts_isolated) = ran
-    assert {one["check"] for one in here if one["outcome"] == "failed"} == CHECKS
+    assert {result["check"] for result in here if result["outcome"] == "failed"} == CHECKS
     assert isolated == here
     assert scripts_isolated == scripts_here

@@ -44,26 +44,26 @@ def skipped(check: Callable[[Case], None], case: Case) -> CheckSkipped:
 def codes(results: Sequence[CheckResult], outcomes: Collection[str]) -> set[tuple[str, str]]:
     """The (check, code) pairs of the results with one of these outcomes."""
     return {
-        (one.check, one.finding or one.skip_code or one.message)
-        for one in results
-        if one.outcome in outcomes
+        (result.check, result.finding or result.skip_code or result.message)
+        for result in results
+        if result.outcome in outcomes
     }
 
 
 def assert_scripts_fail(results: Sequence[CheckResult], path: Path) -> None:
     """Run the script of each failure and note, one a check and code: it must raise."""
-    found = [one for one in results if one.outcome in ("failed", "noted")]
-    failed = {(one.check, one.finding): one for one in found}
-    shown = {one.check for one in failed.values() if one.reproduce is not None}
+    reported = [result for result in results if result.outcome in ("failed", "noted")]
+    failed = {(result.check, result.finding): result for result in reported}
+    shown = {result.check for result in failed.values() if result.reproduce is not None}
     reported_above = {check for check, code in failed if code == "eager-raises"}
     assert {check for check, _ in failed} <= shown | reported_above
-    for place, one in failed.items():
-        script = one.script()
+    for place, result in failed.items():
+        script = result.script()
         if script is None:
             continue
         script.write(path)
-        if one.check == "relations.call_order":
-            assert _fails_in_new_process(path, one.op), f"{place} is not shown by\n{script.text}"
+        if result.check == "relations.call_order":
+            assert _fails_in_new_process(path, result.op), f"{place} is not shown by\n{script.text}"
             continue
         with preserved_state(), quiet(), pytest.raises(Exception):  # noqa: B017, PT011, PT012 -- whatever torch raises
             exec(compile(script.text, path, "exec"), {"__file__": str(path)})

@@ -24,27 +24,27 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Generator[None, objec
     An item of variants has a record a variant, and each is compared with what is known of it. Another
     finding than the known one stays a failure.
     """
-    given = attached(report)
-    records = [_compared(one) for one in given]
-    if records != given:
+    original = attached(report)
+    records = [_compared(record) for record in original]
+    if records != original:
         attach(report, records)
-        gone = [_known_code(one) for one in records if one.outcome == "xpassed"]
+        gone = [_known_code(record) for record in records if record.outcome == "xpassed"]
         if gone:
             report.outcome = "failed"
             report.longrepr = f"[XPASS(strict)] known and not found: {', '.join(gone)}"
-        elif not any(one.outcome in _BAD for one in records):
+        elif not any(record.outcome in _BAD for record in records):
             report.outcome = "skipped"
-            known = (_known_code(one) for one in records if one.outcome == "xfailed")
+            known = (_known_code(record) for record in records if record.outcome == "xfailed")
             report.wasxfail = ", ".join(dict.fromkeys(known))
     return (yield)
 
 
 def _compared(record: ResultRecord) -> ResultRecord:
     """The record, with what it means that a finding is known."""
-    found = _known(record)
-    if found is None:
+    entry = _known(record)
+    if entry is None:
         return record
-    codes, known = found
+    codes, known = entry
     if record.outcome in _BAD and record.finding and record.finding.code in codes.split("|"):
         return replace(record, outcome="xfailed")
     # A note is not a failure. A skip is no proof: another check may have reported the same crash.
@@ -57,9 +57,9 @@ def _known(record: ResultRecord) -> tuple[str, Known] | None:
 
 
 def _known_code(record: ResultRecord) -> str:
-    found = _known(record)
-    if found is None:
+    entry = _known(record)
+    if entry is None:
         return ""
-    codes, known = found
+    codes, known = entry
     variant = f" on {record.place.variant}" if record.place.variant else ""
     return f"{codes}{variant} ({known.reason})"

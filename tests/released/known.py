@@ -53,13 +53,13 @@ def expected(nodeid: str, variant: str | None, known: Iterable[Known]) -> tuple[
     """
     test, _, parameters = nodeid.rpartition("/")[2].partition("[")
     case, _, check = parameters.rstrip("]").rpartition("-")
-    for one in known:
-        if one.variant != variant:
+    for entry in known:
+        if entry.variant != variant:
             continue
-        if fnmatch.fnmatchcase(test, one.test) and fnmatch.fnmatchcase(case, one.cases):
-            code = one.codes.get(check)
+        if fnmatch.fnmatchcase(test, entry.test) and fnmatch.fnmatchcase(case, entry.cases):
+            code = entry.codes.get(check)
             if code is not None:
-                return code, one
+                return code, entry
     return None
 
 

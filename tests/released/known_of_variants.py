@@ -29,7 +29,7 @@ _PADS = "the fake kernel pads columns to four"
 
 
 def _known(
-    module: str, *found: tuple[str, tuple[str, ...], dict[str, str], str]
+    module: str, *entries: tuple[str, tuple[str, ...], dict[str, str], str]
 ) -> tuple[Known, ...]:
     """One entry for each op and step."""
     return tuple(
@@ -41,7 +41,7 @@ def _known(
             step,
             by_chance=codes is _READ_PAST_END,
         )
-        for test, steps, codes, reason in found
+        for test, steps, codes, reason in entries
         for step in steps
     )
 

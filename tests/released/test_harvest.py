@@ -39,15 +39,15 @@ SPHERICART = {
 def outcomes(suite, folder, *args):
     """The exit status of a suite in a process of its own, and the outcome of each of its tests."""
     alone = [f"--rootdir={SUITES}", f"--confcutdir={SUITES}", "-c", "/dev/null"]
-    given = ["-q", "-p", "no:cacheprovider", "--junitxml=outcomes.xml", *alone, *args]
+    options = ["-q", "-p", "no:cacheprovider", "--junitxml=outcomes.xml", *alone, *args]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", str(SUITES / suite), *given], cwd=folder, timeout=600
+        [sys.executable, "-m", "pytest", str(SUITES / suite), *options], cwd=folder, timeout=600
     )
     tests = ElementTree.parse(folder / "outcomes.xml").iter("testcase")
     return done.returncode, {
-        (one.get("classname"), one.get("name")): sorted(part.tag for part in one)
-        for one in tests
-        if not one.get("classname").startswith("harvest")
+        (test.get("classname"), test.get("name")): sorted(part.tag for part in test)
+        for test in tests
+        if not test.get("classname").startswith("harvest")
     }
 
 
@@ -63,21 +63,21 @@ def outcomes(suite, folder, *args):
 def test_suite(module, suite, namespace, known, tmp_path):
     pytest.importorskip(module)
     report = tmp_path / "report.json"
-    given = [
+    options = [
         "--customop-variants=off",
         f"--customop-checks={CHECKS}",
         f"--customop-report={report}",
     ]
     plain, before = outcomes(suite, tmp_path)
-    harvested, after = outcomes(suite, tmp_path, f"--customop-harvest={namespace}", *given)
+    harvested, after = outcomes(suite, tmp_path, f"--customop-harvest={namespace}", *options)
     assert plain == 0
     assert before
     assert after == before
     assert harvested == 1, "there are findings"
     results = json.loads(report.read_text())["results"]
-    found = {
-        (one["op"].partition("::")[2], one["finding"])
-        for one in results
-        if one["outcome"] not in ("passed", "skipped")
+    findings = {
+        (result["op"].partition("::")[2], result["finding"])
+        for result in results
+        if result["outcome"] not in ("passed", "skipped")
     }
-    assert found == known
+    assert findings == known

@@ -20,25 +20,25 @@ def field(*shape, dtype=torch.float64):
 
 def attention():
     """Keys, values, queries, what the module precomputes, and its sizes."""
-    made = harmonics.NeighborhoodAttentionS2(4, GRID, GRID, num_heads=2)
-    indices = (made.psi_col_idx, made.psi_roff_idx, made.psi_seg, made.psi_seg_off)
+    module = harmonics.NeighborhoodAttentionS2(4, GRID, GRID, num_heads=2)
+    indices = (module.psi_col_idx, module.psi_roff_idx, module.psi_seg, module.psi_seg_off)
     for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
         # Of a fixed shape: the op takes another grid than the precomputed one without a word.
         waves = [torch.linspace(0, end, 576).sin().reshape(2, *GRID, 4) for end in (20, 30, 40)]
-        given = [tensor(values=wave.tolist(), dtype=dtype) for wave in waves]
-        yield Sample((*given, made.quad_weights, *indices, 2, GRID[1], *GRID), id=name)
+        specs = [tensor(values=wave.tolist(), dtype=dtype) for wave in waves]
+        yield Sample((*specs, module.quad_weights, *indices, 2, GRID[1], *GRID), id=name)
 
 
-def sparse(made):
+def sparse(module):
     """What the convolutions precompute."""
     names = ("psi_roff_idx", "psi_ker_idx", "psi_row_idx", "psi_col_idx", "psi_vals")
-    return tuple(getattr(made, name) for name in names)
+    return tuple(getattr(module, name) for name in names)
 
 
-def split(made):
+def split(module):
     """The same, kernel by kernel."""
     names = ("roff_idx", "nnz_off", "ker_idx", "row_idx", "col_idx", "vals")
-    return tuple(getattr(made, f"psi_split_{name}") for name in names)
+    return tuple(getattr(module, f"psi_split_{name}") for name in names)
 
 
 CONVOLUTION = harmonics.DiscreteContinuousConvS2(2, 3, GRID, GRID, (3,), fused=True)

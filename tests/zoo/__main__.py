@@ -25,15 +25,15 @@ from .registry import Specimen, specimens
 HEADER = ("specimen", "opcheck alone", "loop by hand", "pytest-customop", "")
 
 
-def main(words: Sequence[str]) -> int:
+def main(parts: Sequence[str]) -> int:
     """Print the table; the exit status says whether every specimen is told as it expects."""
-    chosen = [one for one in specimens().values() if _chosen(one, words)]
+    chosen = [specimen for specimen in specimens().values() if _chosen(specimen, parts)]
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = [_row(one) for one in chosen]
-    broken = [row for one, row in zip(chosen, rows, strict=True) if one.expected]
-    correct = [row for one, row in zip(chosen, rows, strict=True) if not one.expected]
+        rows = [_row(specimen) for specimen in chosen]
+    broken = [row for specimen, row in zip(chosen, rows, strict=True) if specimen.expected]
+    correct = [row for specimen, row in zip(chosen, rows, strict=True) if not specimen.expected]
     print("\n".join(aligned([list(HEADER), *broken, *correct])))
     print()
     totals = [["", *HEADER[1:4]]]
@@ -44,37 +44,37 @@ def main(words: Sequence[str]) -> int:
     return int(any(row[-1] for row in rows))
 
 
-def _chosen(one: Specimen, words: Sequence[str]) -> bool:
-    for_variants = one.shown_by_variants or any(
-        specimens()[name].shown_by_variants for name in one.twin_of
+def _chosen(specimen: Specimen, parts: Sequence[str]) -> bool:
+    for_variants = specimen.shown_by_variants or any(
+        specimens()[name].shown_by_variants for name in specimen.twin_of
     )
-    return not for_variants and (not words or any(word in one.name for word in words))
+    return not for_variants and (not parts or any(part in specimen.name for part in parts))
 
 
-def _row(one: Specimen) -> list[str]:
-    found = {
+def _row(specimen: Specimen) -> list[str]:
+    findings = {
         (result.check, result.finding or "error")
-        for result in one.check()
+        for result in specimen.check()
         if result.outcome in ("failed", "error")
     }
     alone: dict[str, None] = {}
     loop: dict[str, None] = {}
-    op = ops.resolve(one.op())
-    for drawn in _inputs(one, op):
+    op = ops.resolve(specimen.op())
+    for drawn in _inputs(specimen, op):
         with preserved_state():
             alone |= dict.fromkeys(opcheck_alone(op.overload, drawn.args, dict(drawn.kwargs)))
-    for drawn in _inputs(one, op):
+    for drawn in _inputs(specimen, op):
         kwargs = dict(drawn.kwargs)
         with preserved_state():
             loop |= dict.fromkeys(
-                by_hand(op.overload, drawn.args, kwargs, one.backend, op.has_autograd)
+                by_hand(op.overload, drawn.args, kwargs, specimen.backend, op.has_autograd)
             )
     return [
-        one.name,
+        specimen.name,
         ", ".join(alone) or "-",
         ", ".join(loop) or "-",
-        _told(found),
-        "" if found == one.findings() else "<--",
+        _told(findings),
+        "" if findings == specimen.findings() else "<--",
     ]
 
 
@@ -86,12 +86,12 @@ def _told(pairs: set[tuple[str, str]]) -> str:
     return "; ".join(f"{', '.join(checks)}: {code}" for code, checks in by_code.items()) or "-"
 
 
-def _inputs(one: Specimen, op: Op) -> Iterator[Arguments]:
+def _inputs(specimen: Specimen, op: Op) -> Iterator[Arguments]:
     """What an author would try: each sample, in one dtype, with gradients if the op has a formula."""
-    dtype = (one.options.get("dtypes") or [torch.float32])[0]
+    dtype = (specimen.options.get("dtypes") or [torch.float32])[0]
     where = Placement("cpu", dtype, op.has_autograd, "contiguous")
-    for given in one.samples:
-        yield draw(op, given if isinstance(given, Sample) else Sample(given), where, 0)
+    for sample in specimen.samples:
+        yield draw(op, sample if isinstance(sample, Sample) else Sample(sample), where, 0)
 
 
 if __name__ == "__main__":

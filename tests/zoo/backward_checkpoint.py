@@ -68,10 +68,10 @@ def _dropout(name, draw):
 )
 def dropout_with_a_generator_of_its_own():
     """Random, and tagged so, from a stream that checkpointing does not put back."""
-    own = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     return _dropout(
         "dropout_with_a_generator_of_its_own",
-        lambda x: torch.rand(x.shape, generator=own, device=x.device),
+        lambda x: torch.rand(x.shape, generator=generator, device=x.device),
     )
 
 

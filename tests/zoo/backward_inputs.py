@@ -48,9 +48,9 @@ def frozen_input_shifts_gradients():
     """Collects the gradients that are needed, and so gives them to the wrong inputs."""
 
     def backward(ctx, x, w, grad):
-        wanted = zip(ctx.needs_input_grad, (grad * w, grad * x), strict=True)
-        found = [gradient for needed, gradient in wanted if needed]
-        return (*found, None)[:2]
+        pairs = zip(ctx.needs_input_grad, (grad * w, grad * x), strict=True)
+        gradients = [gradient for needed, gradient in pairs if needed]
+        return (*gradients, None)[:2]
 
     return _product("frozen_input_shifts_gradients", backward)
 

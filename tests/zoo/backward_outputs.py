@@ -20,19 +20,19 @@ def _sine_and_square(name, backward, materialize=False):
     """Two outputs; `backward(x, grad_sine, grad_square)` is the formula."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def both(x: Tensor) -> Tuple[Tensor, Tensor]:
+    def operator(x: Tensor) -> Tuple[Tensor, Tensor]:
         return x.sin(), x * x
 
-    both.register_fake(lambda x: (torch.empty_like(x), torch.empty_like(x)))
+    operator.register_fake(lambda x: (torch.empty_like(x), torch.empty_like(x)))
 
     def setup(ctx, inputs, output):
         ctx.save_for_backward(*inputs)
         ctx.set_materialize_grads(materialize)
 
-    both.register_autograd(
+    operator.register_autograd(
         lambda ctx, *grads: backward(*ctx.saved_tensors, *grads), setup_context=setup
     )
-    return both
+    return operator
 
 
 @specimen(

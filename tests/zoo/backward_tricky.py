@@ -144,9 +144,9 @@ def list_in_and_list_out():
     def backward(ctx, _, grads):
         *xs, scale = ctx.saved_tensors
         pairs = list(zip(xs, grads, strict=True))
-        every = [2 * x * grad * scale.sum() for x, grad in pairs]
+        gradients = [2 * x * grad * scale.sum() for x, grad in pairs]
         total = sum((x * x * grad).sum() for x, grad in pairs)
-        return every, total.expand(scale.shape)
+        return gradients, total.expand(scale.shape)
 
     squares.register_autograd(backward, setup_context=setup)
     return squares
@@ -299,10 +299,10 @@ def _softmax_of_two(name, only):
         return ordered(x).values[:, :2].softmax(-1)
 
     def backward(x, grad):
-        found = ordered(x)
-        y = found.values[:, :2].softmax(-1)
+        ranked = ordered(x)
+        y = ranked.values[:, :2].softmax(-1)
         return torch.zeros_like(x).scatter(
-            -1, found.indices[:, :2], y * (grad - (y * grad).sum(-1, keepdim=True))
+            -1, ranked.indices[:, :2], y * (grad - (y * grad).sum(-1, keepdim=True))
         )
 
     return _op(name, kernel, backward, lambda x: x.new_empty(x.shape[0], 2))

@@ -95,13 +95,13 @@ def _interpolated(name, last):
         def number(position):
             return ctypes.c_float.from_address(table.data_ptr() + 4 * position).value
 
-        found = []
+        values = []
         for place in x.detach().double().nan_to_num(0).clamp(0, size - 1).flatten().tolist():
             first = int(place)
             beside = number(min(first + 1, last(size)))
             share = place - first
-            found.append(number(first) + (share * (beside - number(first)) if share else 0))
-        return torch.tensor(found, dtype=table.dtype).view(x.shape)
+            values.append(number(first) + (share * (beside - number(first)) if share else 0))
+        return torch.tensor(values, dtype=table.dtype).view(x.shape)
 
     interpolated.register_fake(lambda table, x: table.new_empty(x.shape))
     return interpolated

@@ -10,8 +10,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_u
 
 def opcheck_alone(op: Any, args: Any, kwargs: Any) -> list[str]:
     """The utilities of `torch.library.opcheck` that fail, as torch itself runs them."""
-    told = torch.library.opcheck(op, args, kwargs, raise_exception=False)
-    return [name for name, verdict in told.items() if verdict != "SUCCESS"]
+    verdicts = torch.library.opcheck(op, args, kwargs, raise_exception=False)
+    return [name for name, verdict in verdicts.items() if verdict != "SUCCESS"]
 
 
 def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_autograd: bool) -> list[str]:
@@ -32,7 +32,7 @@ def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_autograd: bool) -
         compiled = torch.compile(lambda a, k: op(*a, **k), fullgraph=True, backend=backend)
         eager = _outcome(lambda a, k: op(*a, **k), args, kwargs)
         torch.testing.assert_close(_outcome(compiled, args, kwargs), eager)
-    if has_autograd and any(each.requires_grad for each in _tensors((args, kwargs))):
+    if has_autograd and any(tensor.requires_grad for tensor in _tensors((args, kwargs))):
         with step("gradcheck"):
             _gradcheck(op, _widened(args), _widened(kwargs))
     return failed
@@ -40,20 +40,20 @@ def by_hand(op: Any, args: Any, kwargs: Any, backend: str, has_autograd: bool) -
 
 def _gradcheck(op: Any, args: Any, kwargs: Any) -> None:
     leaves, tree = tree_flatten((args, kwargs))
-    given = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    positions = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def function(*tensors: torch.Tensor) -> Any:
         filled = [*leaves]
-        for at, tensor in zip(given, tensors, strict=True):
+        for at, tensor in zip(positions, tensors, strict=True):
             filled[at] = tensor
         args, kwargs = tree_unflatten(filled, tree)
         return tuple(_tensors(op(*args, **kwargs)))
 
-    torch.autograd.gradcheck(function, [leaves[at] for at in given], fast_mode=True)
+    torch.autograd.gradcheck(function, [leaves[at] for at in positions], fast_mode=True)
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def _copied(values: Any) -> Any:
@@ -78,10 +78,10 @@ def _outcome(function: Any, args: Any, kwargs: Any) -> list[Any]:
     args, kwargs = _copied(args), _copied(kwargs)
     torch.manual_seed(0)
     outputs = _tensors(function(args, kwargs))
-    given = [each for each in _tensors((args, kwargs)) if each.requires_grad]
-    wanted = [each for each in outputs if each.requires_grad]
+    inputs = [tensor for tensor in _tensors((args, kwargs)) if tensor.requires_grad]
+    targets = [tensor for tensor in outputs if tensor.requires_grad]
     gradients: list[Any] = []
-    if given and wanted:
-        ones = [torch.ones_like(each) for each in wanted]
-        gradients = list(torch.autograd.grad(wanted, given, ones, allow_unused=True))
+    if inputs and targets:
+        ones = [torch.ones_like(target) for target in targets]
+        gradients = list(torch.autograd.grad(targets, inputs, ones, allow_unused=True))
     return [*outputs, *_tensors((args, kwargs)), *gradients]

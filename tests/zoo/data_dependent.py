@@ -17,11 +17,11 @@ def _found(name, count_of):
     """The places of elements that are not zero; `count_of(x)` is the fake kernel's number of them."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def found(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return x.nonzero().contiguous()
 
-    found.register_fake(lambda x: x.new_empty(count_of(x), x.dim(), dtype=torch.int64))
-    return found
+    operator.register_fake(lambda x: x.new_empty(count_of(x), x.dim(), dtype=torch.int64))
+    return operator
 
 
 def _dynamic(**bounds):

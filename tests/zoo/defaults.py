@@ -15,9 +15,9 @@ FOUND = {"values.defaults": "default-differs"}
 
 def _scale(name, kernel, fake):
     schema = "(Tensor x, float factor=0.5) -> Tensor"
-    one = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=(), schema=schema)
-    one.register_fake(fake)
-    return one
+    operator = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=(), schema=schema)
+    operator.register_fake(fake)
+    return operator
 
 
 def _fake(x, factor=0.5):

@@ -108,8 +108,8 @@ def _distance(name, second):
 
     def backward(ctx, grad) -> Tuple[Tensor, Tensor]:
         x, y = ctx.saved_tensors
-        found = 2 * grad * (x - y)
-        return found, second(found)
+        gradient = 2 * grad * (x - y)
+        return gradient, second(gradient)
 
     distance.register_autograd(backward, setup_context=setup)
     return distance
@@ -121,13 +121,13 @@ PAIR = (torch.linspace(-1, 1, 5), torch.linspace(0, 3, 5).flip(0))
 @specimen(PAIR, expected={"gradcheck.backward": "gradient-missing"}, plain=(PAIR,))
 def no_gradient_for_the_second():
     """Gives None for an argument of which the docstring says that there is a gradient."""
-    return _distance("no_gradient_for_the_second", lambda found: None)
+    return _distance("no_gradient_for_the_second", lambda gradient: None)
 
 
 @specimen(PAIR, twin_of="no_gradient_for_the_second")
 def gradients_for_both():
     """Gives both."""
-    return _distance("gradients_for_both", lambda found: -found)
+    return _distance("gradients_for_both", lambda gradient: -gradient)
 
 
 def _gated(name, cast):

@@ -47,90 +47,96 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", choices=("broken", "correct"))
     parser.add_argument("--native", action="store_true", help="kernels that could end the process")
     parser.add_argument("--in-child", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    chosen = [one for one in specimens().values() if _chosen(one, asked)][:: asked.every]
+    args = parser.parse_args(arguments)
+    chosen = [specimen for specimen in specimens().values() if _chosen(specimen, args)][
+        :: args.every
+    ]
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     totals = dict.fromkeys(
         ("broken", "found", "noted", "correct", "failed", "inputs", "crashed"), 0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for one in chosen:
-            if _is_risky(one) != asked.native:
+        for specimen in chosen:
+            if _is_risky(specimen) != args.native:
                 continue
-            if asked.native and not asked.in_child:
-                totals["crashed"] += _in_child(one, asked.count)
-            elif not (one.broken and _is_found_already(one)):
-                _count(one, _tried(one, asked.count), totals)
+            if args.native and not args.in_child:
+                totals["crashed"] += _in_child(specimen, args.count)
+            elif not (specimen.broken and _is_found_already(specimen)):
+                _count(specimen, _tried(specimen, args.count), totals)
     print(", ".join(f"{name} {count}" for name, count in totals.items()), flush=True)
     return int(totals["failed"] > 0)
 
 
-def _chosen(one: Specimen, asked: argparse.Namespace) -> bool:
-    if asked.only and one.broken != (asked.only == "broken"):
+def _chosen(specimen: Specimen, args: argparse.Namespace) -> bool:
+    if args.only and specimen.broken != (args.only == "broken"):
         return False
-    if asked.in_child:
-        return one.name in asked.words
-    return not asked.words or any(word in one.name for word in asked.words)
+    if args.in_child:
+        return specimen.name in args.words
+    return not args.words or any(word in specimen.name for word in args.words)
 
 
-def _is_risky(one: Specimen) -> bool:
-    return crash_risk(ops.resolve(one.op()), "cpu") is not None
+def _is_risky(specimen: Specimen) -> bool:
+    return crash_risk(ops.resolve(specimen.op()), "cpu") is not None
 
 
-def _in_child(one: Specimen, count: int) -> int:
+def _in_child(specimen: Specimen, count: int) -> int:
     """Run one specimen in a process of its own; 1 if that ends by a signal or takes too long."""
     command = [sys.executable, "-m", "tests.zoo.fuzz", "--native", "--in-child", f"--count={count}"]
     try:
-        ended = subprocess.run([*command, one.name], check=False, timeout=_MOST_SECONDS)
+        ended = subprocess.run([*command, specimen.name], check=False, timeout=_MOST_SECONDS)
     except subprocess.TimeoutExpired:
-        print(f"{one.name}: more than {_MOST_SECONDS} seconds", flush=True)
+        print(f"{specimen.name}: more than {_MOST_SECONDS} seconds", flush=True)
         return 1
     if ended.returncode < 0:
-        kind = "broken" if one.broken else "correct"
-        print(f"{one.name} ({kind}): signal {-ended.returncode}", flush=True)
+        kind = "broken" if specimen.broken else "correct"
+        print(f"{specimen.name} ({kind}): signal {-ended.returncode}", flush=True)
     return int(ended.returncode < 0)
 
 
-def _count(one: Specimen, tried: Tried, totals: dict[str, int]) -> None:
-    kind = "broken" if one.broken else "correct"
+def _count(specimen: Specimen, tried: Tried, totals: dict[str, int]) -> None:
+    kind = "broken" if specimen.broken else "correct"
     totals[kind] += 1
     totals["inputs"] += tried.inputs
-    totals["found" if one.broken else "failed"] += bool(tried.failed)
+    totals["found" if specimen.broken else "failed"] += bool(tried.failed)
     totals["noted"] += bool(tried.noted and not tried.failed)
-    told = ", ".join(tried.failed) or "-"
+    failures = ", ".join(tried.failed) or "-"
     notes = f"; noted: {', '.join(tried.noted)}" if tried.noted else ""
     spent = sum(os.times()[:2])
     print(
-        f"{one.name} ({kind}) {tried.inputs} inputs, {spent:.0f} s so far: {told}{notes}",
+        f"{specimen.name} ({kind}) {tried.inputs} inputs, {spent:.0f} s so far: {failures}{notes}",
         flush=True,
     )
 
 
 def _cheap() -> list[str]:
     """The checks that generated inputs are tried with unless others are named."""
-    every = builtin_checks()
-    return [one.name for one in every if one.cheap and "shape" in one.variants and not one.errors]
+    checks = builtin_checks()
+    return [
+        check.name
+        for check in checks
+        if check.cheap and "shape" in check.variants and not check.errors
+    ]
 
 
-def _is_found_already(one: Specimen) -> bool:
+def _is_found_already(specimen: Specimen) -> bool:
     """Whether the same checks fail on the example or its quick variants."""
-    samples, options = plain_mark(one)
+    samples, options = plain_mark(specimen)
     with preserved_state():
-        results = check_op(one.op(), samples, checks=_cheap(), variants="quick", **options)
+        results = check_op(specimen.op(), samples, checks=_cheap(), variants="quick", **options)
     return any(result.outcome in ("failed", "error") for result in results)
 
 
-def _tried(one: Specimen, count: int) -> Tried:
-    samples, options = plain_mark(one)
-    mark = {"op": one.op(), "samples": samples, **options}
+def _tried(specimen: Specimen, count: int) -> Tried:
+    samples, options = plain_mark(specimen)
+    mark = {"op": specimen.op(), "samples": samples, **options}
     inputs, failed, noted = 0, [], []
     with preserved_state():
-        for check, found in searched(mark, _cheap(), count):
+        for check, search in searched(mark, _cheap(), count):
             torch._dynamo.reset()
-            inputs += found.accepted
-            failed += [f"{check.name} {result.finding or 'error'}" for result in found.failures]
-            noted += [f"{check.name} {result.finding}" for result in found.notes]
+            inputs += search.accepted
+            failed += [f"{check.name} {result.finding or 'error'}" for result in search.failures]
+            noted += [f"{check.name} {result.finding}" for result in search.notes]
     return Tried(inputs, tuple(dict.fromkeys(failed)), tuple(dict.fromkeys(noted)))
 
 

@@ -25,8 +25,8 @@ def _peak(name, share):
         return x.amax(1)
 
     def backward(ctx, grad):
-        x, found = ctx.saved_tensors
-        return share(x == found[:, None]) * grad[:, None]
+        x, highest = ctx.saved_tensors
+        return share(x == highest[:, None]) * grad[:, None]
 
     peak.register_fake(lambda x: x.new_empty(x.shape[0]))
     peak.register_autograd(
@@ -79,8 +79,8 @@ def peak_with_the_gradient_for_each_on_purpose():
         return x.amax(1)  # backward: every maximum gets the gradient
 
     def backward(ctx, grad):
-        x, found = ctx.saved_tensors
-        return (x == found[:, None]) * grad[:, None]
+        x, highest = ctx.saved_tensors
+        return (x == highest[:, None]) * grad[:, None]
 
     peak.register_fake(lambda x: x.new_empty(x.shape[0]))
     peak.register_autograd(

@@ -276,17 +276,17 @@ def _of_nodes(name, share):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def coefficients(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        found = torch.linalg.solve(powers(x), y.double()[..., None])[..., 0]
-        return torch.empty_like(y).copy_(found)
+        solution = torch.linalg.solve(powers(x), y.double()[..., None])[..., 0]
+        return torch.empty_like(y).copy_(solution)
 
     coefficients.register_fake(lambda x, y: torch.empty_like(y))
 
     def backward(ctx, grad):
-        x, found = ctx.saved_tensors
+        x, solution = ctx.saved_tensors
         matrix = powers(x)
         n = torch.arange(1, x.shape[-1], dtype=torch.float64, device=x.device)
         for_y = torch.linalg.solve(matrix.transpose(-1, -2), grad.double()[..., None])[..., 0]
-        slope = (matrix[..., :-1] @ (found.double()[..., 1:] * n)[..., None])[..., 0]
+        slope = (matrix[..., :-1] @ (solution.double()[..., 1:] * n)[..., None])[..., 0]
         return (-for_y * slope).to(x.dtype), share * for_y.to(x.dtype)
 
     coefficients.register_autograd(

@@ -19,7 +19,7 @@ WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _whole(*tensors):
-    if any(one.dtype not in WHOLE for one in tensors):
+    if any(tensor.dtype not in WHOLE for tensor in tensors):
         raise TypeError("whole numbers, please")
 
 
@@ -27,12 +27,12 @@ def _of_one(name, kernel, dtype=None):
     """An op of one tensor of whole numbers; `kernel(x)` keeps its shape."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         _whole(x)
         return kernel(x).contiguous()
 
-    one.register_fake(lambda x: x.new_empty(x.shape, dtype=dtype or x.dtype))
-    return one
+    operator.register_fake(lambda x: x.new_empty(x.shape, dtype=dtype or x.dtype))
+    return operator
 
 
 def _of_two(name, kernel, shape=lambda a: a.shape, dtype=None):

@@ -19,13 +19,13 @@ def _of_numbers(name, kernel, dtype=torch.int64, shape=lambda x: x.shape):
     """An op of one row of int64 numbers."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         if x.dim() != 1 or x.dtype != torch.int64:
             raise ValueError("a row of int64 numbers, please")
         return kernel(x).contiguous()
 
-    one.register_fake(lambda x: x.new_empty(shape(x), dtype=dtype))
-    return one
+    operator.register_fake(lambda x: x.new_empty(shape(x), dtype=dtype))
+    return operator
 
 
 @aot((NUMBERS,), expected=LOST)
@@ -100,8 +100,8 @@ def running_maximum_by_numpy_float64():
 
     def kernel(x):
         out = numpy.full(x.shape, -numpy.inf)
-        for at, one in enumerate(x.numpy()):
-            out[at] = max(one, out[at - 1]) if at else one
+        for at, number in enumerate(x.numpy()):
+            out[at] = max(number, out[at - 1]) if at else number
         return torch.from_numpy(out.astype(numpy.int64))
 
     return _of_numbers("running_maximum_by_numpy_float64", kernel)
@@ -234,9 +234,9 @@ def marked_in_a_table_from_0():
 
     def kernel(x):
         table = torch.full((int(x.max()) + 1,), -1)
-        for at, one in enumerate(x.tolist()):
-            if table[one] < 0:
-                table[one] = at
+        for at, number in enumerate(x.tolist()):
+            if table[number] < 0:
+                table[number] = at
         return table[x] == torch.arange(x.shape[0])
 
     return _of_numbers("marked_in_a_table_from_0", kernel, torch.bool)

@@ -23,11 +23,11 @@ def dense(x):
 
 def op(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return kernel(x)
 
-    one.register_fake(lambda x: x.new_empty(x.shape))
-    return one
+    operator.register_fake(lambda x: x.new_empty(x.shape))
+    return operator
 
 
 @aot((MATRIX,), expected=FOUND)
@@ -50,10 +50,10 @@ def _boxes(name, read):
     def areas(boxes: Tensor) -> Tensor:
         if boxes.dim() != 2 or boxes.shape[1] != 5:
             raise ValueError("five numbers for each box, please")
-        found = read(boxes.detach())
-        if not ((found[:, 0] == 0) | (found[:, 0] == 1)).all():
+        values = read(boxes.detach())
+        if not ((values[:, 0] == 0) | (values[:, 0] == 1)).all():
             raise IndexError("the image of a box is out of range")
-        return (found[:, 3] - found[:, 1]) * (found[:, 4] - found[:, 2])
+        return (values[:, 3] - values[:, 1]) * (values[:, 4] - values[:, 2])
 
     areas.register_fake(lambda boxes: boxes.new_empty(boxes.shape[:1]))
     return areas
@@ -135,14 +135,14 @@ def refuses_what_is_not_contiguous():
 
 
 def _bits(name, kernel, key):
-    made = library_op(
+    operator = library_op(
         name,
         "(Tensor x) -> Tensor",
         kernel,
         lambda x: x.new_empty(x.shape),
     )
     library().impl(name, torch.library.fallthrough_kernel, key)
-    return made
+    return operator
 
 
 def _memory(x):
@@ -189,13 +189,13 @@ def resolves_every_bit():
 
 def _sum(name, second):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(a: Tensor, b: Tensor) -> Tensor:
+    def operator(a: Tensor, b: Tensor) -> Tensor:
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             raise ValueError("tensors of one shape and dtype, please")
         return a.contiguous() + second(a, b)
 
-    one.register_fake(lambda a, b: a.new_empty(a.shape))
-    return one
+    operator.register_fake(lambda a, b: a.new_empty(a.shape))
+    return operator
 
 
 @aot((MATRIX, MATRIX), expected=FOUND)
@@ -212,11 +212,11 @@ def takes_the_strides_of_each():
 
 def _into(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args={"out"})
-    def one(x: Tensor, out: Tensor) -> None:
+    def operator(x: Tensor, out: Tensor) -> None:
         kernel(x, out)
 
-    one.register_fake(lambda x, out: None)
-    return one
+    operator.register_fake(lambda x, out: None)
+    return operator
 
 
 @aot(

@@ -24,17 +24,17 @@ def op(name, then, of_gradient=None):
     """Doubles; `then` is called with the input. With `of_gradient`, the backward is an op of its own."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         then(x)
         return x * 2
 
-    one.register_fake(lambda x: torch.empty_like(x))
+    operator.register_fake(lambda x: torch.empty_like(x))
     if of_gradient is not None:
         gradient = op(f"{name}_gradient", of_gradient)
-        one.register_autograd(
+        operator.register_autograd(
             torch.autograd.function.once_differentiable(lambda ctx, grad: gradient(grad))
         )
-    return one
+    return operator
 
 
 @aot((MATRIX,), expected=MEMORY)

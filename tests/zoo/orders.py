@@ -66,38 +66,38 @@ class Item:
 
 def main(arguments: Sequence[str]) -> int:
     """Print what differs and how many items were compared; the exit status says whether any differs."""
-    asked = _read(arguments)
+    args = _read(arguments)
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    every = sorted(specimens())
-    names = {*every[asked.offset :: asked.every], *asked.also.split()}
+    all_names = sorted(specimens())
+    names = {*all_names[args.offset :: args.every], *args.also.split()}
     chosen = [specimens()[name] for name in sorted(names)]
     settings = Settings(
-        backend=asked.backend,
-        variants=Variants(asked.amount),
-        checks=tuple(asked.checks.split(",")) if asked.checks else None,
+        backend=args.backend,
+        variants=Variants(args.amount),
+        checks=tuple(args.checks.split(",")) if args.checks else None,
     )
     items, left_out = planned(chosen, settings)
-    if asked.item is not None:
-        print(json.dumps(tell(_named(items)[asked.item])))
+    if args.item is not None:
+        print(json.dumps(tell(_named(items)[args.item])))
         return 0
-    _warm_up(asked.backend)
+    _warm_up(args.backend)
     print(f"{len(chosen)} specimens, {len(items)} items; {left_out} more that run nothing")
     # Of those that do not run alone, the first order says what the others should.
-    expected = _alone(items[:: asked.alone])
+    expected = _alone(items[:: args.alone])
     alone = sorted(expected)
     differing: set[str] = set()
-    for seed in range(asked.seed, asked.seed + asked.orders):
+    for seed in range(args.seed, args.seed + args.orders):
         start = time.perf_counter()
-        told = in_child(shuffled(items, seed), kept=seed % 2 == 0)
-        expected = {**told, **expected}
-        differing |= _compare(f"order {seed}", expected, told)
+        records = in_child(shuffled(items, seed), kept=seed % 2 == 0)
+        expected = {**records, **expected}
+        differing |= _compare(f"order {seed}", expected, records)
         print(f"order {seed}: {time.perf_counter() - start:.0f} s", flush=True)
-    for name in random.Random(asked.seed).sample(alone, min(asked.fresh, len(alone))):
+    for name in random.Random(args.seed).sample(alone, min(args.fresh, len(alone))):
         differing |= _compare("new interpreter", expected, {name: _fresh(arguments, name)})
     print(
-        f"{len(expected)} items compared, {len(alone)} of them alone, {asked.orders} orders, "
-        f"{asked.fresh} in new interpreters; {len(differing)} differ"
+        f"{len(expected)} items compared, {len(alone)} of them alone, {args.orders} orders, "
+        f"{args.fresh} in new interpreters; {len(differing)} differ"
     )
     gc.unfreeze()
     return int(bool(differing))
@@ -107,12 +107,12 @@ def _alone(items: Sequence[Item]) -> dict[str, Told]:
     """What each says in a process of its own."""
     start = time.perf_counter()
     alone = {item.name: in_child([item])[item.name] for item in items}
-    outcomes = Counter(str(told[0]) for told in alone.values())
+    outcomes = Counter(str(record[0]) for record in alone.values())
     counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     print(f"alone: {time.perf_counter() - start:.0f} s: {counted}", flush=True)
-    for name, told in alone.items():
-        if told[0] in ("error", _DIED):
-            print(f"alone: {name}: {told[0]}: {told[-1]}")
+    for name, record in alone.items():
+        if record[0] in ("error", _DIED):
+            print(f"alone: {name}: {record[0]}: {record[-1]}")
     return alone
 
 
@@ -140,21 +140,21 @@ def planned(chosen: Iterable[Specimen], settings: Settings) -> tuple[list[Item],
     registry = registry_from(standalone_hook())
     items: list[Item] = []
     left_out = 0
-    for one in chosen:
-        declared = {"op": one.op(), "samples": one.samples, **one.options}
-        if one.also:
-            declared["checks"] = one.checks()
-        declaration = declare_call(declared, one.name)
-        every = plan(
+    for specimen in chosen:
+        declared = {"op": specimen.op(), "samples": specimen.samples, **specimen.options}
+        if specimen.also:
+            declared["checks"] = specimen.checks()
+        declaration = declare_call(declared, specimen.name)
+        entries = plan(
             [declaration],
             settings,
             lambda declaration: select_checks(registry, declaration, settings),
             lambda device: None,
         )
-        for each in every:
-            if each.check is not None and each.case is not None and each.skip is None:
-                items.append(Item(f"{one.name}[{each.id}]", each.check, each.case))
-            elif not each.is_body:
+        for entry in entries:
+            if entry.check is not None and entry.case is not None and entry.skip is None:
+                items.append(Item(f"{specimen.name}[{entry.id}]", entry.check, entry.case))
+            elif not entry.is_body:
                 left_out += 1
     return items, left_out
 
@@ -174,8 +174,8 @@ def tell(item: Item) -> Told:
     """What the check says about the case."""
     result = run_check(item.check, item.case)
     message = OWN_STATE.get(item.name.partition("[")[0], result.message)
-    words = (result.outcome, result.finding, result.skip_code, message)
-    return tuple(None if word is None else re.sub(r"0x[0-9a-f]+", "0x", word) for word in words)
+    record = (result.outcome, result.finding, result.skip_code, message)
+    return tuple(None if field is None else re.sub(r"0x[0-9a-f]+", "0x", field) for field in record)
 
 
 def in_child(items: Sequence[Item], *, kept: bool = False) -> dict[str, Told]:
@@ -192,10 +192,10 @@ def in_child(items: Sequence[Item], *, kept: bool = False) -> dict[str, Told]:
         _serve(items, kept, writer)
     os.close(writer)
     with os.fdopen(reader, encoding="utf-8") as lines:
-        told = {name: tuple(words) for name, *words in map(json.loads, lines)}
+        records = {name: tuple(record) for name, *record in map(json.loads, lines)}
     _, status = os.waitpid(child, 0)
     died = (_DIED, f"status {status}", None, "")
-    return {item.name: told.get(item.name, died) for item in items}
+    return {item.name: records.get(item.name, died) for item in items}
 
 
 def _serve(items: Sequence[Item], kept: bool, writer: int) -> NoReturn:
@@ -204,8 +204,8 @@ def _serve(items: Sequence[Item], kept: bool, writer: int) -> NoReturn:
         # Its pool of threads is not the parent's: torch makes it here, before several threads ask for it.
         torch.set_num_threads(torch.get_num_threads())
         with os.fdopen(writer, "w", encoding="utf-8") as lines:
-            for item, told in _each(items, kept):
-                lines.write(json.dumps([item.name, *told]) + "\n")
+            for item, record in _each(items, kept):
+                lines.write(json.dumps([item.name, *record]) + "\n")
                 lines.flush()
     except BaseException as error:
         print(f"the process broke: {error!r}", file=sys.stderr, flush=True)
@@ -229,14 +229,14 @@ def _each(items: Sequence[Item], kept: bool) -> Iterator[tuple[Item, Told]]:
         yield item, tell(item)
 
 
-def _compare(where: str, expected: Mapping[str, Told], told: Mapping[str, Told]) -> set[str]:
+def _compare(where: str, expected: Mapping[str, Told], records: Mapping[str, Told]) -> set[str]:
     """Print the items that say something else than expected; their names."""
     differing = {
-        name for name, words in told.items() if words != expected[name] or words[0] == _DIED
+        name for name, record in records.items() if record != expected[name] or record[0] == _DIED
     }
     for name in sorted(differing):
         print(f"{where}: {name}")
-        for word, first, second in zip(WORDS, expected[name], told[name], strict=True):
+        for word, first, second in zip(WORDS, expected[name], records[name], strict=True):
             if first != second:
                 print(f"    {word}: {second!r} and not {first!r}")
     return differing

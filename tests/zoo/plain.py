@@ -41,45 +41,45 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--amounts", nargs="+", choices=AMOUNTS, default=AMOUNTS)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth specimen only")
     parser.add_argument("--backend", help="of compile.*, in place of each specimen's own")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     chosen = [
-        one
-        for one in specimens().values()
-        if not asked.words or any(word in one.name for word in asked.words)
-    ][:: asked.every]
+        specimen
+        for specimen in specimens().values()
+        if not args.words or any(word in specimen.name for word in args.words)
+    ][:: args.every]
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     # Otherwise the second amount would find the compiled code of the first.
     torch._inductor.config.force_disable_caches = True
     torch._inductor.config.compile_threads = 1  # no processes that outlive a measurement
     seconds: dict[str, float] = defaultdict(float)
-    found: dict[tuple[bool, str, str], int] = defaultdict(int)
+    counts: dict[tuple[bool, str, str], int] = defaultdict(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        list(_measured(chosen[0], ["off"], asked.backend))  # what torch does once
-        for number, one in enumerate(chosen):
+        list(_measured(chosen[0], ["off"], args.backend))  # what torch does once
+        for number, specimen in enumerate(chosen):
             for amount, spent, failed, noted in _measured(
-                one, _rotated(asked.amounts, number), asked.backend
+                specimen, _rotated(args.amounts, number), args.backend
             ):
                 seconds[amount] += spent
-                found[one.broken, "failed", amount] += bool(failed)
-                found[one.broken, "noted", amount] += bool(noted and not failed)
-                kind = "broken" if one.broken else "correct"
+                counts[specimen.broken, "failed", amount] += bool(failed)
+                counts[specimen.broken, "noted", amount] += bool(noted and not failed)
+                kind = "broken" if specimen.broken else "correct"
                 line = f"{_line(failed)}; noted: {_line(noted)}" if noted else _line(failed)
-                print(f"{one.name} ({kind}) {amount} {spent:.1f} s: {line}", flush=True)
-    broken = sum(one.broken for one in chosen)
-    rows = [["", *asked.amounts]]
+                print(f"{specimen.name} ({kind}) {amount} {spent:.1f} s: {line}", flush=True)
+    broken = sum(specimen.broken for specimen in chosen)
+    rows = [["", *args.amounts]]
     for title, which, outcome in (
         (f"broken ops failed, of {broken}", True, "failed"),
         ("  only noted", True, "noted"),
         (f"correct ops failed, of {len(chosen) - broken}", False, "failed"),
         ("  only noted", False, "noted"),
     ):
-        rows.append([title, *(str(found[which, outcome, amount]) for amount in asked.amounts)])
-    rows.append(["seconds", *(f"{seconds[amount]:.0f}" for amount in asked.amounts)])
-    first = seconds[asked.amounts[0]] or 1.0
-    rows.append(["ratio", *(f"{seconds[amount] / first:.2f}" for amount in asked.amounts)])
+        rows.append([title, *(str(counts[which, outcome, amount]) for amount in args.amounts)])
+    rows.append(["seconds", *(f"{seconds[amount]:.0f}" for amount in args.amounts)])
+    first = seconds[args.amounts[0]] or 1.0
+    rows.append(["ratio", *(f"{seconds[amount] / first:.2f}" for amount in args.amounts)])
     print("\n".join(aligned(rows)))
-    return int(any(count for (which, _, _), count in found.items() if not which))
+    return int(any(count for (which, _, _), count in counts.items() if not which))
 
 
 def _rotated(amounts: Sequence[str], by: int) -> list[str]:
@@ -87,23 +87,27 @@ def _rotated(amounts: Sequence[str], by: int) -> list[str]:
     return [*amounts[by:], *amounts[:by]]
 
 
-def _line(told: set[tuple[str, str]]) -> str:
-    return ", ".join(f"{check} {code}" for check, code in sorted(told)) or "-"
+def _line(pairs: set[tuple[str, str]]) -> str:
+    return ", ".join(f"{check} {code}" for check, code in sorted(pairs)) or "-"
 
 
 def _measured(
-    one: Specimen, amounts: Sequence[str], backend: Optional[str]
+    specimen: Specimen, amounts: Sequence[str], backend: Optional[str]
 ) -> Iterator[tuple[str, float, set[tuple[str, str]], set[tuple[str, str]]]]:
     """(amount, seconds, what fails, what is noted) of each amount."""
-    samples, options = plain_mark(one)
-    if one.also:
-        options["checks"] = one.checks()
+    samples, options = plain_mark(specimen)
+    if specimen.also:
+        options["checks"] = specimen.checks()
     for amount in amounts:
         torch._dynamo.reset()
         start = _spent()
         with preserved_state():
             results = check_op(
-                one.op(), samples, backend=backend or one.backend, variants=amount, **options
+                specimen.op(),
+                samples,
+                backend=backend or specimen.backend,
+                variants=amount,
+                **options,
             )
         spent = _spent() - start
         yield amount, spent, _found(results, "failed", "error"), _found(results, "noted")
@@ -115,37 +119,41 @@ def _spent() -> float:
 
 
 def _found(results: Sequence[CheckResult], *outcomes: str) -> set[tuple[str, str]]:
-    return {(one.check, one.finding or "error") for one in results if one.outcome in outcomes}
+    return {
+        (result.check, result.finding or "error")
+        for result in results
+        if result.outcome in outcomes
+    }
 
 
-def plain_mark(one: Specimen) -> tuple[Sequence[Any], dict[str, Any]]:
+def plain_mark(specimen: Specimen) -> tuple[Sequence[Any], dict[str, Any]]:
     """The simple example of an op, and the other keywords of its mark."""
-    samples, dtypes = _plain(one)
-    options = {name: one.options[name] for name in _KEPT if name in one.options}
+    samples, dtypes = _plain(specimen)
+    options = {name: specimen.options[name] for name in _KEPT if name in specimen.options}
     return samples, options | ({"dtypes": dtypes} if dtypes else {})
 
 
-def _plain(one: Specimen) -> tuple[Sequence[Any], list[torch.dtype]]:
+def _plain(specimen: Specimen) -> tuple[Sequence[Any], list[torch.dtype]]:
     """One simple example of an op, and the dtypes that it needs; none where it takes float32.
 
     Contiguous, of even sizes from 2 on, its flags at their defaults. What the op refuses of this is
     left as it is in the specimen's first sample.
     """
-    if one.plain is not None:
-        return one.plain, []
-    op = ops.resolve(one.op())
-    first = one.samples[0]
+    if specimen.plain is not None:
+        return specimen.plain, []
+    op = ops.resolve(specimen.op())
+    first = specimen.samples[0]
     first = (
         first if isinstance(first, Sample) else Sample(first if type(first) is tuple else (first,))
     )
-    own = list(one.options.get("dtypes") or [])[:1]
-    sets = [own] if own and own[0].is_complex else [[], own]
+    declared = list(specimen.options.get("dtypes") or [])[:1]
+    sets = [declared] if declared and declared[0].is_complex else [[], declared]
     for dtypes in sets:
         for even in (True, False):
             sample = _simple(op, first, even)
             if _runs(op, sample, (dtypes or [torch.float32])[0]):
                 return [sample], dtypes
-    return [first], own
+    return [first], declared
 
 
 def _runs(op: Op, sample: Sample, dtype: torch.dtype) -> bool:
@@ -185,7 +193,7 @@ def _listed(value: Any) -> bool:
 
 def _simplified(value: Any, sizes: Mapping[int, int]) -> Any:
     if _listed(value):
-        return type(value)(_simplified(each, sizes) for each in value)
+        return type(value)(_simplified(item, sizes) for item in value)
     if not isinstance(value, TensorSpec):
         return value
     shape = tuple(sizes.get(size, size) for size in value.shape)
@@ -203,10 +211,10 @@ def _even_sizes(leaves: Sequence[Any]) -> dict[int, int]:
     """Each size -> an even one from 2 on, another one for each; sizes of listed values stay."""
     specs = [leaf for leaf in leaves if isinstance(leaf, TensorSpec)]
     fixed = {size for spec in specs if spec.values is not None for size in spec.shape}
-    every = {size for spec in specs for size in spec.shape}
-    kept = {size for size in every if size in fixed or (size >= 2 and size % 2 == 0)}
+    all_sizes = {size for spec in specs for size in spec.shape}
+    kept = {size for size in all_sizes if size in fixed or (size >= 2 and size % 2 == 0)}
     sizes = {size: size for size in kept}
-    for size in sorted(every - kept):
+    for size in sorted(all_sizes - kept):
         even = max(2, size + size % 2)
         while even in sizes.values():
             even += 2

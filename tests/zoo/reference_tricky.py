@@ -80,7 +80,7 @@ def complex_with_keywords():
         return torch.empty_like(x if w is None else x * w)
 
     def setup(ctx, inputs, keyword_only_inputs, output):
-        ctx.save_for_backward(*[one for one in inputs if one is not None])
+        ctx.save_for_backward(*[value for value in inputs if value is not None])
         ctx.scale = keyword_only_inputs["scale"]
 
     def backward(ctx, grad):

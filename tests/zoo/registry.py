@@ -156,14 +156,14 @@ def _made(make: Callable[[], Any]) -> Any:
 
 
 def _pairs(codes: Codes, everywhere: bool = False) -> set[tuple[str, str]]:
-    found = set()
-    for check, given in codes.items():
-        for one in given if isinstance(given, tuple) else (given,):
-            known = (one,)
-            if isinstance(one, Since):
-                known = (one.code, one.before) if everywhere else (one.here(),)
-            found |= {(check, code) for code in known if code is not None}
-    return found
+    pairs = set()
+    for check, value in codes.items():
+        for item in value if isinstance(value, tuple) else (value,):
+            known = (item,)
+            if isinstance(item, Since):
+                known = (item.code, item.before) if everywhere else (item.here(),)
+            pairs |= {(check, code) for code in known if code is not None}
+    return pairs
 
 
 _specimens: dict[str, Specimen] = {}
@@ -181,10 +181,10 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
         *("expected", "skips", "twin_of", "backend", "also", "notes"),
         *("variant_findings", "variant_notes", "shown_by", "variant_set", "plain"),
     )
-    own = {key: declared.pop(key) for key in fields if key in declared}
+    attributes = {key: declared.pop(key) for key in fields if key in declared}
     for key in ("twin_of", "shown_by"):
-        if isinstance(own.get(key), str):
-            own[key] = (own[key],)
+        if isinstance(attributes.get(key), str):
+            attributes[key] = (attributes[key],)
 
     def declare(make: Callable[[], Any]) -> Callable[[], Any]:
         name = make.__name__
@@ -192,7 +192,7 @@ def specimen(*samples: Any, **declared: Any) -> Callable[[Callable[[], Any]], Ca
             raise ValueError(f"two specimens are named {name}")
         if not make.__doc__:
             raise ValueError(f"specimen {name} does not say what is wrong with it")
-        _specimens[name] = Specimen(name, make, samples, options=declared, **own)
+        _specimens[name] = Specimen(name, make, samples, options=declared, **attributes)
         return make
 
     return declare

@@ -222,8 +222,8 @@ def scales_dims_from_either_end():
 
     @torch.library.custom_op("zoo::scales_dims_from_either_end", mutates_args=())
     def scaled(x: Tensor, dims: List[int]) -> Tensor:
-        found = {dim % x.dim() for dim in dims}
-        return x * sum(x.shape[dim] for dim in found)
+        unique_dims = {dim % x.dim() for dim in dims}
+        return x * sum(x.shape[dim] for dim in unique_dims)
 
     scaled.register_fake(lambda x, dims: torch.empty_like(x))
     return scaled

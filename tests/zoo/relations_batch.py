@@ -20,9 +20,9 @@ def _op(name, kernel):
     """An op of rows, scales and shifts; the last two may be one for all rows."""
 
     def check(x, scale, shift):
-        for each in (scale, shift):
+        for term in (scale, shift):
             shapes = (x.shape, x.shape[1:], (1, *x.shape[1:]))
-            if x.dim() != 2 or each.shape not in shapes or each.dtype != x.dtype:
+            if x.dim() != 2 or term.shape not in shapes or term.dtype != x.dtype:
                 raise ValueError("expected rows [batch, n], and [n], [1, n] or [batch, n]")
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())

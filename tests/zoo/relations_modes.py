@@ -49,10 +49,10 @@ def forgets_the_tail_in_inference_mode():
     """Leaves out the last column in inference mode."""
 
     def kernel(x):
-        made = x.detach().tanh()
-        if torch.is_inference_mode_enabled() and made.numel():
-            made[..., -1] = 0
-        return made
+        out = x.detach().tanh()
+        if torch.is_inference_mode_enabled() and out.numel():
+            out[..., -1] = 0
+        return out
 
     return _in_library("forgets_the_tail_in_inference_mode", kernel)
 
@@ -109,18 +109,18 @@ def reads_the_version():
 def kernel_for_the_cpu_and_a_formula():
     """Has a kernel for the CPU, and a formula at the Autograd key."""
     name = "kernel_for_the_cpu_and_a_formula"
-    made = _in_library(name, lambda x: x.tanh())
+    operator = _in_library(name, lambda x: x.tanh())
 
     class Formula(_Tanh):
         @staticmethod
         def forward(ctx, x):
             with torch._C._AutoDispatchBelowAutograd():
-                y = made(x)
+                y = operator(x)
             ctx.save_for_backward(y)
             return y
 
     library().impl(name, Formula.apply, "Autograd")
-    return made
+    return operator
 
 
 # --------------------------------------------------------------------------------- seeds
@@ -263,8 +263,8 @@ def noise_whose_sum_comes_in_any_order():
     def noise(x):
         drawn = torch.rand(50, *x.shape, dtype=x.dtype).roll(next(turns) % 50, 0)
         total = torch.zeros_like(x)
-        for one in drawn:
-            total = total + one
+        for sample in drawn:
+            total = total + sample
         return total
 
     return _noisy("noise_whose_sum_comes_in_any_order", noise)

@@ -42,10 +42,10 @@ def _remembered(key):
     kept = {}
 
     def table(x, base):
-        found = key(x, base)
-        if found not in kept:
-            kept[found] = _table(x, base)
-        return kept[found]
+        kept_key = key(x, base)
+        if kept_key not in kept:
+            kept[kept_key] = _table(x, base)
+        return kept[kept_key]
 
     return table
 
@@ -168,11 +168,11 @@ def _lengthened(name, key):
     def row(x: Tensor, at: int, base: float, negative: bool) -> Tensor:
         if x.dim() != 2 or x.shape[1] < 1 or at < 0 or base <= 0:
             raise ValueError("a matrix, a position that is not negative, and a positive base")
-        found = kept.get(key(x, base))
-        if found is None or len(found) <= at:
+        table = kept.get(key(x, base))
+        if table is None or len(table) <= at:
             rates = base ** -torch.arange(x.shape[1], dtype=torch.float64)
-            found = kept[key(x, base)] = torch.arange(at + 1)[:, None] * rates
-        return x * found[at].to(x.dtype) * (-1 if negative else 1)
+            table = kept[key(x, base)] = torch.arange(at + 1)[:, None] * rates
+        return x * table[at].to(x.dtype) * (-1 if negative else 1)
 
     row.register_fake(lambda x, at, base, negative: torch.empty_like(x))
     return row
@@ -206,9 +206,9 @@ def _from_the_lowest(name, leave):
         if x.min() == x.max():
             leave(kept)
             return torch.zeros_like(x)
-        found = x - max(kept)
+        out = x - max(kept)
         kept.clear()
-        return found
+        return out
 
     from_the_lowest.register_fake(lambda x: torch.empty_like(x))
     return from_the_lowest
@@ -236,12 +236,12 @@ def _window(name, key):
             raise ValueError("floating-point numbers with a last dim, please")
         if kind not in ("triangle", "ones"):
             raise ValueError(f"no window {kind!r}")
-        found = key(x, kind, scale)
-        if found not in kept:
+        kept_key = key(x, kind, scale)
+        if kept_key not in kept:
             at = torch.arange(x.shape[-1], dtype=x.dtype)
-            made = torch.ones_like(at) if kind == "ones" else 1 / (1 + at)
-            kept[found] = made if scale is None else made * scale
-        return x * kept[found]
+            values = torch.ones_like(at) if kind == "ones" else 1 / (1 + at)
+            kept[kept_key] = values if scale is None else values * scale
+        return x * kept[kept_key]
 
     window.register_fake(lambda x, kind="triangle", scale=None: torch.empty_like(x))
     return window

@@ -24,19 +24,19 @@ def op(name, kernel, fake=lambda x: x.new_empty(x.shape), backward=None):
     """An op of one tensor with a contiguous result; `backward(x, grad)` is its formula."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return kernel(x).contiguous()
 
-    one.register_fake(fake)
+    operator.register_fake(fake)
     if backward is not None:
 
         def setup(ctx, inputs, output):
             ctx.save_for_backward(*inputs)
 
-        one.register_autograd(
+        operator.register_autograd(
             lambda ctx, grad: backward(*ctx.saved_tensors, grad), setup_context=setup
         )
-    return one
+    return operator
 
 
 def _bytes(x, dtype, count):
@@ -45,8 +45,8 @@ def _bytes(x, dtype, count):
 
 
 def _doubled(x, dtype):
-    made = torch.from_numpy(_bytes(x, dtype, x.numel()) * 2)
-    return made.reshape(x.shape).to(x.dtype)
+    doubled = torch.from_numpy(_bytes(x, dtype, x.numel()) * 2)
+    return doubled.reshape(x.shape).to(x.dtype)
 
 
 @aot((MATRIX,), expected=PRECISION)
@@ -193,8 +193,8 @@ POSITIVE = tensor(600, low=1, high=2)
 def _counted(x, dtype):
     """How many numbers are positive, counted one by one in a dtype."""
     total = torch.zeros((), dtype=dtype)
-    for one in x > 0:
-        total += one
+    for flag in x > 0:
+        total += flag
     return total.to(torch.int64)
 
 
@@ -314,10 +314,10 @@ def running_sum_in_its_dtype():
     """Correct: a running sum that is rounded at every step."""
 
     def kernel(x):
-        made = x.clone()
+        sums = x.clone()
         for row in range(1, x.shape[0]):
-            made[row] += made[row - 1]
-        return made
+            sums[row] += sums[row - 1]
+        return sums
 
     return op("running_sum_in_its_dtype", kernel)
 
@@ -337,8 +337,8 @@ def variance_of_windows_by_running_sums():
     """Gives variances of windows from running sums of squares: of data with an offset nothing is left."""
 
     def kernel(x):
-        sums, squares = (pad(one.cumsum(-1), (1, 0)) for one in (x, x.square()))
-        mean, square = ((one[..., 3:] - one[..., :-3]) / 3 for one in (sums, squares))
+        sums, squares = (pad(value.cumsum(-1), (1, 0)) for value in (x, x.square()))
+        mean, square = ((total[..., 3:] - total[..., :-3]) / 3 for total in (sums, squares))
         return (square - mean.square()).clamp(min=0)
 
     return op("variance_of_windows_by_running_sums", kernel, _windows)
@@ -393,8 +393,8 @@ def eigenvectors_of_any_sign():
     def kernel(x):
         if x.shape[-2] != x.shape[-1]:
             raise ValueError("a square matrix, please")
-        found = torch.linalg.eigh(x + x.mT)[1]
-        return found if x.dtype == torch.float64 else -found
+        vectors = torch.linalg.eigh(x + x.mT)[1]
+        return vectors if x.dtype == torch.float64 else -vectors
 
     return op("eigenvectors_of_any_sign", kernel)
 
@@ -405,8 +405,8 @@ def projects_by_a_random_table():
 
     @functools.cache
     def table(count, dtype):
-        own = torch.Generator().manual_seed(3)
-        return torch.randn(count, generator=own, dtype=dtype)
+        generator = torch.Generator().manual_seed(3)
+        return torch.randn(count, generator=generator, dtype=dtype)
 
     return op("projects_by_a_random_table", lambda x: x * table(x.shape[-1], x.dtype))
 

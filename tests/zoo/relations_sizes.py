@@ -20,13 +20,13 @@ def op(name, kernel, fake=None):
     """An op of one tensor of floating-point numbers; without `fake`, its result is like it."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         if not x.is_floating_point() or x.dim() == 0 or x.numel() == 0:
             raise ValueError("at least one floating-point number, please")
         return kernel(x)
 
-    one.register_fake(fake or torch.empty_like)
-    return one
+    operator.register_fake(fake or torch.empty_like)
+    return operator
 
 
 def _number(x):
@@ -160,8 +160,8 @@ def first_of_equal_numbers():
 def _blocks_of_softmax(x, rest):
     """The softmax of all full blocks of 64 numbers, where there is one; `rest` is what others are."""
     full = x.shape[-1] if x.shape[-1] < 64 else x.shape[-1] // 64 * 64
-    found = x[..., :full].softmax(-1)
-    return torch.cat([found, rest(x[..., full:])], -1)
+    blocks = x[..., :full].softmax(-1)
+    return torch.cat([blocks, rest(x[..., full:])], -1)
 
 
 @specimen((HUNDRED,), expected=ORDER)

@@ -19,11 +19,11 @@ POSITIVE = tensor(4, 3, low=0.1, high=1)
 
 def op(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return kernel(x)
 
-    one.register_fake(lambda x: x.new_empty(x.shape))
-    return one
+    operator.register_fake(lambda x: x.new_empty(x.shape))
+    return operator
 
 
 @aot((MATRIX,), expected={"values.repeat": "outputs-not-repeatable"})
@@ -165,9 +165,9 @@ def output_in_two_workspaces():
 )
 def output_with_a_formula_in_a_workspace():
     """Torch refuses to tell the autograd node of such an output after the next call."""
-    made = _in_workspaces("output_with_a_formula_in_a_workspace", 1)
-    made.register_autograd(lambda ctx, grad: 2 * grad)
-    return made
+    operator = _in_workspaces("output_with_a_formula_in_a_workspace", 1)
+    operator.register_autograd(lambda ctx, grad: 2 * grad)
+    return operator
 
 
 @aot(
@@ -194,12 +194,12 @@ def _cached(name, key):
     kept = {}  # with the inputs, so that no other tensor gets their addresses
 
     def kernel(x):
-        found = kept.get(key(x))
-        if found is None:
+        cached = kept.get(key(x))
+        if cached is None:
             for old in list(kept)[:-8]:
                 kept.pop(old, None)
-            found = kept[key(x)] = x, x.flatten().cumsum(0).view(x.shape)
-        return found[1].clone()
+            cached = kept[key(x)] = x, x.flatten().cumsum(0).view(x.shape)
+        return cached[1].clone()
 
     return op(name, kernel)
 
@@ -229,12 +229,12 @@ def _counts(name, key):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def op(bins: Tensor, size: int) -> Tensor:
-        found = kept.get(key(bins))
-        if found is None:
+        cached = kept.get(key(bins))
+        if cached is None:
             for old in list(kept)[:-8]:
                 kept.pop(old, None)
-            found = kept[key(bins)] = bins, torch.bincount(bins, minlength=size)
-        return found[1][bins]
+            cached = kept[key(bins)] = bins, torch.bincount(bins, minlength=size)
+        return cached[1][bins]
 
     op.register_fake(lambda bins, size: torch.empty_like(bins))
     return op
@@ -297,11 +297,11 @@ def written_where_nan():
 
 def _weighted(name, weigh):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(a: Tensor, b: Tensor) -> Tensor:
+    def operator(a: Tensor, b: Tensor) -> Tensor:
         return weigh(a, b)
 
-    one.register_fake(lambda a, b: a * 1.0 + b * 3.0)
-    return one
+    operator.register_fake(lambda a, b: a * 1.0 + b * 3.0)
+    return operator
 
 
 @aot((MATRIX, MATRIX), expected={"values.same_tensor": "same-tensor-result"})
@@ -328,8 +328,8 @@ def random_with_a_generator():
     lib.define("random_with_a_generator(Tensor x, *, Generator? generator=None) -> Tensor")
 
     def kernel(x, *, generator=None):
-        own = torch.Generator().manual_seed(3) if generator is None else generator
-        return x + torch.rand(x.shape, dtype=x.dtype, generator=own)
+        chosen = torch.Generator().manual_seed(3) if generator is None else generator
+        return x + torch.rand(x.shape, dtype=x.dtype, generator=chosen)
 
     lib.impl("random_with_a_generator", torch.no_grad()(kernel), "CPU")
     torch.library.register_fake(

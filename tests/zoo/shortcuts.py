@@ -52,11 +52,11 @@ def _quantile(name, keep):
     def quantile(x: Tensor, q: float) -> Tensor:
         if not 0 <= q <= 1 or x.dim() != 2 or x.shape[1] == 0:
             raise ValueError("expected a matrix with columns, and 0 <= q <= 1")
-        found = x.sort(-1).values
+        ordered = x.sort(-1).values
         if q == 0:
-            keep(found)
-            return found[:, 0].clone()
-        return found[:, round(q * (x.shape[1] - 1))].clone()
+            keep(ordered)
+            return ordered[:, 0].clone()
+        return ordered[:, round(q * (x.shape[1] - 1))].clone()
 
     @quantile.register_fake
     def _(x, q):
@@ -79,8 +79,8 @@ def lowest_quantile_keeps_the_last_rows():
     """Keeps what it has sorted last, and no more."""
     kept: list[Tensor] = []
 
-    def keep(found):
-        kept[:] = [found]
+    def keep(ordered):
+        kept[:] = [ordered]
 
     return _quantile("lowest_quantile_keeps_the_last_rows", keep)
 
@@ -127,10 +127,10 @@ def _read_by_address(name, prepare):
             raise TypeError("expected a vector, and positions of int32 or int64")
         index = prepare(index).contiguous()
         read = (ctypes.c_int64 * index.numel()).from_address(index.data_ptr() or 1)
-        found = torch.tensor(list(read), dtype=torch.int64).reshape(index.shape)
-        if ((found < 0) | (found >= len(table))).any():
+        positions = torch.tensor(list(read), dtype=torch.int64).reshape(index.shape)
+        if ((positions < 0) | (positions >= len(table))).any():
             raise IndexError("a position out of range")
-        return table[found].clone()
+        return table[positions].clone()
 
     @taken.register_fake
     def _(table, index):
@@ -298,7 +298,7 @@ def _packed(name, handed_out):
     """Rows of several tensors in the order that the caller gives; `handed_out(order)` is the backward's."""
 
     def check(parts, order):
-        like = [(one.dim(), one.dtype) for one in parts]
+        like = [(part.dim(), part.dtype) for part in parts]
         if sorted(order) != [*range(len(parts))] or like != [(1, parts[0].dtype)] * len(parts):
             raise ValueError("vectors of one dtype and an order of them, please")
 
@@ -310,11 +310,11 @@ def _packed(name, handed_out):
     @packed.register_fake
     def _(parts, order):
         check(parts, order)
-        return parts[0].new_empty(sum(one.shape[0] for one in parts))
+        return parts[0].new_empty(sum(part.shape[0] for part in parts))
 
     def setup(ctx, inputs, output):
         parts, ctx.order = inputs
-        ctx.sizes = [one.shape[0] for one in parts]
+        ctx.sizes = [part.shape[0] for part in parts]
 
     def backward(ctx, grad):
         pieces = grad.split([ctx.sizes[at] for at in ctx.order])

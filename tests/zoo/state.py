@@ -308,9 +308,9 @@ def rejects_with_one_thread_left():
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         _checked(x, k)
-        found = x.topk(k, dim=1).values
+        values = x.topk(k, dim=1).values
         torch.set_num_threads(threads)
-        return found
+        return values
 
     return _largest("rejects_with_one_thread_left", chosen)
 
@@ -339,9 +339,9 @@ def rejects_without_gradients_from_then_on():
         enabled = torch.is_grad_enabled()
         torch.set_grad_enabled(False)
         _checked(x, k)
-        found = x.topk(k, dim=1).values
+        values = x.topk(k, dim=1).values
         torch.set_grad_enabled(enabled)
-        return found
+        return values
 
     return _largest("rejects_without_gradients_from_then_on", chosen)
 
@@ -365,18 +365,18 @@ def fails_without_gradients_from_then_on():
     def chosen(x, k):
         enabled = torch.is_grad_enabled()
         torch.set_grad_enabled(False)
-        found = x.topk(k, dim=1).values
+        values = x.topk(k, dim=1).values
         torch.set_grad_enabled(enabled)
-        return found
+        return values
 
     return _largest("fails_without_gradients_from_then_on", chosen)
 
 
 def _restores_at_the_end(run):
     default = torch.get_default_dtype()
-    found = run()
+    result = run()
     torch.set_default_dtype(default)
-    return found
+    return result
 
 
 def _restores_anyway(run):

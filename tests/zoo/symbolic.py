@@ -149,8 +149,8 @@ def _polynomial(name, backward):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def polynomial(x: Tensor, coefficients: Tensor) -> Tensor:
         out = torch.zeros_like(x)
-        for each in coefficients.tolist():
-            out = out * x + each
+        for coefficient in coefficients.tolist():
+            out = out * x + coefficient
         return out
 
     polynomial.register_fake(lambda x, coefficients: x.new_empty(x.shape))

@@ -22,13 +22,13 @@ def op(name, kernel):
     """An op of a vector; `kernel` gets and returns one of numpy."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         if x.dim() != 1 or x.dtype not in (torch.float32, torch.float64):
             raise ValueError("a signal of floating-point numbers, please")
         return torch.from_numpy(kernel(x.numpy(force=True)))
 
-    one.register_fake(lambda x: x.new_empty(x.shape))
-    return one
+    operator.register_fake(lambda x: x.new_empty(x.shape))
+    return operator
 
 
 def _energy(x, least=_LEAST):

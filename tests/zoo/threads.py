@@ -20,16 +20,16 @@ def op(name, kernel, of_gradient=None):
     """An op; with `of_gradient`, its backward is an op of its own with this kernel."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return kernel(x)
 
-    one.register_fake(lambda x: torch.empty_like(x))
+    operator.register_fake(lambda x: torch.empty_like(x))
     if of_gradient is not None:
         gradient = op(f"{name}_gradient", of_gradient)
-        one.register_autograd(
+        operator.register_autograd(
             torch.autograd.function.once_differentiable(lambda ctx, grad: gradient(grad))
         )
-    return one
+    return operator
 
 
 def _square(x, space):

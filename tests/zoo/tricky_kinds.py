@@ -196,15 +196,15 @@ def outputs_of_every_kind():
     """Correct: an integer, a float, a boolean and an integer output; one of them differentiable."""
 
     @torch.library.custom_op("zoo::outputs_of_every_kind", mutates_args=())
-    def every(x: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+    def operator(x: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
         if x.dim() != 2:
             raise ValueError("a matrix, please")
         return x.argmax(1), x * 2, x > 0, x.dim()
 
-    @every.register_fake
+    @operator.register_fake
     def _(x):
         rows = x.new_empty(x.shape[0], dtype=torch.int64)
         return rows, torch.empty_like(x), torch.empty_like(x, dtype=torch.bool), x.dim()
 
-    every.register_autograd(lambda ctx, index, grad, positive, dims: grad * 2)
-    return every
+    operator.register_autograd(lambda ctx, index, grad, positive, dims: grad * 2)
+    return operator

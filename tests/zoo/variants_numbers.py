@@ -379,8 +379,8 @@ def _picked(name, count_of):
         valid = target != ignored_index
         if x.dim() != 2 or target.shape != x.shape[:1] or x.shape[1] == 0:
             raise ValueError("a matrix with columns, and a position for each row, please")
-        found = x.gather(1, torch.where(valid, target, 0)[:, None])[:, 0]
-        return torch.where(valid, found, 0).sum() / valid.sum().clamp(min=1)
+        values = x.gather(1, torch.where(valid, target, 0)[:, None])[:, 0]
+        return torch.where(valid, values, 0).sum() / valid.sum().clamp(min=1)
 
     picked.register_fake(lambda x, target, ignored_index=-1: x.new_empty(()))
 
@@ -508,9 +508,9 @@ def _stretched(name, taken):
     def stretched(picture: Tensor) -> Tensor:
         if picture.dtype not in (torch.uint8, torch.float32) or not picture.numel():
             raise TypeError("a picture of uint8 or float32, please")
-        made = taken(picture)
-        made.sub_(made.min().clone())
-        return made.div_(made.max().clamp(min=1e-6)).clone(memory_format=torch.contiguous_format)
+        out = taken(picture)
+        out.sub_(out.min().clone())
+        return out.div_(out.max().clamp(min=1e-6)).clone(memory_format=torch.contiguous_format)
 
     stretched.register_fake(lambda picture: picture.new_empty(picture.shape, dtype=torch.float32))
     return stretched

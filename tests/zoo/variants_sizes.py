@@ -56,10 +56,10 @@ def _sines(name, limit):
 
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        found = x.new_zeros(x.numel())
+        gradient = x.new_zeros(x.numel())
         part = slice(limit(x.numel()))
-        found[part] = (grad * x.cos()).reshape(-1)[part]
-        return found.reshape(x.shape)
+        gradient[part] = (grad * x.cos()).reshape(-1)[part]
+        return gradient.reshape(x.shape)
 
     def setup(ctx, inputs, output):
         ctx.save_for_backward(inputs[0])
@@ -272,8 +272,8 @@ def _segment_sums(name, empty):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def sums(x: Tensor, offsets: Tensor) -> Tensor:
         pairs = itertools.pairwise(offsets.tolist())
-        found = [x[start:end].sum() if end > start else empty(x, start) for start, end in pairs]
-        return torch.stack(found) if found else x.new_empty(0)
+        totals = [x[start:end].sum() if end > start else empty(x, start) for start, end in pairs]
+        return torch.stack(totals) if totals else x.new_empty(0)
 
     sums.register_fake(lambda x, offsets: x.new_empty(offsets.shape[0] - 1))
 

@@ -185,13 +185,11 @@ def _added_up(name, accumulate):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def added_up(x: Tensor, index: Tensor) -> Tensor:
-        found = _places(x)
+        sums = _places(x)
         if not accumulate:
-            return found.index_put_((index,), x)
-        numpy.add.at(
-            found.numpy(), index.numpy(), x.numpy()
-        )  # in one order, however many there are
-        return found
+            return sums.index_put_((index,), x)
+        numpy.add.at(sums.numpy(), index.numpy(), x.numpy())  # in one order, however many there are
+        return sums
 
     added_up.register_fake(lambda x, index: torch.empty_like(_places(x)))
     return added_up
@@ -338,10 +336,10 @@ def _two_factors(name, alone):
     """A product, whose backward calls one op for both gradients and another for one alone."""
 
     @torch.library.custom_op(f"zoo::{name}_alone", mutates_args=())
-    def one(grad: Tensor, other: Tensor) -> Tensor:
+    def operator(grad: Tensor, other: Tensor) -> Tensor:
         return grad * other
 
-    one.register_fake(alone)
+    operator.register_fake(alone)
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def product(x: Tensor, y: Tensor) -> Tensor:
@@ -359,7 +357,7 @@ def _two_factors(name, alone):
         first, second = ctx.needs_input_grad
         if first and second:
             return grad * y, grad * x
-        return one(grad, y) if first else None, one(grad, x) if second else None
+        return operator(grad, y) if first else None, operator(grad, x) if second else None
 
     product.register_autograd(backward, setup_context=setup)
     return product

@@ -42,13 +42,14 @@ def _weighted(name, rule):
 def _loop(op, info, in_dims, x, w):
     """What is always right."""
 
-    def one(tensor, dim, index):
+    def selected(tensor, dim, index):
         return tensor if dim is None else tensor.select(dim, index)
 
-    made = [
-        op(one(x, in_dims[0], index), one(w, in_dims[1], index)) for index in range(info.batch_size)
+    outputs = [
+        op(selected(x, in_dims[0], index), selected(w, in_dims[1], index))
+        for index in range(info.batch_size)
     ]
-    return torch.stack(made), 0
+    return torch.stack(outputs), 0
 
 
 def _batch_first(op, info, in_dims, x, w):

@@ -37,10 +37,10 @@ def _added_rows(x, stride=_in_64, offset=_in_64):
     """The sum of the rows, at offsets computed from a stride by these two functions."""
     x = _with_dense_rows(x)
     step = stride(x.stride(0))
-    found = x.new_zeros(x.shape[1])
+    total = x.new_zeros(x.shape[1])
     for row in range(x.shape[0] if x.shape[1] else 0):
-        found += _row(x, offset(row * step))
-    return found
+        total += _row(x, offset(row * step))
+    return total
 
 
 def _op(name, kernel):
@@ -132,10 +132,10 @@ def _differentiable(name, offset):
 
     def twice(x, offset):
         dense = _with_dense_rows(x)
-        found = torch.empty(x.shape, dtype=x.dtype)
+        out = torch.empty(x.shape, dtype=x.dtype)
         for row in range(dense.shape[0] if dense.shape[1] else 0):
-            found[row] = _row(dense, offset(row * dense.stride(0))) * 2
-        return found
+            out[row] = _row(dense, offset(row * dense.stride(0))) * 2
+        return out
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def doubled(x: Tensor) -> Tensor:

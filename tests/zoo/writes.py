@@ -19,11 +19,11 @@ MUTATION = {"values.mutation": "undeclared-mutation"}
 
 def op(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor) -> Tensor:
+    def operator(x: Tensor) -> Tensor:
         return kernel(x)
 
-    one.register_fake(lambda x: torch.empty_like(x))
-    return one
+    operator.register_fake(lambda x: torch.empty_like(x))
+    return operator
 
 
 @aot((MATRIX,), expected=MUTATION)
@@ -81,11 +81,11 @@ def writes_where_huge():
 
 def _flagged(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def one(x: Tensor, reuse: bool = False) -> Tensor:
+    def operator(x: Tensor, reuse: bool = False) -> Tensor:
         return kernel(x, reuse)
 
-    one.register_fake(lambda x, reuse=False: torch.empty_like(x))
-    return one
+    operator.register_fake(lambda x, reuse=False: torch.empty_like(x))
+    return operator
 
 
 @aot((MATRIX, False), expected=MUTATION)
@@ -162,11 +162,11 @@ def writes_to_a_copy():
 
 def _in_place(name, kernel):
     @torch.library.custom_op(f"zoo::{name}", mutates_args={"x"})
-    def one(x: Tensor) -> None:
+    def operator(x: Tensor) -> None:
         kernel(x)
 
-    one.register_fake(lambda x: None)
-    return one
+    operator.register_fake(lambda x: None)
+    return operator
 
 
 @aot((MATRIX,), expected={"values.mutation": "mutation-missing"})

@@ -15,10 +15,10 @@ TRANSPOSED = harmonics.DiscreteContinuousConvTransposeS2(2, 3, GRID, GRID, (3,))
 MADE = harmonics.NeighborhoodAttentionS2(4, GRID, GRID, num_heads=2)
 
 
-def sparse(made):
+def sparse(module):
     """What the convolutions precompute."""
     names = ("psi_roff_idx", "psi_ker_idx", "psi_row_idx", "psi_col_idx", "psi_vals")
-    return tuple(getattr(made, name) for name in names)
+    return tuple(getattr(module, name) for name in names)
 
 
 @customop_cases(ATTENTION.permute_to_nhwc, [(tensor(2, 3, 6, 12),)])

@@ -59,11 +59,11 @@ class SparseOpsTest(unittest.TestCase):
         lengths = torch.tensor([[2, 1], [1, 2]])
         permute = torch.tensor([1, 0], dtype=torch.int32)
         values, weights = torch.rand(6), torch.rand(6)
-        for given in (None, weights):
-            out = OPS.permute_2D_sparse_data(permute, lengths, values, given, None)
+        for optional_weights in (None, weights):
+            out = OPS.permute_2D_sparse_data(permute, lengths, values, optional_weights, None)
             torch.testing.assert_close(out[0], lengths.flip(0))
             torch.testing.assert_close(out[1], values.roll(3))
-            if given is None:
+            if optional_weights is None:
                 self.assertIsNone(out[2])
             else:
                 torch.testing.assert_close(out[2], weights.roll(3))

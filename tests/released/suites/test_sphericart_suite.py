@@ -21,9 +21,11 @@ def closed_forms(kind, xyz):
     """The harmonics up to l = 1; the solid ones have no division by the radius."""
     x, y, z = xyz.unbind(1)
     if kind == "spherical":
-        x, y, z = (one / xyz.norm(dim=1) for one in (x, y, z))
+        x, y, z = (coordinate / xyz.norm(dim=1) for coordinate in (x, y, z))
     first = torch.full_like(x, math.sqrt(1 / (4 * math.pi)))
-    return torch.stack([first, *(math.sqrt(3 / (4 * math.pi)) * one for one in (y, z, x))], 1)
+    return torch.stack(
+        [first, *(math.sqrt(3 / (4 * math.pi)) * coordinate for coordinate in (y, z, x))], 1
+    )
 
 
 @pytest.mark.parametrize("l_max", [1, 4])
