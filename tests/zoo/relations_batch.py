@@ -71,15 +71,10 @@ def scale_and_shift_of_each():
     return _op("scale_and_shift_of_each", kernel)
 
 
-@aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
-def sums_over_any_points():
-    """The number of points is one of its own: one is not what four equal ones are."""
+def _summed(name, check):
+    """The squared distances from all points, added up."""
 
-    def check(x, points):
-        if x.dim() != 2 or points.dim() != 2 or points.dtype != x.dtype:
-            raise ValueError("expected points of one dtype")
-
-    @torch.library.custom_op("zoo::sums_over_any_points", mutates_args=())
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def summed(x: Tensor, points: Tensor) -> Tensor:
         check(x, points)
         return (x.unsqueeze(1) - points).square().sum((1, 2))
@@ -90,6 +85,28 @@ def sums_over_any_points():
         return x.new_empty(x.shape[0])
 
     return summed
+
+
+@aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
+def sums_over_any_points():
+    """The number of points is one of its own: one is not what four equal ones are."""
+
+    def check(x, points):
+        if x.dim() != 2 or points.dim() != 2 or points.dtype != x.dtype:
+            raise ValueError("expected points of one dtype")
+
+    return _summed("sums_over_any_points", check)
+
+
+@aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
+def sums_over_few_points():
+    """Takes up to four points."""
+
+    def check(x, points):
+        if x.dim() != 2 or points.dim() != 2 or points.dtype != x.dtype or points.shape[0] > 4:
+            raise ValueError("expected points of one dtype, and four at most")
+
+    return _summed("sums_over_few_points", check)
 
 
 @aot((tensor(4, 3), tensor(4, 3)), twin_of=("divides_by_what_was_given",))
@@ -103,17 +120,7 @@ def sums_over_powers_of_two():
         if count & (count - 1) or not count:
             raise ValueError("the number of points is a power of two")
 
-    @torch.library.custom_op("zoo::sums_over_powers_of_two", mutates_args=())
-    def summed(x: Tensor, points: Tensor) -> Tensor:
-        check(x, points)
-        return (x.unsqueeze(1) - points).square().sum((1, 2))
-
-    @summed.register_fake
-    def _(x, points):
-        check(x, points)
-        return x.new_empty(x.shape[0])
-
-    return summed
+    return _summed("sums_over_powers_of_two", check)
 
 
 ZERO = {"relations.optional_zero": "zero-taken-for-none"}

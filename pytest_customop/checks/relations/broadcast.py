@@ -28,6 +28,8 @@ from ..values.memory.limited_copy import answer_of_copy
 from .compare import Disagreement, disagreement, is_unsteady
 from .scripts import call_lines, compare_lines
 
+_ENTRIES = 3  # of fewer, one entry less is one for all
+
 
 @dataclass(frozen=True)
 class _Shared:
@@ -106,8 +108,8 @@ def _may_share(op: Op) -> bool:
 def _ways(case: Case) -> Iterator[_Shared]:
     """The arguments that entries may share.
 
-    The number of entries is the first size of two arguments, or of one that has a dim more. It is
-    the size of no other dim of the argument, which might be taken for it.
+    The number of entries, three or more, is the first size of two arguments, or of one that has a dim more.
+    It is the size of no other dim of the argument, which might be taken for it.
     """
     tensors = dict(case.inputs().tensors())
     plain = {name: tensor for name, tensor in tensors.items() if is_plain(tensor)}
@@ -116,11 +118,11 @@ def _ways(case: Case) -> Iterator[_Shared]:
             continue
         batches = {other.shape[0] for key, other in plain.items() if key != name and other.dim()}
         shape = tuple(tensor.shape)
-        if shape and shape[0] in batches and shape[0] > 1 and shape[0] not in shape[1:]:
+        if shape and shape[0] in batches and shape[0] >= _ENTRIES and shape[0] not in shape[1:]:
             yield _Shared(name, "x[:1]", shape[0], (1, *shape[1:]), True)
             if len(shape) > 1:
                 yield _Shared(name, "x[0]", shape[0], shape[1:], False)
-        for batch in sorted(batches - {0, 1, *shape}):
+        for batch in sorted(batches - {*range(_ENTRIES), *shape}):
             yield _Shared(name, "x", batch, shape, False)
 
 
@@ -146,8 +148,9 @@ def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
     wrong = disagreement(case, actual, expected)
     if wrong is None:
         return True
-    # A dim of its own may have any size: points, steps. One of a batch has the batch's, or 1.
-    if any(_results(calls, shared, shared.batch + more) for more in (1, shared.batch)):
+    # A dim of its own may have other sizes: points, steps. One of a batch has the batch's, or 1.
+    batch = shared.batch
+    if any(_results(calls, shared, other) for other in (batch + 1, 2 * batch, batch - 1)):
         return None
     again = lambda: _results(calls, shared, shared.batch) or []  # noqa: E731
     return None if is_unsteady(again, expected, actual, wrong.name) else wrong
