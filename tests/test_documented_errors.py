@@ -51,6 +51,7 @@ def test_dtypes_that_raise(text: str, dtypes: tuple[torch.dtype, ...] | None) ->
     [
         ("ids: (K,), in [0, N) (IndexError otherwise)", True),
         ("An id outside of [0, N) raises IndexError.", True),
+        ("ids: (K,), rows; each is in [0, N), anything else raises IndexError.", True),
         ("ids out of range raise.", True),
         ("A negative id raises IndexError.", False),
         ("Raises IndexError for an id < 0, ValueError for other shapes.", False),

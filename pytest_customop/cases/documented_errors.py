@@ -83,16 +83,19 @@ def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
 
 
 def _sentences_about(op: Op, argument: str) -> Iterator[str]:
-    """The sentences that name an argument or one of its entries, and no other argument."""
+    """What is said of an argument, and sentences that name it or one of its entries, and no other one."""
     named = _names_of(argument)
     others = [re.escape(item.name) for item in op.arguments if item.name != argument]
     other = re.compile(rf"\b({'|'.join(others)})\b") if others else None
-    about = re.split(r"[.;]\s|\.$", lines_about(op, argument))
-    for sentence in [*about[:1], *sentences(op, of_op=True)]:
-        for part in re.split(r";\s", sentence):
-            found = named.search(part)
-            if found and not (other and other.search(_rest(part))):
-                yield part
+    about = _parts(lines_about(op, argument))
+    parts = [part for text in sentences(op, of_op=True) for part in _parts(text)]
+    for part in [*about, *filter(named.search, parts)]:
+        if not (other and other.search(_rest(part))):
+            yield part
+
+
+def _parts(text: str) -> list[str]:
+    return re.split(r"[.;]\s|\.$", text)
 
 
 def _rest(text: str) -> str:

@@ -265,7 +265,19 @@ def counts_ids_from_the_end():
     return _picked("counts_ids_from_the_end", lambda table, ids: table[ids])
 
 
-@aot((tensor(5, 3), IDS), twin_of="counts_ids_from_the_end")
+@aot((tensor(5, 3), IDS), expected=ERRORS)
+def takes_the_number_of_rows():
+    """Takes the number of rows for an id, and gives zeros."""
+
+    def kernel(table, ids):
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) > len(table)):
+            raise IndexError("an id is outside of the table")
+        return torch.cat([table, torch.zeros_like(table[:1])])[ids]
+
+    return _picked("takes_the_number_of_rows", kernel)
+
+
+@aot((tensor(5, 3), IDS), twin_of=("counts_ids_from_the_end", "takes_the_number_of_rows"))
 def rejects_ids_below_zero():
     """Raises."""
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.documented_errors import rejected_dtypes, rejected_positions
@@ -23,26 +22,29 @@ _PLACES = 8  # elements of a tensor that are tried
 _LARGE = 2**30  # larger than the size of what a sample's positions are in
 
 
+# (path, tensor) -> the tensor to pass.
+_Change = Callable[[str, torch.Tensor], torch.Tensor]
+
+
 class _Bad(NamedTuple):
     """Arguments that the op must reject.
 
     Args:
         text: what is wrong with them, for a message.
         said: the sentence of the docstring.
-        change: (path, tensor) -> the tensor to pass.
+        change: makes them from those of the case.
         code: lines of a script that change `args` and `kwargs`.
-        used: whether the op looks at what was changed; None if that need not be seen.
+        used: a change that the op takes, and that must show in what it gives: it looks there. None if
+            that need not be seen.
+        rejected: another change, which the op has to reject; None without one.
     """
 
     text: str
     said: str
-    change: Callable[[str, torch.Tensor], torch.Tensor]
+    change: _Change
     code: str
-    used: Callable[[str, torch.Tensor], torch.Tensor] | None = None
-
-    def arguments(self, case: Case) -> Arguments:
-        """The arguments, made anew."""
-        return case.inputs().map_distinct(self.change)
+    used: _Change | None = None
+    rejected: _Change | None = None
 
 
 class _Answer(NamedTuple):
@@ -70,7 +72,7 @@ def check_documented(case: Case) -> None:
         bad = every[answer.taken]
         raise fail(
             "documented-error-missing",
-            f"{case.op.name} takes {bad.text}, of which its docstring says that it raises",
+            f"{case.op.name} takes {bad.text}, and its docstring says that this raises",
             f"The docstring says: {bad.said}",
             repro=_SCRIPT.format(change=bad.code),
         )
@@ -86,12 +88,16 @@ def _answer(case: Case, every: list[_Bad]) -> _Answer:
         if bad.used is not None and not _is_used(calls, bad.used):
             continue
         tried += 1
-        if calls(bad.arguments(case)).error is None:
+        if _takes(calls, bad.change) and not (bad.rejected and _takes(calls, bad.rejected)):
             return _Answer(tried, number)
     return _Answer(tried)
 
 
-def _is_used(calls: Caller, change: Callable[[str, torch.Tensor], torch.Tensor]) -> bool:
+def _takes(calls: Caller, change: _Change) -> bool:
+    return calls(calls.case.inputs().map_distinct(change)).error is None
+
+
+def _is_used(calls: Caller, change: _Change) -> bool:
     """Whether a change that the op takes shows in what it gives."""
     case = calls.case
     base = calls(case.inputs())
@@ -135,20 +141,37 @@ def _bad_positions(case: Case) -> Iterator[_Bad]:
         if rejected is None:
             continue
         said, also_large = rejected
-        for value in (-1, _LARGE) if also_large else (-1,):
+        too_large = [_LARGE, *_sizes_above(case, path, tensor)] if also_large else []
+        for value in (-1, *too_large):
             for place in _places(tensor.numel()):
-                other = (
-                    int(tensor.min())
-                    if tensor.flatten()[place] != tensor.min()
-                    else int(tensor.max())
-                )
+                numbers = tensor.flatten().tolist()
+                usual = next(number for number in numbers if number != numbers[place])
                 yield _Bad(
                     f"{path} with {value} at element {place}",
                     said,
                     _changed(path, place, value),
                     f"{expression(case, path)}.view(-1)[{place}] = {value}\n",
-                    _changed(path, place, other),
+                    used=_changed(path, place, usual),
+                    # A size may be that of something else. It is what the positions are below if the
+                    # next number is too large for the op.
+                    rejected=_changed(path, place, value + 1) if 0 <= value < _LARGE else None,
                 )
+
+
+def _sizes_above(case: Case, path: str, tensor: torch.Tensor) -> list[int]:
+    """The sizes of other tensors that are above all positions, but for one above a whole number or size.
+
+    Positions may be allowed to be equal to one of these: the end of the last part, or what is left out.
+    """
+    others = [other for name, other in case.inputs().tensors() if name != path]
+    sizes = {size for other in others for size in other.shape}
+    numbers = {value for _, value in case.inputs().named() if type(value) is int}
+    highest = int(tensor.max())
+    return sorted(
+        size
+        for size in sizes
+        if size > highest and not {size, size + 1} & numbers and size + 1 not in sizes
+    )
 
 
 def _may_be_positions(case: Case, path: str, tensor: torch.Tensor) -> bool:
@@ -171,7 +194,7 @@ def _places(count: int) -> list[int]:
     ]
 
 
-def _changed(at: str, place: int, value: int) -> Callable[[str, torch.Tensor], torch.Tensor]:
+def _changed(at: str, place: int, value: int) -> _Change:
     """Sets one element of the tensor at a path."""
 
     def change(path: str, tensor: torch.Tensor) -> torch.Tensor:
