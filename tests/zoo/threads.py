@@ -147,3 +147,55 @@ def locks_in_two_orders():
 def locks_in_one_order():
     """Takes two locks, in the backward in the same order."""
     return _with_two_locks("locks_in_one_order", swapped=False)
+
+
+def _from_table(name, is_filled):
+    """Adds a table that each thread has; `is_filled(state)` says whether a thread has filled its own."""
+    state = threading.local()
+
+    def kernel(x):
+        if not hasattr(state, "table"):
+            state.table = torch.zeros(3)
+        if not is_filled(state):
+            state.table = torch.arange(3.0)
+        return x + state.table.to(x.dtype)[: x.shape[-1]]
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def operator(x: Tensor) -> Tensor:
+        if x.dim() != 2 or x.shape[1] != 3:
+            raise ValueError("expected three columns")
+        return kernel(x).contiguous()
+
+    @operator.register_fake
+    def _(x):
+        if x.dim() != 2 or x.shape[1] != 3:
+            raise ValueError("expected three columns")
+        return x.new_empty(x.shape)
+
+    return operator
+
+
+@aot((MATRIX,), expected=UNSAFE)
+def table_filled_by_the_first_thread():
+    """Fills its table in the first thread that calls, and each thread has one."""
+    filled = []
+
+    def is_filled(state):
+        if filled:
+            return True
+        filled.append(True)
+        return False
+
+    return _from_table("table_filled_by_the_first_thread", is_filled)
+
+
+@aot((MATRIX,), twin_of="table_filled_by_the_first_thread")
+def table_filled_by_each_thread():
+    """Fills its table in each thread."""
+
+    def is_filled(state):
+        known = hasattr(state, "filled")
+        state.filled = True
+        return known
+
+    return _from_table("table_filled_by_each_thread", is_filled)

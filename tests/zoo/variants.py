@@ -185,3 +185,37 @@ def widens_for_nan():
 def widens_for_nan_and_narrows():
     """Computes in double precision where there is a NaN, and returns the dtype that it was given."""
     return _squashed("widens_for_nan_and_narrows", lambda y, dtype: y.to(dtype))
+
+
+def _frames(name, length):
+    """Frames of two numbers; with `pad`, the last one may be half full. `length(n)` rounds up to it."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def frames(x: Tensor, pad: bool = False) -> Tensor:
+        if x.dim() != 1:
+            raise ValueError("a vector, please")
+        size = (len(x) + 1) // 2 * 2 if pad else len(x) // 2 * 2
+        full = x.new_zeros(size)
+        full[: min(size, len(x))] = x[:size]
+        return full.view(-1, 2)
+
+    def fake(x, pad=False):
+        if x.dim() != 1:
+            raise ValueError("a vector, please")
+        size = length(x.shape[0]) if pad else x.shape[0] // 2 * 2
+        return x.new_empty(size // 2, 2)
+
+    frames.register_fake(fake)
+    return frames
+
+
+@specimen((VECTOR,), variant_findings={"fake.symbolic": "fake-not-symbolic"}, shown_by="pad.true")
+def fake_looks_a_padded_length_up():
+    """Its fake kernel passes the length to a cache, which no symbolic size can be a key of."""
+    return _frames("fake_looks_a_padded_length_up", functools.lru_cache(lambda n: (n + 1) // 2 * 2))
+
+
+@specimen((VECTOR,), twin_of="fake_looks_a_padded_length_up")
+def fake_computes_a_padded_length():
+    """Computes it."""
+    return _frames("fake_computes_a_padded_length", lambda n: (n + 1) // 2 * 2)

@@ -393,6 +393,7 @@ CHECK = Check(
     summary="the fake kernel works at symbolic sizes, and turns none of them into a constant",
     run=check_symbolic,
     variants=("layout", "dtype", "arguments"),
+    cheap_variants=("arguments",),
     repro=scripts.FORWARD,
     findings=FINDINGS,
     catches=(

@@ -197,7 +197,8 @@ FINDINGS = {
         ),
         fix=(
             "Allocate the workspace in the call, or keep one a thread (threading.local, thread_local "
-            "in C++). Where calls have to share it, hold a lock from the first write to the last read."
+            "in C++), and fill it in every thread. Where calls have to share it, hold a lock from the "
+            "first write to the last read."
         ),
         before="""
 _workspace = torch.empty(4096)
@@ -260,7 +261,8 @@ CHECK = Check(
         "author's code, and after each function that returns there, while another thread makes a whole "
         "call. Then four threads call at once; native kernels run in parallel then, because `torch.ops` "
         "releases the lock of the interpreter. An op that raises, ends the process or does not return "
-        "only then, and one that works only in the main thread. All of it runs in a fork of the process."
+        "only then, and one that works, or gives the right values, only in the main thread. Most of it "
+        "runs in a fork of the process."
     ),
     cannot_see=(
         "Ops whose values differ from call to call alone, and differences within rounding. What the first "

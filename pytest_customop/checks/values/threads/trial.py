@@ -105,7 +105,7 @@ def seconds_alone(case: Case) -> float:
     """How long a call takes in a thread that is not the main one.
 
     Raises:
-        Stop: with a finding if it raises there, or without if it does not end.
+        Stop: with a finding if it raises there or gives other values, or without if it does not end.
     """
     outcomes: list[tuple[Outcome, float]] = []
 
@@ -130,7 +130,24 @@ def seconds_alone(case: Case) -> float:
             f"called from a thread that is not the main one it raises {error_line(outcome.error)}"
         )
         raise Stop(Wrong(UNSAFE, message, traceback_text(outcome.error)))
+    if case.variant is None:
+        _compare_with_main_thread(case, outcome)
     return seconds
+
+
+def _compare_with_main_thread(case: Case, outcome: Outcome) -> None:
+    """Compare what a call gave in a thread that is not the main one with what it gives there.
+
+    Raises:
+        Stop: with a finding if it differs.
+    """
+    first, second = (Outcome(copied(ThreadCall(case, 0).prepare()().results)) for _ in range(2))
+    difference = wrong(outcome, first.results, case)
+    if difference is not None and first_difference(second.results, first.results) is None:
+        message = (
+            f"called from a thread that is not the main one it gives other values: {difference}"
+        )
+        raise Stop(Wrong(UNSAFE, message))
 
 
 def _alone(
