@@ -41,6 +41,11 @@ _DIFFERENTIABLE = re.compile(
     r"(with respect to|w\.?r\.?t\.?|in|by|for|through) ([^.;]*)",
     re.I,
 )
+_NOT_DIFFERENTIABLE = re.compile(
+    r"\b(not|non|never)[- ]differentiable\b(?! (in|by|with respect|w\.?r\.?t))|\bno gradients?\b"
+    r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b",
+    re.I,
+)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
@@ -107,6 +112,11 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
             if named or both_named or _EVERY.search(match[4]):
                 return True
     return False
+
+
+def is_not_differentiable(op: Op) -> bool:
+    """Whether a sentence says that the op is not differentiable, or that nothing requires gradients."""
+    return any(map(_NOT_DIFFERENTIABLE.search, sentences(op, of_op=True)))
 
 
 def names_float64(op: Op) -> bool:

@@ -58,9 +58,9 @@ def gradients_asked_of_a_custom_op():
     return double
 
 
-@specimen((MATRIX,), expected=FOUND, skips=NO_GRADIENTS)
+@specimen((MATRIX,), notes=FOUND, skips=NO_GRADIENTS)
 def kernel_at_autograd_without_a_formula():
-    """The kernel at the Autograd key goes on to the CPU kernel, and connects nothing."""
+    """The kernel at the Autograd key goes on to the next one, and connects nothing: perhaps on purpose."""
     name = "kernel_at_autograd_without_a_formula"
     return _doubled(name, lambda x: _below(name, x))
 
@@ -72,20 +72,45 @@ def gradients_asked_of_a_detached_output():
     return _doubled(name, lambda x: _below(name, x).detach())
 
 
-class _Double(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return _below("formula_where_gradients_are_asked", x)
+def _double(name):
+    """A formula around an op that doubles."""
 
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return _below(name, x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    return Double.apply
+
+
+@specimen((MATRIX,), expected=FOUND, skips=NO_GRADIENTS)
+def formula_where_gradients_are_off():
+    """Applies its formula where gradients are off, and connects nothing."""
+    name = "formula_where_gradients_are_off"
+    return _doubled(name, torch.no_grad()(_double(name)))
+
+
+@specimen((MATRIX,), skips=NO_GRADIENTS)
+def not_differentiable_by_its_docs():
+    """Correct: the kernel at the Autograd key goes on, and a docstring says that there are no gradients."""
+    name = "not_differentiable_by_its_docs"
+
+    def fake(x):
+        """Twice x. Not differentiable: the result never requires grad."""
+        return torch.empty_like(x)
+
+    return _doubled(name, lambda x: _below(name, x), fake=fake)
 
 
 @specimen(
     (MATRIX,),
     requires_grad=[False, True],
     twin_of=(
+        "formula_where_gradients_are_off",
         "gradients_asked_without_a_formula",
         "gradients_asked_of_a_custom_op",
         "kernel_at_autograd_without_a_formula",
@@ -95,7 +120,8 @@ class _Double(torch.autograd.Function):
 )
 def formula_where_gradients_are_asked():
     """A formula at the Autograd key, and gradients."""
-    return _doubled("formula_where_gradients_are_asked", _Double.apply)
+    name = "formula_where_gradients_are_asked"
+    return _doubled(name, _double(name))
 
 
 class _Marked(torch.autograd.Function):

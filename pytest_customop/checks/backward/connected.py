@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import torch
 
 from ...cases.case import Case
+from ...cases.documented import is_not_differentiable
 from ...cases.tensors import is_differentiable
 from ...compat.nodes import is_generated, is_without_formula
 from ...compat.patches import marked_non_differentiable
 from ...compat.tensors import observe_calls, storage_id
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 
 Named = list[tuple[str, torch.Tensor]]
@@ -39,11 +42,9 @@ def check_connected(case: Case) -> None:
             what = "no autograd formula is registered"
         _report(case, outputs, f"the mark asks for gradients, and {what}")
     elif _promises_gradients(case) and not _is_on_purpose(case):
-        _report(
-            case,
-            outputs,
-            "a kernel is registered at an Autograd key, and no output requires gradients",
-        )
+        why = "a kernel is registered at an Autograd key, and no output requires gradients"
+        # One that goes on to the next kernel alone may be there to say that there are none.
+        _report(case, outputs, why, None if _applies_formula(case) else NOT_ASKED)
     else:
         reason = "no output requires gradients, and the mark does not ask for them"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -71,12 +72,33 @@ def _promises_gradients(case: Case) -> bool:
     return not flags and all(tensor.requires_grad for tensor in tensors)
 
 
+def _applies_formula(case: Case) -> bool:
+    """Whether a call applies a `torch.autograd.Function`."""
+    contexts: list[object] = []
+
+    def watch(frame: FrameType, event: str, value: object) -> None:
+        if event == "call" and frame.f_code.co_name in ("forward", "setup_context"):
+            first = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))
+            if isinstance(first, torch.autograd.function.FunctionCtx):
+                contexts.append(first)
+
+    arguments, before = case.inputs(), sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        case.run(arguments)
+    finally:
+        sys.setprofile(before)
+    return bool(contexts)
+
+
 def _is_flag(kind: str) -> bool:
     return kind in ("bool", "str", "Optional[bool]", "Optional[str]")
 
 
 def _is_on_purpose(case: Case) -> bool:
-    """Whether the op returns what it detached, or marks outputs as not differentiable."""
+    """Whether the op returns what it detached, or marks or calls outputs not differentiable."""
+    if is_not_differentiable(case.op):
+        return True
     detached: set[int | None] = set()
 
     def observe(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,12 +115,12 @@ def _is_on_purpose(case: Case) -> bool:
     return bool(marked) or (bool(returned) and returned <= detached - inputs - {None})
 
 
-def _report(case: Case, outputs: Named, why: str) -> None:
+def _report(case: Case, outputs: Named, why: str, note: str | None = None) -> None:
     lines = [
         f"argument {name} requires gradients" for name, _ in case.eager.arguments.differentiable()
     ]
     lines += [f"{name}: {_state(output)}" for name, output in outputs]
-    raise fail("gradients-disconnected", f"{case.op.name}: {why}", "\n".join(lines))
+    raise fail("gradients-disconnected", f"{case.op.name}: {why}", "\n".join(lines), note=note)
 
 
 def _state(output: torch.Tensor) -> str:
