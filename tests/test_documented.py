@@ -125,6 +125,8 @@ def test_the_dtypes_of_an_argument() -> None:
         ("A warp in float64", False),
         ("arp(boxes, scores): float64", False),
         ("warp_back(boxes): float64", False),
+        ("Moves boxes.\n\nboxes  (N, 4) float64\nscores  (N,)", True),
+        ("Moves boxes.\n\nboxes  (N, 4) float64", False),
     ],
 )
 def test_a_module_that_names_the_op_or_shows_a_call(
@@ -156,3 +158,19 @@ WARP = resolve(warp)
 )
 def test_a_seed_of_which_zero_is_none(text: str, said: bool) -> None:
     assert documented.zero_is_no_seed(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: so many at a time; it has no influence on the result", True),
+        ("scores: so many at a time. The result does not depend on it", True),
+        ("scores: does not change the result", True),
+        ("scores: the results are the same for any number", True),
+        ("scores: so many have a scale in common", False),
+        ("scores: has no default", False),
+        ("boxes: has no influence on the result\nscores: so many at a time", False),
+    ],
+)
+def test_a_number_without_influence(text: str, said: bool) -> None:
+    assert documented.says_no_influence(op_with(text), "scores") is said

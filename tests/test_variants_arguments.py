@@ -239,6 +239,15 @@ def test_lists_of_dims_are_counted_the_other_way_and_of_numbers_change_together(
     assert tied["sizes.more"].beyond
 
 
+def test_the_first_of_numbers_that_add_up_to_a_size_becomes_two() -> None:
+    variants = near(lists, Sample((tensor(6, 5), [0], [4, 1, 1]), id="a"))
+    assert variants["sizes.split"].sample.args[2] == [1, 3, 1, 1]
+    assert variants["sizes.split"].beyond is None
+    counted = near(lists, Sample((tensor(6, 3), [0], [4, 1, 1]), id="a"))
+    assert counted["sizes.split"].beyond
+    assert "sizes.split" not in near(lists, Sample((tensor(7, 6), [0], [4, 1]), id="a"))
+
+
 def test_lists_of_the_same_length_are_reversed_together_where_the_tensors_of_one_differ(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

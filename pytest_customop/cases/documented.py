@@ -66,6 +66,14 @@ _ZERO_IS_NO_SEED = re.compile(
 )
 
 _ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
+# Of a number: that no result depends on it.
+_NO_INFLUENCE = re.compile(
+    r"\b(no|without|never|not|n't)\b[^.;]{0,24}\b(influence|effect|affect|change|changes|alter|depend)\b"
+    r"[^.;]*\b(results?|outputs?|values?)\b"
+    r"|\b(results?|outputs?|values?)\b[^.;]*"
+    r"\b(independent of|(do|does) not (depend|change)|(is|are) the same)\b",
+    re.I,
+)
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
@@ -76,6 +84,11 @@ def zero_is_no_seed(op: Op, argument: str) -> bool:
 def says_of_zero(op: Op, argument: str) -> bool:
     """Whether what is said of an argument speaks of 0."""
     return _ZERO.search(lines_about(op, argument)) is not None
+
+
+def says_no_influence(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that results do not depend on it."""
+    return _NO_INFLUENCE.search(lines_about(op, argument)) is not None
 
 
 def pads_with_negative(op: Op) -> bool:
@@ -173,15 +186,23 @@ def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
     """The docstrings of an op.
 
     Args:
-        of_op: whether that of a module counts only if it names the op.
+        of_op: whether that of a module counts only if it names the op, or describes its arguments.
     """
     functions = python_functions(op)
     yield from (inspect.getdoc(function) or "" for function in functions)
     name = op.name.partition("::")[2].partition(".")[0]
     for module in {*map(inspect.getmodule, functions)} - {None}:
         text = inspect.getdoc(module) or ""
-        if not of_op or _is_named(name, text):
+        if not of_op or _is_named(name, text) or _describes_arguments(op, text):
             yield text
+
+
+def _describes_arguments(op: Op, text: str) -> bool:
+    """Whether a text has a line about each of several arguments of an op."""
+    names = [item.name for item in op.arguments]
+    matches = map(_beginning(tuple(names)).match, text.splitlines())
+    begun = {name for match in matches if match for name in match.groups()}
+    return len(names) > 1 and begun >= set(names)
 
 
 def _is_named(name: str, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Ops whose arguments may be one for all entries of a batch, or one for each."""
+"""Ops whose arguments are one for all entries, or say how many entries are computed at a time."""
 
 import functools
 from typing import Optional
@@ -199,3 +199,82 @@ def no_cap_at_zero_by_its_docs():
         return torch.empty_like(x)
 
     return capped
+
+
+INFLUENCE = {"relations.no_influence": "number-has-influence"}
+
+
+def _nearest(name, masked):
+    """The distance of each point to the nearest other one; `masked(distances, start)` leaves it out."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def nearest(x: Tensor, chunk: int = 64) -> Tensor:
+        """The distance of each point to the nearest other one.
+
+        x: (N, D)
+        chunk: how many points are computed at a time; it has no influence on the result.
+        """
+        check(x, chunk)
+        found = x.new_empty(x.shape[0])
+        for start in range(0, x.shape[0], chunk):
+            part = (x[start : start + chunk, None] - x).square().sum(-1)
+            found[start : start + chunk] = masked(part, start).amin(1)
+        return found
+
+    def check(x, chunk):
+        if x.dim() != 2 or chunk < 1 or not x.is_floating_point():
+            raise ValueError("expected points, and a chunk of 1 or more")
+
+    @nearest.register_fake
+    def _(x, chunk=64):
+        check(x, chunk)
+        return x.new_empty(x.shape[0])
+
+    return nearest
+
+
+@aot((tensor(6, 2),), expected=INFLUENCE)
+def masks_the_diagonal_of_the_chunk():
+    """Leaves out the points that stand where those of the first chunk do."""
+    return _nearest(
+        "masks_the_diagonal_of_the_chunk",
+        lambda part, start: part.fill_diagonal_(float("inf")),
+    )
+
+
+@aot((tensor(6, 2),), twin_of="masks_the_diagonal_of_the_chunk")
+def masks_the_diagonal_of_all():
+    """Leaves out the point itself."""
+
+    def masked(part, start):
+        part.diagonal(start).fill_(float("inf"))
+        return part
+
+    return _nearest("masks_the_diagonal_of_all", masked)
+
+
+@aot((tensor(6, 2), 3))
+def scales_by_chunks():
+    """Correct: its chunks have a scale in common, and no docstring says that they change nothing."""
+
+    def check(x, chunk):
+        if x.dim() != 2 or chunk < 1 or not x.is_floating_point():
+            raise ValueError("expected rows, and a chunk of 1 or more")
+
+    @torch.library.custom_op("zoo::scales_by_chunks", mutates_args=())
+    def scaled(x: Tensor, chunk: int) -> Tensor:
+        """Rows divided by the largest number of their chunk.
+
+        x: (N, D)
+        chunk: how many rows have a scale in common. The result has the shape of x.
+        """
+        check(x, chunk)
+        parts = [part / part.abs().amax().clamp(min=1e-6) for part in x.split(chunk)]
+        return torch.cat(parts).contiguous() if x.numel() else x.new_empty(x.shape)
+
+    @scaled.register_fake
+    def _(x, chunk):
+        check(x, chunk)
+        return x.new_empty(x.shape)
+
+    return scaled

@@ -117,6 +117,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
         elif value and argument.type in _LISTED:
             yield from numeric.in_lists(view, name, value)
             yield from lists.reversed_order(name, value)
+            yield from lists.split_part(view, name, value)
         if argument.given and len(value) > 1:
             yield lists.single(view, name)
 

@@ -1,4 +1,4 @@
-"""Variants of lists among the arguments: of dims, in another order, and with one element only."""
+"""Variants of lists among the arguments: of dims, in another order, of more parts, of one element only."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
         reordered = type(value)(reversed(value))  # type: ignore[call-arg]
         yield Step(
             f"{name}.reversed", f"{name}={reordered}, the reverse order", {name: reordered}, 3, True
+        )
+
+
+def split_part(view: SampleView, name: str, value: Sequence[int]) -> Iterator[Step]:
+    """Numbers of entries that add up to a size of a tensor, the first one as 1 and the others."""
+    sizes = {size for tensor in view.tensors for size in tensor.shape}
+    if not all(type(part) is int and part >= 0 for part in value) or sum(value) not in sizes:
+        return
+    first = value[0] if value else 0
+    if first > 1 and len(value) > 1:
+        parts = type(value)([1, first - 1, *value[1:]])  # type: ignore[call-arg]
+        others = [other for key, other in view.given.items() if key != name]
+        lists = [other for other in others if isinstance(other, (list, tuple))]
+        counts = {*sizes, *_ints(others), *map(len, lists)}
+        beyond = (
+            "one part more, and other arguments may have as many" if len(value) in counts else None
+        )
+        yield Step(
+            f"{name}.split", f"{name}={parts}", {name: parts}, 3, reads_beyond=True, beyond=beyond
         )
 
 
