@@ -113,7 +113,6 @@ def not_differentiable_by_its_docs():
         "formula_where_gradients_are_off",
         "gradients_asked_without_a_formula",
         "gradients_asked_of_a_custom_op",
-        "kernel_at_autograd_without_a_formula",
         "gradients_asked_of_a_detached_output",
         "gradients_asked_of_an_op_without_a_formula",
     ),

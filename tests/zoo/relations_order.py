@@ -256,7 +256,7 @@ def window_of_any_kind():
 @aot((tensor(3, 4), "triangle", 0.5), expected=ORDER)
 def window_of_any_scale():
     """The key has the scale, and not whether there is one."""
-    key = lambda x, kind, scale: (x.shape[-1], x.dtype, kind, scale or 0.5)  # noqa: E731
+    key = lambda x, kind, scale: (x.shape[-1], x.dtype, kind, 0.5 if scale is None else scale)  # noqa: E731
     return _window("window_of_any_scale", key)
 
 

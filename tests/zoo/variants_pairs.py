@@ -28,7 +28,11 @@ def _halved(name, fake_size):
     return halved
 
 
-@specimen((MATRIX,), variant_findings=SHAPE, shown_by="ceil.true+odd+transposed")
+@specimen(
+    (MATRIX,),
+    variant_findings=SHAPE | {"fake.symbolic": "fake-size-hardcoded"},
+    shown_by="ceil.true+odd+transposed",
+)
 def fake_ignores_ceil():
     """The fake kernel leaves out a last column also where the flag keeps it."""
     return _halved("fake_ignores_ceil", lambda size, ceil: size // 2)
