@@ -342,3 +342,52 @@ def knows_the_limits_of_a_factor():
         "knows_the_limits_of_a_factor",
         lambda x, grad: grad * (x.clamp(-3, 3) + x * (x.abs() <= 3)),
     )
+
+
+def _weighted(name, slope, of_weights=lambda x, grad: None):
+    """Weighted squares; `slope(x, weights)` is that of x, `of_weights(x, grad)` the other gradient."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def op(x: Tensor, weights: Tensor) -> Tensor:
+        if x.shape != weights.shape or x.dtype != weights.dtype:
+            raise ValueError("expected as many weights as numbers")
+        return (x * x * weights).contiguous()
+
+    @op.register_fake
+    def _(x, weights):
+        if x.shape != weights.shape or x.dtype != weights.dtype:
+            raise ValueError("expected as many weights as numbers")
+        return x.new_empty(x.shape)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        x, weights = ctx.saved_tensors
+        return grad * slope(x, weights), of_weights(x, grad)
+
+    op.register_autograd(backward, setup_context=setup)
+    return op
+
+
+PASTED = (torch.linspace(0.5, 2, 6).reshape(2, 3), torch.linspace(1, 3, 6).reshape(2, 3))
+MISSING = {"gradcheck.backward": "gradient-missing"}
+
+
+@specimen(PASTED, expected={"gradcheck.backward": "gradient-mismatch"})
+def wrong_beside_a_constant():
+    """The gradient for x is wrong, and the weights have none: they may be meant as constants."""
+    return _weighted("wrong_beside_a_constant", lambda x, weights: x * weights)
+
+
+@specimen(PASTED, notes=MISSING)
+def right_beside_a_constant():
+    """Correct: the weights are constants, and the gradient for x is right, as its own gradient is."""
+    return _weighted("right_beside_a_constant", lambda x, weights: 2 * x * weights)
+
+
+@specimen(PASTED, twin_of="wrong_beside_a_constant")
+def right_for_both():
+    """Both gradients are right."""
+    slope = lambda x, weights: 2 * x * weights  # noqa: E731
+    return _weighted("right_for_both", slope, lambda x, grad: grad * x * x)

@@ -8,6 +8,7 @@ from ...cases.case import Case
 from ...cases.deliberate import backward_raises
 from ...cases.tensors import is_differentiable, is_plain
 from ...core.tracebacks import error_line, reraise_bug
+from ...declare.inputs import GradOptions
 from ...declare.variant import KINDS
 from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -36,17 +37,14 @@ def check_backward(case: Case) -> None:
     options = options_of(case)
     _fail_if_nan(case)
     try:
-        function = Float64Op(case).function()
-        if case.aspect in _CHEAP_KINDS and not is_small(function):
-            raise skip("costly", "only small tensors are tried so", unjudged=False)
-        verify_gradients(
-            function,
-            options,
-            case.seed,
-            _FIRST,
-            brief=case.base_case is not None,
-            lenient=_has_other_argument(case),
-        )
+        op = Float64Op(case)
+        constants = op.constants()
+        if constants and len(constants) < len(op.inputs):
+            # A gradient that is missing, perhaps on purpose, must not hide that another one is wrong.
+            others = Float64Op(case)
+            others.hold(constants)
+            _verify(case, others, options)
+        _verify(case, op, options)
     except CheckSkipped as skipped:
         if case.aspect not in _CHEAP_KINDS:
             raise
@@ -60,6 +58,20 @@ def check_backward(case: Case) -> None:
             )
             raise skip("ill-conditioned", reason, unjudged=False) from None
         raise with_script(failure, case, "gradcheck") from None
+
+
+def _verify(case: Case, op: Float64Op, options: GradOptions) -> None:
+    function = op.function()
+    if case.aspect in _CHEAP_KINDS and not is_small(function):
+        raise skip("costly", "only small tensors are tried so", unjudged=False)
+    verify_gradients(
+        function,
+        options,
+        case.seed,
+        _FIRST,
+        brief=case.base_case is not None,
+        lenient=_has_other_argument(case),
+    )
 
 
 def _has_other_argument(case: Case) -> bool:

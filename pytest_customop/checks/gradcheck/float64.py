@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
+import torch
 from torch import Tensor
 
 from ...cases.case import Case
+from ...cases.documented import is_differentiable_by
 from ...cases.run import Run
-from ...cases.tensors import Copier, is_differentiable, is_plain
+from ...cases.tensors import Copier, base_name, is_differentiable, is_plain
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ...core.wording import first_line
@@ -70,6 +73,29 @@ class Float64Op:
                     "checker-limit", f"`{name}` is not a dense tensor; finite differences are"
                 )
 
+    def constants(self) -> set[str]:
+        """The inputs without a gradient for which neither the mark, the sample nor a docstring asks."""
+        if not self.case.placement.guesses_gradients:
+            return set()
+        inputs = [tensor.detach().requires_grad_() for _, tensor in self.inputs]
+        outputs = [tensor for _, tensor in self.outputs(inputs) if tensor.requires_grad]
+        try:
+            grads = torch.autograd.grad(
+                outputs, inputs, [torch.ones_like(tensor) for tensor in outputs], allow_unused=True
+            )
+        except Exception as error:  # whatever a backward raises is reported where it is compared
+            reraise_bug(error)
+            return set()
+        return {
+            name
+            for (name, _), grad in zip(self.inputs, grads, strict=True)
+            if grad is None and not is_differentiable_by(self.case.op, base_name(name))
+        }
+
+    def hold(self, names: Collection[str]) -> None:
+        """Take inputs for constants from now on."""
+        self.inputs = [(name, tensor) for name, tensor in self.inputs if name not in names]
+
     def function(self) -> VectorFunction:
         """The function from the inputs to the outputs that require gradients."""
         try:
@@ -81,11 +107,13 @@ class Float64Op:
         return function
 
     def outputs(self, tensors: list[Tensor]) -> Named:
-        """Call the op with these tensors for those that require gradients."""
+        """Call the op with these tensors for the inputs."""
         rest = iter(tensors)
         copier = Copier()
+        paths = iter([path for path, _ in self._template.tensors()])
+        inputs = {name for name, _ in self.inputs}
         arguments = self._template.map(
-            lambda leaf: next(rest) if leaf.requires_grad else copier(leaf)
+            lambda leaf: next(rest) if next(paths) in inputs else copier(leaf).detach()
         )
         rng.seed(self.case.seed)
         try:
