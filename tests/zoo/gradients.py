@@ -391,3 +391,32 @@ def right_for_both():
     """Both gradients are right."""
     slope = lambda x, weights: 2 * x * weights  # noqa: E731
     return _weighted("right_for_both", slope, lambda x, grad: grad * x * x)
+
+
+@specimen(
+    PASTED,
+    skips=dict.fromkeys(("gradcheck.backward", "gradcheck.double"), "no-float64"),
+)
+def weighs_in_float32_alone():
+    """Correct: takes no float64, in which gradients are compared."""
+
+    def check(x):
+        if x.dtype == torch.float64:
+            raise TypeError("expected float32")
+
+    @torch.library.custom_op("zoo::weighs_in_float32_alone", mutates_args=())
+    def op(x: Tensor, weights: Tensor) -> Tensor:
+        check(x)
+        return (x * weights).contiguous()
+
+    @op.register_fake
+    def _(x, weights):
+        check(x)
+        return x.new_empty(x.shape)
+
+    op.register_autograd(lambda ctx, grad: (grad * ctx.saved_tensors[0], None), setup_context=_keep)
+    return op
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(inputs[1])

@@ -78,12 +78,13 @@ class Float64Op:
         if not self.case.placement.guesses_gradients:
             return set()
         inputs = [tensor.detach().requires_grad_() for _, tensor in self.inputs]
-        outputs = [tensor for _, tensor in self.outputs(inputs) if tensor.requires_grad]
         try:
-            grads = torch.autograd.grad(
-                outputs, inputs, [torch.ones_like(tensor) for tensor in outputs], allow_unused=True
-            )
-        except Exception as error:  # whatever a backward raises is reported where it is compared
+            outputs = [tensor for _, tensor in self.outputs(inputs) if tensor.requires_grad]
+            ones = [torch.ones_like(tensor) for tensor in outputs]
+            grads = torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
+        except CheckSkipped:
+            raise
+        except Exception as error:  # whatever the op or its backward raises is reported later
             reraise_bug(error)
             return set()
         return {
