@@ -401,18 +401,18 @@ def right_for_both():
 def weighs_in_float32_alone():
     """Correct: takes no float64, in which gradients are compared."""
 
-    def check(x):
-        if x.dtype == torch.float64:
-            raise TypeError("expected float32")
+    def check(x, weights):
+        if x.dtype != torch.float32 or weights.dtype != x.dtype or weights.shape != x.shape:
+            raise TypeError("expected as many weights as numbers, in float32")
 
     @torch.library.custom_op("zoo::weighs_in_float32_alone", mutates_args=())
     def op(x: Tensor, weights: Tensor) -> Tensor:
-        check(x)
+        check(x, weights)
         return (x * weights).contiguous()
 
     @op.register_fake
     def _(x, weights):
-        check(x)
+        check(x, weights)
         return x.new_empty(x.shape)
 
     op.register_autograd(
