@@ -96,7 +96,7 @@ def _is_flag(kind: str) -> bool:
 
 
 def _is_on_purpose(case: Case) -> bool:
-    """Whether the op returns what it detached, or marks or calls outputs not differentiable."""
+    """Whether the op returns what it detached, marks outputs as not differentiable, or says so."""
     if is_not_differentiable(case.op):
         return True
     detached: set[int | None] = set()

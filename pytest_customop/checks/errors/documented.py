@@ -12,11 +12,11 @@ from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.documented_errors import rejected_dtypes, rejected_positions
 from ...cases.tensors import is_plain
-from ...core.wording import dtype_name
+from ...core.wording import dtype_name, listed
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, copied, expression, first_difference, results
+from ..values.memory.calls import Caller, copied_results, expression, first_difference, results
 from ..values.memory.limited_copy import answer_of_copy
 
 _PLACES = 4  # elements of a tensor that are tried
@@ -84,10 +84,9 @@ def check_documented(case: Case) -> None:
 
 def _answer(case: Case, every: list[_Bad]) -> _Answer:
     calls = Caller(case)
-    base = calls(case.inputs())
-    if base.error is not None:
+    expected = copied_results(calls(case.inputs()))
+    if expected is None:
         return _Answer(0)
-    expected = copied(results(base))
 
     @functools.cache
     def is_used(change: _Change) -> bool:
@@ -120,7 +119,7 @@ def _bad_dtypes(case: Case) -> Iterator[_Bad]:
     if rejected is None or not floats:
         return
     said, dtypes = rejected
-    names = ", ".join(path for path, _ in floats)
+    names = listed([path for path, _ in floats])
     for dtype in dtypes:
 
         def change(path: str, tensor: torch.Tensor, dtype: torch.dtype = dtype) -> torch.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-import torch
 from torch import Tensor
 
 from ...cases.case import Case
@@ -59,6 +58,7 @@ class Float64Op:
     """
 
     def __init__(self, case: Case) -> None:
+        self._eager = case
         self.case = case.widened()
         try:
             self._template = self.case.inputs()
@@ -77,20 +77,15 @@ class Float64Op:
         """The inputs without a gradient for which neither the mark, the sample nor a docstring asks."""
         if not self.case.placement.guesses_gradients:
             return set()
-        inputs = [tensor.detach().requires_grad_() for _, tensor in self.inputs]
         try:
-            outputs = [tensor for _, tensor in self.outputs(inputs) if tensor.requires_grad]
-            ones = [torch.ones_like(tensor) for tensor in outputs]
-            grads = torch.autograd.grad(outputs, inputs, ones, allow_unused=True)
-        except CheckSkipped:
-            raise
-        except Exception as error:  # whatever the op or its backward raises is reported later
+            gradients = self._eager.eager_gradients
+        except Exception as error:  # what a backward raises is reported where it is compared
             reraise_bug(error)
             return set()
         return {
             name
-            for (name, _), grad in zip(self.inputs, grads, strict=True)
-            if grad is None and not is_differentiable_by(self.case.op, base_name(name))
+            for name, gradient in gradients.items()
+            if gradient is None and not is_differentiable_by(self.case.op, base_name(name))
         }
 
     def hold(self, names: Collection[str]) -> None:

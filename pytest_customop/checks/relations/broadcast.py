@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
 from ...cases.tensors import is_plain
@@ -17,9 +16,8 @@ from ..check import Check
 from ..values.memory.calls import (
     Caller,
     Leaves,
-    copied,
+    copied_results,
     expression,
-    results,
     skip_if_no_results,
     skip_if_random,
     with_argument,
@@ -161,12 +159,7 @@ def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None
     arguments = calls.case.inputs()
     tensor = dict(arguments.tensors())[shared.name]
     value = shared.value(tensor) if batch is None else shared.repeated(tensor, batch)
-    run = calls(_with_tensor(arguments, shared.name, value))
-    return None if run.error is not None else copied(results(run))
-
-
-def _with_tensor(arguments: Arguments, name: str, value: torch.Tensor) -> Arguments:
-    return with_argument(arguments, name, value.detach())
+    return copied_results(calls(with_argument(arguments, shared.name, value.detach())))
 
 
 def _shapes(leaves: Leaves) -> list[tuple[str, object]]:

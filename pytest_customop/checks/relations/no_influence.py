@@ -13,9 +13,8 @@ from ..check import Check
 from ..values.memory.calls import (
     Caller,
     Leaves,
-    copied,
+    copied_results,
     expression,
-    results,
     skip_if_no_results,
     skip_if_random,
     with_argument,
@@ -68,8 +67,8 @@ def _answer(case: Case) -> tuple[bool, _Answer]:
 def _results(calls: Caller, name: str | None, number: int) -> Leaves | None:
     """What the op gives with another number; None where it raises."""
     arguments = calls.case.inputs()
-    run = calls(arguments if name is None else with_argument(arguments, name, number))
-    return None if run.error is not None else copied(results(run))
+    changed = arguments if name is None else with_argument(arguments, name, number)
+    return copied_results(calls(changed))
 
 
 def _numbers(case: Case) -> Iterator[tuple[str, int]]:

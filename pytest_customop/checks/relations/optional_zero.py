@@ -12,10 +12,9 @@ from ..check import Check
 from ..values.memory.calls import (
     Caller,
     Leaves,
-    copied,
+    copied_results,
     expression,
     first_difference,
-    results,
     skip_if_no_results,
     skip_if_random,
     with_argument,
@@ -29,7 +28,7 @@ _NEAR = 1e-30
 
 
 def check_optional_zero(case: Case) -> None:
-    """Compare what the op gives for 0.0 with what it gives for None, and for a number beside 0."""
+    """Compare what the op gives for 0.0 with what it gives for None, and for a number next to 0."""
     skip_if_no_results(case)
     skip_if_random(case)
     if crash_risk(case.op, case.placement.device):
@@ -41,11 +40,16 @@ def check_optional_zero(case: Case) -> None:
         if _means_zero(case.op, name):
             continue
         none, zero = _results(calls, name, None), _results(calls, name, 0.0)
+        if none is None or zero is None:
+            continue
+        if first_difference(zero, none) is not None:
+            tried = True
+            continue
         near, nearer = _results(calls, name, _NEAR), _results(calls, name, _NEAR / 16)
-        if none is None or zero is None or near is None or nearer is None:
+        if near is None or nearer is None:
             continue
         tried = True
-        if first_difference(zero, none) is not None or disagreement(case, near, nearer) is not None:
+        if disagreement(case, near, nearer) is not None:
             continue
         wrong = disagreement(case, zero, near)
         if wrong is not None and _is_continuous(calls, name, near):
@@ -80,8 +84,7 @@ def _means_zero(op: Op, name: str) -> bool:
 
 
 def _results(calls: Caller, name: str, value: float | None) -> Leaves | None:
-    run = calls(with_argument(calls.case.inputs(), name, value))
-    return None if run.error is not None else copied(results(run))
+    return copied_results(calls(with_argument(calls.case.inputs(), name, value)))
 
 
 def _is_continuous(calls: Caller, name: str, near: Leaves) -> bool:
@@ -136,7 +139,7 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives with "
-        "0.0 what it gives with None, and with a number beside 0, on both sides of it, something else."
+        "0.0 what it gives with None, and with a number next to 0, on both sides of it, something else."
     ),
     cannot_see=(
         "Optional whole numbers, of which 0 often is none (for a seed see `relations.seed`), kernels in "

@@ -112,6 +112,11 @@ def copied(leaves: Leaves) -> Leaves:
     ]
 
 
+def copied_results(run: Run) -> Leaves | None:
+    """Copies of the results of a call; None where the op raised."""
+    return None if run.error is not None else copied(results(run))
+
+
 def first_difference(
     actual: Leaves, expected: Leaves, tolerances: Case | None = None
 ) -> str | None:
