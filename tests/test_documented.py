@@ -174,3 +174,32 @@ def test_a_seed_of_which_zero_is_none(text: str, said: bool) -> None:
 )
 def test_a_number_without_influence(text: str, said: bool) -> None:
     assert documented.says_no_influence(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Repeats are merged; each utterance is decoded on its own.", True),
+        ("Rows are independent. Differentiable.", True),
+        ("Traces are treated independently.", True),
+        ("Applied independently to every row.", True),
+        ("The bands are independent of each other.", False),
+        ("The result has a size of its own.", False),
+        ("Rows are sorted.", False),
+    ],
+)
+def test_independent_entries(text: str, said: bool) -> None:
+    assert bool(documented.sentence_of_independence(op_with(text))) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x: (B, T, C), or unbatched (T, C)", True),
+        ("Without a batch dim it gives what a batch of one gives.", True),
+        ("x: (B, T, C)", False),
+        ("Batched rows.", False),
+    ],
+)
+def test_unbatched(text: str, said: bool) -> None:
+    assert documented.takes_unbatched(op_with(text)) is said

@@ -75,6 +75,28 @@ _NO_INFLUENCE = re.compile(
     re.I,
 )
 
+# In one sentence: that entries of a batch do not see each other.
+_INDEPENDENT = re.compile(
+    r"\b(each|every)\b[^.;]*\b(on its own|by itself|independent(ly)?|separately|alone)\b(?! of)"
+    r"|\b(independent(ly)?|separately) (for|across|over|in|on|to|by|per) (each|every|all|the|batch|row)\b"
+    r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
+    re.I,
+)
+_UNBATCHED = re.compile(
+    r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
+)
+
+
+def sentence_of_independence(op: Op) -> str:
+    """The sentence that says that entries of a batch are computed each on its own; empty without one."""
+    said = (sentence for sentence in sentences(op, of_op=True) if _INDEPENDENT.search(sentence))
+    return " ".join(next(said, "").split())
+
+
+def takes_unbatched(op: Op) -> bool:
+    """Whether a sentence says that the op takes an entry without a batch dim too."""
+    return any(map(_UNBATCHED.search, sentences(op, of_op=True)))
+
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
     """Whether a docstring says of a seed that 0 is none, or is not taken."""

@@ -1,0 +1,79 @@
+"""Entries along the first dims of arguments, each computed by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ....cases.case import Case
+from ....cases.tensors import is_plain
+from ...values.memory.calls import GRADIENT
+from .calls import Along, Rearranged, Results, Wrong, differing
+from .groups import DimGroup
+
+_ENTRIES = 6  # that are looked at; more tell no more
+
+
+def first_dims(case: Case) -> Iterator[DimGroup]:
+    """The groups of first dims that have one size of two entries or more."""
+    tensors = [(name, tensor) for name, tensor in case.inputs().tensors() if is_plain(tensor)]
+    sizes = dict.fromkeys(tensor.shape[0] for _, tensor in tensors if tensor.dim())
+    for size in sizes:
+        dims = [(name, 0) for name, tensor in tensors if tensor.dim() and tensor.shape[0] == size]
+        if size > 1:
+            yield DimGroup(tuple(dims), size, 1)
+
+
+class AloneEntries:
+    """What an op gives for entries of a group of first dims, each alone and among others.
+
+    Args:
+        case, group: whose entries are taken.
+    """
+
+    def __init__(self, case: Case, group: DimGroup) -> None:
+        self.case = case
+        self.group = group
+        self.count = min(group.size, _ENTRIES)
+        self._calls = Rearranged(case, group)
+        whole = self._calls.whole or {}
+        self.along: Along = {
+            name: 0
+            for name, result in whole.items()
+            if _size(result) == group.size and not name.startswith(GRADIENT)
+        }
+        taken = [self.taken([entry]) for entry in range(self.count)] if self.along else []
+        self.alone = [result for result in taken if result is not None]
+        self.each_is_taken = bool(taken) and len(self.alone) == self.count
+
+    def taken(self, entries: Sequence[int]) -> Results | None:
+        """What the op gives for entries in some order; None where it raises."""
+        return self._calls.taken(torch.tensor(entries), self.along)
+
+    def wrong(self, entries: Sequence[int]) -> tuple[int, Wrong] | None:
+        """The first place where entries give something else together than alone, and what.
+
+        Results without a dim for the entries, and those of another shape, are left out.
+        """
+        together = self.taken(entries) or {}
+        for place, entry in enumerate(entries):
+            for name, alone in self._results(self.alone[entry]).items():
+                among: Any = together.get(name)
+                if _size(among) != len(entries):
+                    continue
+                wrong = differing(self.case, name, among[place : place + 1], alone)
+                if wrong is not None and wrong.has_one_shape:
+                    return place, wrong
+        return None
+
+    def _results(self, results: Results) -> Mapping[str, Any]:
+        """The results, and the gradients, that have a dim for the entries."""
+        names = {*self.along, *(GRADIENT + path for path, _ in self.group.dims)}
+        return {name: value for name, value in results.items() if name in names}
+
+
+def _size(result: Any) -> int | None:
+    is_tensor = isinstance(result, torch.Tensor) and result.dim() > 0
+    return int(result.shape[0]) if is_tensor else None

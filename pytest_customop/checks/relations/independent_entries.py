@@ -1,0 +1,171 @@
+"""`relations.independent_entries`: entries that a docstring calls independent do not see each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import NamedTuple
+
+import torch
+
+from ...cases.case import Case
+from ...cases.crash_risk import crash_risk
+from ...cases.documented import sentence_of_independence
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import skip_if_no_results, skip_if_random
+from ..values.memory.limited_copy import answer_of_copy
+from .entries.alone import AloneEntries, first_dims
+from .entries.calls import Along, Wrong
+from .entries.groups import DimGroup
+from .entries.script import rearranging_lines
+
+_ORDERS = 10
+_QUOTED = 160  # characters of a docstring
+
+
+class _Broken(NamedTuple):
+    """Entries that give something else together than alone.
+
+    Args:
+        group: the dims of the entries.
+        entries: which were taken together.
+        place: among them, where the wrong one is.
+        wrong: what it gives, and what it gives alone.
+        along: as in `Rearranged.taken`.
+    """
+
+    group: DimGroup
+    entries: Sequence[int]
+    place: int
+    wrong: Wrong
+    along: Along
+
+
+def _says_so(op: Op) -> bool:
+    return bool(sentence_of_independence(op))
+
+
+def check_independent_entries(case: Case) -> None:
+    """Call the op with its entries in other orders, some of them twice, and with each alone."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    risk = crash_risk(case.op, case.placement.device)
+    is_learned, broken = answer_of_copy(case, _answer) if risk else _answer(case)
+    if not is_learned:
+        reason = "no entries along a first dim give alone what they give together"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if broken is not None:
+        entry, wrong = broken.entries[broken.place], broken.wrong
+        raise fail(
+            "entry-depends-on-others",
+            f"{case.op.name}: entry {entry} along {broken.group} gives something else among the entries "
+            f"{[*broken.entries]} (place {broken.place}) than alone: {wrong.name}: {wrong.text}",
+            f'A docstring says: "{shorten(sentence_of_independence(case.op), _QUOTED)}"',
+            repro=_script(case, broken),
+            picture=wrong.picture,
+        )
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    """Whether entries of some dims are independent in the sample, and how they are not in another order."""
+    is_learned = False
+    for group in first_dims(case):
+        alone = AloneEntries(case, group)
+        if not alone.each_is_taken or alone.wrong(range(alone.count)) is not None:
+            continue
+        orders = _orders(alone.count)
+        wrongs = {order: alone.wrong(order) for order in orders}
+        broken = [order for order, wrong in wrongs.items() if wrong is not None]
+        if 2 * len(broken) > len(orders):  # it is the values, in most orders: not what is meant
+            continue
+        is_learned = True
+        for order in broken:
+            place, wrong = wrongs[order] or (0, None)
+            if wrong is not None and _is_wrong_again(alone, order, place):
+                return True, _Broken(group, order, place, wrong, alone.along)
+    return is_learned, None
+
+
+def _orders(count: int) -> list[tuple[int, ...]]:
+    """The entries in reverse, and drawn with repetition."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = [torch.randint(count, (count,), generator=generator).tolist() for _ in range(_ORDERS)]
+    return [*dict.fromkeys((tuple(reversed(range(count))), *map(tuple, drawn)))]
+
+
+def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bool:
+    """Whether it is so once more and, where the op computes in it, in double precision."""
+    again = alone.wrong(order)
+    if again is None or again[0] != place:
+        return False
+    try:
+        wide = AloneEntries(alone.case.widened(), alone.group)
+    except RuntimeError:  # no such dtype on the device
+        return True
+    return not wide.each_is_taken or wide.wrong(order) is not None
+
+
+def _script(case: Case, broken: _Broken) -> str:
+    place = broken.place
+    return (
+        rearranging_lines(case, broken.group, broken.wrong, broken.along)
+        + f"entries = torch.tensor({[*broken.entries]})\n"
+        + f"got, alone = call(entries), call(entries[{place} : {place} + 1])\n"
+        + f"assert_close(got[{place} : {place} + 1], alone)\n"
+    )
+
+
+FINDINGS = {
+    "entry-depends-on-others": Explanation(
+        meaning=(
+            "A docstring says that each entry of a batch is computed on its own. For some entries, in some "
+            "order, the op gives one of them another result, or another gradient, than it gives alone."
+        ),
+        why=(
+            "Something is carried from one entry to the next: a running value that is not reset, a buffer "
+            "that is not cleared, a table that is filled once for all. Results depend on what else is in "
+            "the same batch."
+        ),
+        fix=(
+            "Reset what the loop over entries carries at the start of each. If entries are meant to see "
+            "each other, correct the docstring."
+        ),
+        before="""
+previous = blank
+for row in range(batch):
+    for label in labels[row]:
+        if label != previous: ...      # the last label of the row before
+""",
+        after="""
+for row in range(batch):
+    previous = blank
+    for label in labels[row]:
+        if label != previous: ...
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.independent_entries",
+    summary="entries of a batch that a docstring calls independent give alone what they give together",
+    run=check_independent_entries,
+    needs=_says_so,
+    variants=("arguments", "values", "shape"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        'Entries of a batch of which a docstring says that they are independent ("each row on its own"), '
+        "and that see each other: a value carried from row to row, a buffer that is not cleared. Those of "
+        "the sample are taken alone, in reverse, and drawn with repetition. A docstring that most orders "
+        "contradict is not believed."
+    ),
+    cannot_see=(
+        "Ops whose docstring says nothing of the kind, entries that are not along the first dim, results "
+        "without a dim for them, and results of a shape that depends on the batch."
+    ),
+    cost="many calls",
+)
