@@ -116,7 +116,7 @@ def test_a_time_limit_that_is_passed_in_any_phase_is_a_finding(
 ) -> None:
     calls = []
 
-    def run_check(check: Check, case: Case, on_phase: Callable[[str], None]) -> None:
+    def run_check(check: Check, case: Case, on_phase: Callable[[str], None], **_: bool) -> None:
         calls.append(case)
         if phase is not None:
             on_phase(phase)

@@ -46,14 +46,18 @@ def within_limits(seconds: float | None = None) -> Iterator[None]:
         yield
         return
     seconds = SECONDS if seconds is None else seconds
-    end, free = time.monotonic() + seconds, available()
-    room = math.inf if free is None else free / 2
-    limit = (resident(os.getpid()) or 0) + room
+    end, begun_with = time.monotonic() + seconds, _held()
+    room: float | None = None
 
     def look(number: int, frame: FrameType | None) -> None:
+        nonlocal room
         if time.monotonic() > end:
             raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
-        if (resident(os.getpid()) or 0) > limit:
+        taken = _held() - begun_with
+        if room is None:  # most blocks end before the first look, and this takes a millisecond
+            free = available()
+            room = math.inf if free is None else (free + taken) / 2
+        if taken > room:
             raise LimitExceeded("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
     before = signal.signal(signal.SIGALRM, look)
@@ -63,6 +67,10 @@ def within_limits(seconds: float | None = None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _held() -> int:
+    return resident(os.getpid()) or 0
 
 
 def is_possible() -> bool:

@@ -18,6 +18,7 @@ from .session.state import FINISHED, RECORDS, Session
 
 if TYPE_CHECKING:
     from ..cases.case import Case
+    from ..checks import Check
     from ..declare.known import Known
     from ..plan.items import PlannedItem
 
@@ -37,6 +38,19 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
         generated = item.stash[RECORDS] = _generated(item, planned, session)
         end_item(generated)
         return
+    from ..core import rng
+
+    with rng.preserved():
+        _run_cases(item, planned, planned.check, session)
+    records = item.stash[RECORDS]
+    if planned.variants and planned.known:
+        strict = strict_by_default(item.config)
+        records[:] = stale_for_any_variant(records, planned.known, strict)
+    end_item(records)
+
+
+def _run_cases(item: pytest.Item, planned: PlannedItem, check: Check, session: Session) -> None:
+    """Run a check on the cases of an item; the caller restores the random streams."""
     records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
     done = {record.place.variant for record in records}
     for case in planned.checked_cases:
@@ -44,17 +58,13 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
             continue
         entry = not_run(planned.known, case.variant)
         if entry is None:
-            record = record_of(item, run_in_time(item, planned.check, case, session))
+            record = record_of(item, run_in_time(item, check, case, session))
         else:
             record = _not_run(item, planned, case, entry)
         records.append(record)
         if planned.variants:
             session.on_record(record)
             case.release_if_large()
-    if planned.variants and planned.known:
-        strict = strict_by_default(item.config)
-        records[:] = stale_for_any_variant(records, planned.known, strict)
-    end_item(records)
 
 
 def end_item(records: Sequence[ResultRecord]) -> None:

@@ -51,7 +51,13 @@ def _no_op(phase: str) -> None:
     del phase
 
 
-def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op) -> CheckResult:
+def run_check(
+    check: Check,
+    case: Case,
+    on_phase: Callable[[str], None] = _no_op,
+    *,
+    streams: bool = True,
+) -> CheckResult:
     """Run one check on one case, and restore every global state afterwards.
 
     Where the op itself raises on the case, that is the finding, and the check does not run.
@@ -60,6 +66,7 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
     Args:
         check, case: which check runs on what.
         on_phase: called before each phase with its name: `draw`, `eager` or `check`.
+        streams: as in `preserved_state`.
     """
     start = time.perf_counter()
     passed = CheckResult(
@@ -74,16 +81,16 @@ def run_check(check: Check, case: Case, on_phase: Callable[[str], None] = _no_op
     with warnings.catch_warnings(), unobserved():
         # A warning of torch's checkers or compilers is not a defect of the op, under -W error neither.
         warnings.simplefilter("ignore")
-        result = in_shared_context(_in_preserved_state, check, case, on_phase, passed)
+        result = in_shared_context(_in_preserved_state, check, case, on_phase, streams, passed)
     is_shown = result.outcome in ("failed", "error", "noted")
     arguments = tuple(case.describe()) if is_shown else ()
     return replace(result, arguments=arguments, duration=time.perf_counter() - start)
 
 
 def _in_preserved_state(
-    check: Check, case: Case, on_phase: Callable[[str], None], passed: CheckResult
+    check: Check, case: Case, on_phase: Callable[[str], None], streams: bool, passed: CheckResult
 ) -> CheckResult:
-    with one_thread_for_variant(case), preserved_state() as restore:
+    with one_thread_for_variant(case), preserved_state(streams=streams) as restore:
         return _judge(check, case, on_phase, restore, passed)
 
 

@@ -51,7 +51,7 @@ def add_time_limit(item: pytest.Item, session: Session) -> None:
 def run_in_time(item: pytest.Item, check: Check, case: Case, session: Session) -> CheckResult:
     """The result of a check. Where pytest-timeout ends the check, that is the finding `hang`.
 
-    Each variant of an item has the whole time.
+    Each variant of an item has the whole time. The caller restores the random streams.
 
     Args:
         item: which runs the check.
@@ -75,7 +75,7 @@ def run_in_time(item: pytest.Item, check: Check, case: Case, session: Session) -
         if _is_used(session) and case.variant is not None:
             restart_timer(item)
         try:
-            return run_check(check, case, enter)
+            return run_check(check, case, enter, streams=False)
         except pytest.fail.Exception as failure:
             ended = _as_exit(failure)
             if ended is None:

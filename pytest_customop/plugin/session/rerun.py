@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -91,8 +92,12 @@ def _ran_in(item: pytest.Item) -> list[str]:
 def id_from_start(config: pytest.Config, nodeid: str) -> str:
     """A node id whose path is relative to the folder in which pytest was started, not to rootdir."""
     path, separator, rest = nodeid.partition("::")
+    return f"{_path_from(config.invocation_params.dir, config.rootpath, path)}{separator}{rest}"
+
+
+@functools.lru_cache(maxsize=256)  # a file has thousands of items
+def _path_from(start: Path, root: Path, path: str) -> str:
     try:
-        path = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
+        return Path(os.path.relpath(root / path, start)).as_posix()
     except ValueError:  # the two are on different drives of Windows
-        path = str(config.rootpath / path)
-    return f"{Path(path).as_posix()}{separator}{rest}"
+        return (root / path).as_posix()
