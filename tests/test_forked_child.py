@@ -9,6 +9,7 @@ import threading
 from multiprocessing.connection import Pipe
 
 import pytest
+import torch
 from kit import Suite
 
 from pytest_customop.plugin.child import fork_safety, starting
@@ -56,6 +57,24 @@ def test_after_a_death_no_file_is_imported_again(suite: Suite) -> None:
 
 def test_a_file_that_starts_threads_is_imported_by_each_child(suite: Suite) -> None:
     assert _run(suite, "threading.Thread(target=time.sleep, args=(1e9,), daemon=True).start()") == 5
+
+
+@pytest.mark.skipif(torch.get_num_threads() == 1, reason="torch has one thread")
+def test_a_file_that_computes_in_several_threads_is_imported_once(suite: Suite) -> None:
+    assert _run(suite, "torch.ones(2**20).sqrt()") == 2
+
+
+def test_a_number_of_threads_that_a_file_sets_stays() -> None:
+    before = torch.get_num_threads()
+    try:
+        with fork_safety.one_thread_of_torch():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == before
+        with fork_safety.one_thread_of_torch():
+            torch.set_num_threads(before + 2)
+        assert torch.get_num_threads() == before + 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_where_nothing_forks_children_they_are_new_interpreters(

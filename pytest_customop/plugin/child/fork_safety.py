@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def count_threads() -> int:
     """How many threads this process has, those of libraries included."""
     return len(os.listdir("/proc/self/task"))
+
+
+@contextlib.contextmanager
+def one_thread_of_torch() -> Iterator[None]:
+    """Run a block in one thread of torch: those of its pool would be lost in a fork.
+
+    A number of threads that the block sets itself stays.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() == 1:
+            torch.set_num_threads(before)
 
 
 def may_fork(threads: int) -> bool:

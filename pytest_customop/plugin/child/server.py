@@ -28,7 +28,7 @@ from ...run.record import ResultRecord, from_wire, to_wire
 from ..session.state import FINISHED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
-from .fork_safety import count_threads, may_fork
+from .fork_safety import count_threads, may_fork, one_thread_of_torch
 from .generated_input import packed
 from .items import any_compiles, is_isolated, names_of
 from .last_call import sender
@@ -202,8 +202,10 @@ class ChildServer:
     def _collect(self, session: pytest.Session, path: str) -> None:
         self._collected, self._errors = [], []
         session.config.args = [path]
+        may_still_fork = self._threads is not None
         try:
-            session.config.hook.pytest_collection(session=session)
+            with one_thread_of_torch() if may_still_fork else contextlib.nullcontext():
+                session.config.hook.pytest_collection(session=session)
         except pytest.UsageError as error:
             self._errors.append(str(error))
         self._items[path] = {names_of(item): item for item in self._collected}
