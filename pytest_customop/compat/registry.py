@@ -9,6 +9,8 @@ Private names, seen in torch 2.4 to 2.15:
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Collection, Iterator
 
 import torch
@@ -51,6 +53,13 @@ def _has_tensor(schema: torch._C.FunctionSchema) -> bool:
 
 def has_native_kernel(namespace: str) -> bool:
     """Whether an op of a namespace has a kernel for the CPU that is compiled code."""
+    return _has_native_kernel(namespace, (len(torch.ops.loaded_libraries), len(sys.modules)))
+
+
+@functools.lru_cache(maxsize=256)  # listing all ops takes 10 ms
+def _has_native_kernel(namespace: str, loaded: tuple[int, int]) -> bool:
+    """The same, while no other library and no other module is loaded: compiled kernels come with one."""
+    del loaded
     keys = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
     return any(
         not kernel_in_python(overload, "cpu") and any(has_kernel(overload, key) for key in keys)

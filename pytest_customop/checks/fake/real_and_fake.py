@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from ...cases.case import Case
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import FakeRun, fake_run, shapes_of
+from ...cases.resize import tied_integers
 from ...core.tracebacks import error_line, reraise_bug, traceback_text
 from ...findings import CheckFailed, CheckSkipped
 from .backward_calls import Call, backward_calls
 from .metadata import OutputComparison, SizeReader, compare_outputs, table, worst_mismatch
 
-SHAPE, RAISES = "fake-shape-mismatch", "fake-raises"
+SHAPE, RAISES, HARDCODED = "fake-shape-mismatch", "fake-raises", "fake-size-hardcoded"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Disagreement:
     text: str
     evidence: str
     note: str | None = None
+
+    @property
+    def finding_code(self) -> str:
+        """The code at other sizes than the sample's: a shape that is wrong there is hard-coded."""
+        return HARDCODED if self.code == SHAPE else self.code
 
 
 class RealAndFake:
@@ -106,3 +112,21 @@ def worst_new(
     new = [disagreement for disagreement in disagreements if disagreement.key not in known]
     order = {RAISES: 0, SHAPE: 1}
     return min(new, key=lambda disagreement: order.get(disagreement.code, len(order)), default=None)
+
+
+def explained_by_integers(
+    pair: RealAndFake, changed_pair: RealAndFake, known: Collection[tuple[str, str]]
+) -> bool:
+    """Whether fake and real agree once the int arguments that equal the sizes change with them."""
+    tied = tied_integers(pair.case, changed_pair.case)
+    if tied is None:
+        return False
+    tied_pair = RealAndFake(tied, pair.backward)
+    return tied_pair.works and worst_new(tied_pair.disagreements(), known) is None
+
+
+def sizes_of(case: Case) -> str:
+    """The shapes of the case's tensors: `pic (3, 64, 64), mask (64, 64)`."""
+    return ", ".join(
+        f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
+    )

@@ -1,44 +1,37 @@
-"""`fake.symbolic`: the fake kernel at symbolic sizes, compared with the real op at other sizes.
-
-A size that became a constant proves nothing by itself: a correct "needs 3 channels" and a wrong
-`int(x.shape[0])` leave the same guard, and a hard-coded size leaves none. So the check changes sizes
-and runs the real op, whose result shows what is right there.
-"""
+"""`fake.symbolic`: the fake kernel at symbolic sizes, compared with the real op at other sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
-
-import torch
 
 from ...cases.case import Case
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_run import skip_if_unfakeable
 from ...cases.resize import (
-    Place,
-    changeable,
     fixed_inputs,
     other_sizes,
     places,
     second_case,
-    tied_integers,
-    whole_numbers,
 )
-from ...cases.run import Run
 from ...cases.tensors import output_leaves
-from ...cases.unrolled import loops_over_sizes
 from ...compat.fakes import is_data_dependent
 from ...core.tracebacks import error_line, traceback_text
-from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from . import scripts
+from .constants import is_decided
 from .metadata import SizeReader, compare_outputs
-from .real_and_fake import RAISES, SHAPE, Disagreement, RealAndFake, mismatches, worst_new
-from .size_groups import dims_of_squares, groups_of_pin
-from .specialization import Pin, Traced, fake_gradients, only_next_to_one, trace
+from .real_and_fake import (
+    RAISES,
+    RealAndFake,
+    explained_by_integers,
+    mismatches,
+    sizes_of,
+    worst_new,
+)
+from .size_groups import dims_of_squares
+from .specialization import Traced, fake_gradients, trace
 
-_HARDCODED = "fake-size-hardcoded"
 _BACKWARD_FIX = (
     "Write the backward with ops, and arithmetic on sizes, that torch can trace at symbolic sizes; "
     "the last lines of the traceback show what it cannot."
@@ -57,7 +50,7 @@ def check_symbolic(case: Case) -> None:
     traced = trace(case, backward=pair.backward)
     _raise_trace_errors(case, traced)
     _compare_traced(traced, case, known, "fake-not-symbolic")
-    undecided = [pin for pin in traced.pins if not _is_decided(pair, traced, pin, known)]
+    undecided = [pin for pin in traced.pins if not is_decided(pair, traced, pin, known)]
     note = ""
     if undecided:
         note = f"; {undecided[0]} became a constant, and whether it must is not known"
@@ -130,121 +123,10 @@ def _compare_traced(
     outputs = compare_outputs(traced.fake.run, case.eager, reader)
     for disagreement in mismatches(case.op.name, outputs):
         if disagreement.key not in known:
-            where = f"run on symbolic sizes and read at {_sizes(case)}"
-            finding_code = code or _code(disagreement)
-            text, shown = f"{disagreement.text}, {where}", f"with {_sizes(case)}"
+            where = f"run on symbolic sizes and read at {sizes_of(case)}"
+            finding_code = code or disagreement.finding_code
+            text, shown = f"{disagreement.text}, {where}", f"with {sizes_of(case)}"
             raise fail(finding_code, text, disagreement.evidence, case=case, shown=shown)
-
-
-def _is_decided(
-    pair: RealAndFake, traced: Traced, pin: Pin, known: Collection[tuple[str, str]]
-) -> bool:
-    """Run the real op at other sizes, to see whether a constant must be one.
-
-    Returns:
-        False if no other size could be tried.
-
-    Raises:
-        CheckFailed: if the constant is wrong.
-    """
-    case = pair.case
-    if not set(pin.places) & set(changeable(case)):
-        return False
-
-    def needs_new_trace(changed: Case) -> bool:
-        return pin.relation is None or traced.bindings(changed) is None
-
-    for group, changed in other_sizes(case, groups_of_pin(case, pin), needs_new_trace):
-        changed_pair = RealAndFake(changed, pair.backward)
-        if not changed_pair.works or not (changed_pins := set(group) & set(pin.places)):
-            continue
-        if not _same_structure(case.eager, changed.eager):
-            return True  # a number of outputs, or of dims, cannot be symbolic
-        disagreement = worst_new(changed_pair.disagreements(), known)
-        if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
-            return True  # sizes compared with arguments, which both kernels may have to decide
-        if disagreement is None and loops_over_sizes(case, changed):
-            return True
-        pinned = [(place.argument, place.dim) for place in pin.places]
-        if disagreement is None and only_next_to_one(case, changed, pinned):
-            return True
-        if disagreement is None:
-            raise _specialized(case, pin, changed)
-        if not _explained_by_integers(pair, changed_pair, known):
-            raise _disagreement(case, changed, sorted(changed_pins, key=str)[0], disagreement)
-        return True
-    return True
-
-
-def _same_structure(first: Run, second: Run) -> bool:
-    """Whether two results differ only in what can be symbolic: sizes and whole numbers."""
-    return _structure(first) == _structure(second)
-
-
-def _structure(run: Run) -> list[tuple[str, Any]]:
-    return [(name, _kind(leaf)) for name, leaf in output_leaves(run.result)]
-
-
-def _kind(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.dim(), leaf.dtype, leaf.layout
-    return int if type(leaf) is int else repr(leaf)
-
-
-def _explained_by_integers(
-    pair: RealAndFake, changed_pair: RealAndFake, known: Collection[tuple[str, str]]
-) -> bool:
-    """Whether fake and real agree once the int arguments that equal the sizes change with them."""
-    tied = tied_integers(pair.case, changed_pair.case)
-    if tied is None:
-        return False
-    tied_pair = RealAndFake(tied, pair.backward)
-    return tied_pair.works and worst_new(tied_pair.disagreements(), known) is None
-
-
-def _specialized(case: Case, pin: Pin, changed: Case) -> CheckFailed:
-    at = f" at {pin.line}" if pin.line else ""
-    what = f" ({pin.relation} is assumed)" if pin.relation else ""
-    lines = [f"line: {pin.line}"] if pin.line else []
-    positions = _positions(case, pin)
-    if pin.relation:
-        script = scripts.retrace_script(positions)
-    else:
-        script = scripts.trace_script(positions, insist=True)
-    return fail(
-        "fake-size-specialized",
-        f"{case.op.name}: {pin.culprit} turns {pin} into a constant{at}{what}; the op also works "
-        f"with {_sizes(changed)}",
-        "\n".join([*lines, f"constant: {pin}{what}", f"works too: {_sizes(changed)}"]),
-        repro=script,
-        case=changed if pin.relation else None,
-        note=NOT_ASKED if pin.is_of_backward else None,
-    )
-
-
-def _positions(case: Case, pin: Pin) -> list[tuple[int, int]]:
-    names = [name for name, _ in case.eager.arguments.tensors()]
-    return [(names.index(place.argument), place.dim) for place in pin.places]
-
-
-def _disagreement(
-    case: Case, changed: Case, place: Place, disagreement: Disagreement
-) -> CheckFailed:
-    if disagreement.code != RAISES:
-        shown = f"with {_sizes(changed)}"
-        text = f"{disagreement.text}, {shown}"
-        return fail(_code(disagreement), text, disagreement.evidence, case=changed, shown=shown)
-    return fail(
-        _HARDCODED,
-        f"{case.op.name}: the fake kernel insists on {place}; the real one also works with "
-        f"{_sizes(changed)}, where the fake one raises {disagreement.text}",
-        disagreement.evidence,
-        "Let the fake kernel take every size that the real kernel takes, or let the real kernel "
-        "reject the same sizes with the same error.",
-        case=changed,
-        note=disagreement.note,
-        shown=f"with {_sizes(changed)}",
-    )
 
 
 def _compare_second(
@@ -258,8 +140,8 @@ def _compare_second(
     if not changed_pair.works:
         changed_pair = RealAndFake(changed_pair.case, False)
     disagreement = worst_new(changed_pair.disagreements(), known)
-    if disagreement is not None and not _explained_by_integers(pair, changed_pair, known):
-        text = f"with {_sizes(changed_pair.case)}"
+    if disagreement is not None and not explained_by_integers(pair, changed_pair, known):
+        text = f"with {sizes_of(changed_pair.case)}"
         if disagreement.code == RAISES:
             text = f"the fake kernel raises {text}, where the real one works: {disagreement.text}"
             name = pair.case.op.name
@@ -269,10 +151,10 @@ def _compare_second(
                 disagreement.evidence,
                 case=changed_pair.case,
                 note=disagreement.note,
-                shown=f"with {_sizes(changed_pair.case)}",
+                shown=f"with {sizes_of(changed_pair.case)}",
             )
         raise fail(
-            _code(disagreement),
+            disagreement.finding_code,
             f"{disagreement.text}, {text}",
             disagreement.evidence,
             case=changed_pair.case,
@@ -290,13 +172,9 @@ def _compare_untied(pair: RealAndFake, known: Collection[tuple[str, str]]) -> No
     for _, changed in other_sizes(pair.case, dims_of_squares(pair.case)):
         disagreement = worst_new(RealAndFake(changed, False).disagreements(), known)
         if disagreement is not None and disagreement.code != RAISES:
-            shown = f"with {_sizes(changed)}"
+            shown = f"with {sizes_of(changed)}"
             text = f"{disagreement.text}, {shown}"
             raise fail(disagreement.code, text, disagreement.evidence, case=changed, shown=shown)
-
-
-def _code(disagreement: Disagreement) -> str:
-    return _HARDCODED if disagreement.code == SHAPE else disagreement.code
 
 
 def _same_numbers(left: Case, right: Case) -> bool:
@@ -306,13 +184,6 @@ def _same_numbers(left: Case, right: Case) -> bool:
         for case in (left, right)
     )
     return first == second
-
-
-def _sizes(case: Case) -> str:
-    """The shapes of the case's tensors: `pic (3, 64, 64), mask (64, 64)`."""
-    return ", ".join(
-        f"{name} {tuple(tensor.shape)}" for name, tensor in case.eager.arguments.tensors()
-    )
 
 
 FINDINGS = {
