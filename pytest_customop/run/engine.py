@@ -65,7 +65,8 @@ def run_check(
 
     Args:
         check, case: which check runs on what.
-        on_phase: called before each phase with its name: `draw`, `eager` or `check`.
+        on_phase: called before each phase with its name: `check`, and before it `draw` and `eager` where
+            nothing is kept of an earlier check on the case.
         streams: as in `preserved_state`.
     """
     start = time.perf_counter()
@@ -148,10 +149,11 @@ def _run(
     """Call the op, then the check. A finding becomes a failure or a note; skips and errors are raised."""
     try:
         if case.error_sample is None:
-            on_phase("draw")
-            case.draw()
-            on_phase("eager")
             was_kept = case.has_run
+            if not was_kept:
+                on_phase("draw")
+                case.draw()
+                on_phase("eager")
             if case.base_case is not None:
                 skip_if_rejected(case)
             elif case.eager.error is not None:

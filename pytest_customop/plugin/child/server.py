@@ -96,6 +96,7 @@ class ChildServer:
         self._collected: list[pytest.Item] = []
         self._errors: list[str] = []
         self._captured = False
+        self._phase = protocol.SETUP  # as the session takes it to be where an item begins
         # How many threads a fork can do without; None where this process runs the items itself.
         self._threads = count_threads() if start.forks else None
         self._has_forked = False
@@ -241,7 +242,7 @@ class ChildServer:
         state = session.config.stash[SESSION]  # made when the item was collected, if not before
         state.on_phase, state.on_record = self._enter, self._send_variant
         state.on_input = lambda generated: self._send(protocol.Generated(packed(generated)))
-        self._enter(protocol.SETUP)
+        self._phase = protocol.SETUP
         try:
             with self._calls_shown(request):
                 session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -261,7 +262,9 @@ class ChildServer:
         return calls_watched(sender(lambda data: self._send(protocol.Call(data))))
 
     def _enter(self, phase: str) -> None:
-        self._send(protocol.Phase(phase))
+        if phase != self._phase:
+            self._phase = phase
+            self._send(protocol.Phase(phase))
 
     def _send_variant(self, record: ResultRecord) -> None:
         self._send(protocol.VariantEnded(to_wire(record)))
