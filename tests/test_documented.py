@@ -151,6 +151,7 @@ WARP = resolve(warp)
         ("scores: 0 <= scores < 2**63", False),
         ("scores: None draws from torch's generator", False),
         ("scores: 0 or None draws from torch's generator", True),
+        ("scores: None for none. A number >= 0 decides alone, whatever the default is", False),
         ("scores: drawn at random if 0", True),
         ("scores: a positive number", True),
         ("boxes: 0 for no boxes\nscores: of the noise", False),
@@ -203,3 +204,18 @@ def test_independent_entries(text: str, said: bool) -> None:
 )
 def test_unbatched(text: str, said: bool) -> None:
     assert documented.takes_unbatched(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: a row may come more than once", True),
+        ("scores: rows may be repeated", True),
+        ("scores: each in any number of bags", True),
+        ("scores: rows, without duplicates", False),
+        ("scores: distinct rows; those of several bags are not repeated", False),
+        ("boxes: may be repeated\nscores: rows", False),
+    ],
+)
+def test_numbers_that_may_repeat(text: str, said: bool) -> None:
+    assert documented.may_repeat(op_with(text), "scores") is said

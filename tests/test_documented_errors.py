@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases.documented_errors import rejected_dtypes, rejected_positions
+from pytest_customop.cases.documented_errors import (
+    may_equal_size,
+    rejected_dtypes,
+    rejected_positions,
+)
 from pytest_customop.declare.ops import Op, resolve
 
 WHOLE = (torch.int32, torch.int64)
@@ -29,12 +33,16 @@ def op_with(text: str) -> Op:
     ("text", "dtypes"),
     [
         ("table: float32 or float64. Other dtypes raise TypeError.", (*WHOLE, *COMPLEX)),
-        ("Raises TypeError for other dtypes, ValueError for other shapes.", (*WHOLE, *COMPLEX)),
+        (
+            "table: floats. Raises TypeError for other dtypes, ValueError for other shapes.",
+            (*WHOLE, *COMPLEX),
+        ),
+        ("ids: int64. Raises TypeError for other dtypes, ValueError for other shapes.", None),
         ("table: float32 or float64 (TypeError otherwise)", (*WHOLE, *COMPLEX)),
         ("table: float32 or float64 (anything else raises TypeError)", (*WHOLE, *COMPLEX)),
         ("table: float32, ids: int64. Other dtypes raise.", COMPLEX),
-        ("table: real or complex. Other dtypes raise.", ()),
-        ("table: numeric. Other dtypes raise.", ()),
+        ("table: floating-point, real or complex. Other dtypes raise.", ()),
+        ("table: float32, in fact any dtype. Other dtypes raise.", ()),
         ("table: float32. Other dtypes do not raise, and are cast.", None),
         ("table: float32 (N, D), N in [1, 8] (ValueError otherwise)", None),
         ("table: float32. Other dtypes are cast.", None),
@@ -53,6 +61,7 @@ def test_dtypes_that_raise(text: str, dtypes: tuple[torch.dtype, ...] | None) ->
         ("An id outside of [0, N) raises IndexError.", True),
         ("ids: (K,), rows; each is in [0, N), anything else raises IndexError.", True),
         ("ids out of range raise.", True),
+        ("ValueError for malformed ids, IndexError for rows out of range.", None),
         ("A negative id raises IndexError.", False),
         ("Raises IndexError for an id < 0, ValueError for other shapes.", False),
         ("ids: (K,), in [0, N); -1 is padding and gives zeros. Others raise IndexError.", None),
@@ -65,3 +74,17 @@ def test_dtypes_that_raise(text: str, dtypes: tuple[torch.dtype, ...] | None) ->
 def test_positions_that_raise(text: str, large: bool | None) -> None:
     rejected = rejected_positions(op_with(text), "ids")
     assert (rejected and rejected[1]) == large
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ids: (B,), where each part begins, <= K", True),
+        ("ids: in [0, N], N is none", True),
+        ("ids: up to N", True),
+        ("ids: 0 <= ids < N", False),
+        ("ids: in [0, N)", False),
+    ],
+)
+def test_positions_that_may_be_a_size(text: str, said: bool) -> None:
+    assert may_equal_size(op_with(text), "ids") is said

@@ -60,7 +60,8 @@ _SINGLE = re.compile(
 # Of a seed: that 0 is none, or is not taken.
 _ZERO_IS_NO_SEED = re.compile(
     r"\bnon-?zero\b|\bpositive\b"
-    r"|(?<![\w.])(0|zero)(?![\w.])[^.;]*\b(no|not|none|without|random\w*|global|draws?|default|time|fresh)\b"
+    r"|(?<![\w.\[])(?<!>=)(?<!>= )(0|zero)(?![\w.])[^.;]*"
+    r"\b(no|not|none|without|random\w*|global|draws?|default|time|fresh)\b"
     r"|\b(no|not|none|without|random\w*|unless|if)\b[^.;]*(?<![\w.])(0|zero)(?![\w.])",
     re.I,
 )
@@ -82,9 +83,23 @@ _INDEPENDENT = re.compile(
     r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
     re.I,
 )
+_REPEATED = re.compile(
+    r"(?<!no )(?<!not )(?<!without )\b(more than once|several times|repeat(s|ed)?|duplicat(es?|ed)|twice"
+    r"|any number of (times|bags|rows|groups|segments))\b",
+    re.I,
+)
+_DISTINCT = re.compile(
+    r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
+)
 _UNBATCHED = re.compile(
     r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
 )
+
+
+def may_repeat(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that a number may come more than once in it."""
+    about = lines_about(op, argument)
+    return _REPEATED.search(about) is not None and not _DISTINCT.search(about)
 
 
 def sentence_of_independence(op: Op) -> str:

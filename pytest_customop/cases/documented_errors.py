@@ -29,11 +29,14 @@ _CATEGORIES = {
     "integer": r"\b(u?int(8|16|32|64)|integers?|integral|whole numbers?|byte|long|real)\b",
     "complex": r"\bcomplex(64|128)?\b",
 }
+_FLOATS = re.compile(r"\b(b?float(16|32|64)?s?|double|half|floating)\b", re.I)
 _ALL = r"\b((any|all) dtypes?|numeric)\b"
 _OF_CATEGORY = {"integer": (torch.int32, torch.int64), "complex": (torch.complex64,)}
 _OUTSIDE = re.compile(
     r"\b(outside|out[ -]of[ -](range|bounds)|not in \[0|in \[0|beyond)\b|\bin \[0|0 ?<=", re.I
 )
+# Of positions: one may be equal to a size.
+_UP_TO_SIZE = re.compile(r"<= ?\w+\b(?! ?<)|\b(at most|inclusive|up to)\b|, ?\w+\]")
 _NEGATIVE = re.compile(r"\bnegative\b|\bbelow (0|zero)\b|< ?0\b|>= ?0\b", re.I)
 _ELSE = re.compile(
     r"\b(pad(ding|ded)?|ignor\w*|-\d+|miss(ing|es)|clamp(s|ed)?|wrap(s|ped)?)\b|-\d", re.I
@@ -43,12 +46,13 @@ _ELSE = re.compile(
 def rejected_dtypes(op: Op) -> tuple[str, tuple[torch.dtype, ...]] | None:
     """The sentence which says that other dtypes raise, and dtypes of a category that nothing names.
 
-    None where no sentence says it. A dtype that is not named may still be one of a category that is:
-    float16 where the docstring speaks of float32 is not among them.
+    None where no sentence says it, or where none names a floating-point dtype: others than which? A dtype
+    that is not named may still be one of a category that is: float16 where the docstring speaks of float32
+    is not among them.
     """
     every = [*sentences(op, of_op=True)]
     said = next((text for text in every if _says_other_dtypes(text)), None)
-    if said is None:
+    if said is None or not any(map(_FLOATS.search, every)):
         return None
     unnamed = [
         dtype
@@ -82,6 +86,11 @@ def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
     return None
 
 
+def may_equal_size(op: Op, argument: str) -> bool:
+    """Whether what is said of positions says that one may be equal to a size."""
+    return _UP_TO_SIZE.search(lines_about(op, argument)) is not None
+
+
 def _sentences_about(op: Op, argument: str) -> Iterator[str]:
     """What is said of an argument, and sentences that name it or one of its entries, and no other one."""
     named = _names_of(argument)
@@ -95,7 +104,7 @@ def _sentences_about(op: Op, argument: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> list[str]:
-    return re.split(r"[.;]\s|\.$", text)
+    return re.split(r"[.;]\s|\.$|,\s+(?=(?:an? )?[A-Z]\w*Error\b)", text)
 
 
 def _rest(text: str) -> str:

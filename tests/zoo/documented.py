@@ -314,3 +314,105 @@ def looks_at_the_first_ids():
         return table.new_empty(table.shape[1:])
 
     return picked
+
+
+def _bags(name, accumulate, said=""):
+    """The sums of rows of a table, one for each bag of items."""
+
+    def kernel(table, items, offsets):
+        check(table, items, offsets)
+        if len(offsets) and (
+            int(offsets[0]) or int(offsets[-1]) > len(items) or bool((offsets.diff() < 0).any())
+        ):
+            raise ValueError("malformed offsets")
+        if len(items) and not (
+            len(offsets) and 0 <= int(items.min()) <= int(items.max()) < len(table)
+        ):
+            raise IndexError("an item is not in the table")
+        total = table.new_zeros(len(offsets), table.shape[1])
+        return total.index_add(0, bags(items, offsets), table[items])
+
+    def check(table, items, offsets):
+        if table.dim() != 2 or items.dim() != 1 or offsets.dim() != 1:
+            raise ValueError("a table, and two lists, please")
+        if not (items.dtype == offsets.dtype == torch.int64):
+            raise TypeError("items and offsets as int64, please")
+
+    def bags(items, offsets):
+        return torch.searchsorted(offsets.contiguous(), torch.arange(len(items)), right=True) - 1
+
+    def summed(table: Tensor, items: Tensor, offsets: Tensor) -> Tensor:
+        return kernel(table, items, offsets)
+
+    summed.__doc__ = f"""The sum of the rows of each bag.
+
+        table: (N, D)
+        items: (K,), int64, those of all bags one after the other{said}
+        offsets: (B,), int64, where each bag begins; from 0 on, not descending, <= K
+
+        TypeError for other dtypes, ValueError for malformed offsets, IndexError for items out of range.
+        """
+    operator = torch.library.custom_op(f"zoo::{name}", summed, mutates_args=())
+
+    @operator.register_fake
+    def _(table, items, offsets):
+        check(table, items, offsets)
+        return table.new_empty(offsets.shape[0], table.shape[1])
+
+    def backward(ctx, grad):
+        table, items, offsets = ctx.saved_tensors
+        rows = grad[bags(items, offsets)]
+        return torch.zeros_like(table).index_put((items,), rows, accumulate=accumulate), None, None
+
+    operator.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return operator
+
+
+MISMATCH = {"gradcheck.backward": "gradient-mismatch"}
+NO_SIZE = {"fake.symbolic": "no-second-size"}
+DESCENDING = (tensor(10, 4), torch.tensor([7, 2, 9, 0, 4]), torch.tensor([0, 2, 3]))
+ASCENDING = (tensor(10, 4), torch.tensor([2, 7, 9, 0, 4]), torch.tensor([0, 2, 3]))
+
+
+@specimen(DESCENDING, variant_findings=MISMATCH, shown_by="items.repeated", skips=NO_SIZE)
+def keeps_one_gradient_of_an_item():
+    """The backward overwrites where an item comes twice; those of a bag are in no order."""
+    return _bags("keeps_one_gradient_of_an_item", accumulate=False)
+
+
+@specimen(ASCENDING, variant_findings=MISMATCH, shown_by="items.repeated", skips=NO_SIZE)
+def keeps_one_gradient_as_documented_it_may_not():
+    """The same, where the docstring says that an item may come twice."""
+    return _bags(
+        "keeps_one_gradient_as_documented_it_may_not",
+        accumulate=False,
+        said="; an item may come more than once",
+    )
+
+
+@specimen(ASCENDING, variant_notes=MISMATCH, shown_by="items.repeated", skips=NO_SIZE)
+def items_of_a_bag_in_order():
+    """Correct, if the items of a bag are different ones, as they are in the sample."""
+    return _bags("items_of_a_bag_in_order", accumulate=False)
+
+
+@specimen(
+    DESCENDING,
+    twin_of=("keeps_one_gradient_of_an_item", "keeps_one_gradient_as_documented_it_may_not"),
+    skips=NO_SIZE,
+)
+def adds_up_the_gradients_of_an_item():
+    """The backward adds up. An offset may be the number of items, which is the size of a tensor."""
+    return _bags("adds_up_the_gradients_of_an_item", accumulate=True)
+
+
+@specimen(
+    (tensor(8, 3), torch.tensor([1, 6, 5, 3]), torch.tensor([0, 3])),
+    twin_of="keeps_one_gradient_of_an_item",
+    skips=NO_SIZE,
+)
+def last_bag_of_one_item():
+    """The same: its last offset may be 4, the number of items, and not 5."""
+    return _bags("last_bag_of_one_item", accumulate=True)

@@ -116,9 +116,9 @@ def segments_of_one_row():
         check(x, segment)
         if segment.numel() and not bool(((segment >= 0) & (segment < 10**4)).all()):
             raise ValueError("no such segment")
-        weights = x.exp()
+        weights = x.tanh() + 2
         totals = x.new_zeros(10**4, x.shape[1]).index_add(0, segment, weights)
-        return weights / totals[segment]
+        return (weights / totals[segment]).contiguous()
 
     @shares.register_fake
     def _(x, segment):

@@ -238,6 +238,35 @@ def noise_that_needs_a_seed():
     return noise
 
 
+def _of_any_seed(name, is_given):
+    """Noise by a seed, of which the docstring says that 0 is one."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=(), tags=RANDOM)
+    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
+        """Add noise.
+
+        seed: None draws from torch's default generator. A whole number >= 0 decides alone, and the default
+            generator is left untouched.
+        """
+        generator = torch.Generator().manual_seed(seed) if is_given(seed) else None
+        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
+
+    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
+    return noise
+
+
+@aot((MATRIX,), expected={"relations.seed": "zero-taken-for-no-seed"})
+def noise_of_seeds_above_zero():
+    """Asks whether the seed is true, where 0 is documented as one."""
+    return _of_any_seed("noise_of_seeds_above_zero", bool)
+
+
+@aot((MATRIX,), twin_of="noise_of_seeds_above_zero")
+def noise_of_seeds_from_zero():
+    """Asks whether there is a seed."""
+    return _of_any_seed("noise_of_seeds_from_zero", lambda seed: seed is not None)
+
+
 @aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
 def noise_without_a_seed_at_zero():
     """Takes 0 for no seed, and says so."""

@@ -194,6 +194,22 @@ def scales_in_place():
     return _in_place("scales_in_place", lambda x: x.mul_(2))
 
 
+@aot((MATRIX, MATRIX, torch.ones(1)), twin_of="scales_a_copy")
+def skips_where_a_tensor_says_so():
+    """Correct: nothing is written where a tensor of one element is not 0, as in the sample.
+
+    With equal numbers in all tensors, the mean stays what it is.
+    """
+
+    @torch.library.custom_op("zoo::skips_where_a_tensor_says_so", mutates_args={"mean"})
+    def averaged(x: Tensor, mean: Tensor, found_inf: Tensor) -> None:
+        if not found_inf.item():
+            mean.mul_(0.5).add_(x, alpha=0.5)
+
+    averaged.register_fake(lambda x, mean, found_inf: None)
+    return averaged
+
+
 def _by_numpy(name, after, argument="x"):
     def kernel(x):
         x.numpy()[...] *= 2

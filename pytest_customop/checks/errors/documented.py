@@ -10,7 +10,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
-from ...cases.documented_errors import rejected_dtypes, rejected_positions
+from ...cases.documented_errors import may_equal_size, rejected_dtypes, rejected_positions
 from ...cases.tensors import is_plain
 from ...core.wording import dtype_name, listed
 from ...declare.ops import Op
@@ -141,7 +141,8 @@ def _bad_positions(case: Case) -> Iterator[_Bad]:
         if rejected is None:
             continue
         said, also_large = rejected
-        too_large = [_LARGE, *_sizes_above(case, path, tensor)] if also_large else []
+        sizes = [] if may_equal_size(case.op, path) else _sizes_above(case, path, tensor)
+        too_large = [_LARGE, *sizes] if also_large else []
         numbers = tensor.flatten().tolist()
         for place in _places(len(numbers)):
             usual = next(number for number in numbers if number != numbers[place])

@@ -37,9 +37,8 @@ def may_stay_unwritten(calls: Caller, name: str) -> bool:
     plain = [value for _, value in plain_arguments(arguments)]
     if not all(_cannot_decide(value, only=only) for value in plain):
         return True
-    return _defaulted(case) or any(
-        _changes(calls, name, changed) for changed in (*_other_numbers(case), _all_different(case))
-    )
+    others = (*_other_numbers(case), *_other_flags(case, name), _all_different(case))
+    return _defaulted(case) or any(_changes(calls, name, changed) for changed in others)
 
 
 def _cannot_decide(value: Any, *, only: bool) -> bool:
@@ -71,6 +70,16 @@ def _other_numbers(case: Case) -> Iterator[Arguments]:
     for path, value in plain_arguments(case.inputs()):
         if isinstance(value, float) and "[" not in path:
             yield with_argument(case.inputs(), path, value * 0.5 + 0.25)
+
+
+def _other_flags(case: Case, name: str) -> Iterator[Arguments]:
+    """The arguments with 0 or 1 in a tensor of one element, which may say that nothing is written."""
+    for path, tensor in changeable(case.inputs()):
+        for number in (0.0, 1.0) if tensor.numel() == 1 and path != name else ():
+            arguments = case.inputs()
+            with torch.no_grad():
+                dict(arguments.tensors())[path].fill_(number)
+            yield arguments
 
 
 def _all_different(case: Case) -> Arguments:

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.argument_names import names_offsets
+from ...cases.documented import may_repeat
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .values import counts_sizes, range_of, why_beyond
@@ -21,12 +23,10 @@ _ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
 
 def steps(view: SampleView) -> Iterator[Step]:
     """One tensor of whole numbers with an entry that comes twice; not a permutation, and not offsets."""
-    several = sum(tensor.holds_positions for tensor in view.tensors) > 1
     for tensor in view.tensors:
         if not _may_repeat(tensor):
             continue
-        # A sorted list may be one of different numbers; of rows and columns it is the whole that differs.
-        beyond = why_beyond(tensor, several) if several or len(tensor.shape) == 1 else None
+        beyond = None if may_repeat(view.op, tensor.path) else _why_beyond(view, tensor)
         for name, dims in _entries(tensor.shape):
             values = _repeated(tensor, dims)
             if values is not None:
@@ -36,6 +36,29 @@ def steps(view: SampleView) -> Iterator[Step]:
                 what = f"{tensor.path}: {_described(dims, len(tensor.shape))} twice"
                 step = f"{tensor.path}.{name}"
                 yield Step(step, what, {tensor.path: spec}, _RANK, beyond=beyond)
+
+
+def _why_beyond(view: SampleView, tensor: TensorArgument) -> str | None:
+    """Why an entry that comes twice leaves what the sample shows; None if it does not.
+
+    A sorted list may be one of different numbers, and so may parts that are. Of rows and columns it is the
+    whole that differs.
+    """
+    others = [other for other in view.tensors if other is not tensor and other.holds_positions]
+    several = not all(_begins_unordered_parts(other, tensor) for other in others)
+    return why_beyond(tensor, several) if several or len(tensor.shape) == 1 else None
+
+
+def _begins_unordered_parts(offsets: TensorArgument, tensor: TensorArgument) -> bool:
+    """Whether one tensor says where parts of the other begin, whose numbers are in no order."""
+    listed = offsets.spec.values is not None and tensor.spec.values is not None
+    if not listed or not (names_offsets(offsets.path) and offsets.is_sorted):
+        return False
+    ends = offsets.listed.flatten().tolist()
+    if tensor.listed.dim() != 1 or not ends or ends[0] != 0 or ends[-1] > tensor.listed.numel():
+        return False
+    descents = (tensor.listed.diff() < 0).nonzero().flatten() + 1
+    return not {*descents.tolist()} <= {*ends}
 
 
 def _may_repeat(tensor: TensorArgument) -> bool:
