@@ -17,6 +17,7 @@ _POSITIONS = re.compile(
     r"|perm|permutation|slots?)\d*($|_)"
 )
 _LENGTHS = re.compile(r"(^|_)(lengths?|lens?|seqlens?|counts?|num_per)($|_)")
+_BITS = re.compile(r"(^|_)(n|num_?)?bits?($|_)")
 _OFFSETS = re.compile(r"(^|_)(offsets?|indptr|ptr|crow|rowptr|colptr|starts?|cu_seqlens?)($|_)")
 # What an op keeps from one call to the next, or writes a result to.
 _BUFFER = re.compile(
@@ -44,6 +45,11 @@ def names_seed(name: str) -> bool:
 def names_lengths(name: str) -> bool:
     """Whether an argument of this name holds numbers of elements that belong together."""
     return bool(_LENGTHS.search(name))
+
+
+def names_bits(name: str) -> bool:
+    """Whether an argument of this name counts bits: it is the size of nothing."""
+    return bool(_BITS.search(name))
 
 
 def names_offsets(name: str) -> bool:

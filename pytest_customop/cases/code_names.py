@@ -18,13 +18,16 @@ def names_in_code(op: Op) -> Iterator[str]:
         yield from code.co_names
 
 
-def whole_numbers_in_code(op: Op) -> set[int]:
-    """The whole numbers in the Python kernels of an op, and in the functions that they use, by name too."""
-    numbers: set[int] = set()
+def numbers_in_code(op: Op) -> Iterator[float]:
+    """The numbers in the Python kernels of an op, and in the functions that they use, by name too."""
     for code, known in _codes(op):
         constants = [*code.co_consts, *(known.get(name) for name in code.co_names)]
-        numbers |= {value for value in constants if type(value) is int}
-    return numbers
+        yield from (value for value in constants if type(value) in (int, float))
+
+
+def whole_numbers_in_code(op: Op) -> set[int]:
+    """Those of them that are whole numbers."""
+    return {number for number in numbers_in_code(op) if isinstance(number, int)}
 
 
 def _codes(op: Op) -> Iterator[tuple[types.CodeType, Mapping[str, Any]]]:

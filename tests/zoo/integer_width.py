@@ -512,3 +512,81 @@ def int8_product_in_half():
     """Correct: a product of floating-point numbers with few digits, as the result has them."""
     kernel = lambda a, b: (_product(a, b, numpy.int32).float() / 64).to(torch.bfloat16)  # noqa: E731
     return _matmul("int8_product_in_half", kernel, torch.bfloat16)
+
+
+# ------------------------------------------- pixels as uint8, and otherwise as floating-point numbers alone
+
+SHOWN = (torch.tensor([[200, 3, 90], [0, 255, 17]], dtype=torch.uint8),)
+
+
+def _of_images(name, kernel):
+    """An op of two images; `kernel(a, b)` gives float32 of their shape, or their dtype."""
+
+    def check(a, b):
+        if a.dtype not in (torch.uint8, torch.float32, torch.float64) or a.dtype != b.dtype:
+            raise TypeError("two images of uint8, float32 or float64, please")
+        if a.shape != b.shape:
+            raise ValueError("two images of one shape, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def images(a: Tensor, b: Tensor) -> Tensor:
+        check(a, b)
+        return kernel(a, b).contiguous()
+
+    @images.register_fake
+    def _(a, b):
+        check(a, b)
+        kept = name.startswith("image_")
+        wide = torch.float64 if a.dtype == torch.float64 else torch.float32
+        return a.new_empty(a.shape, dtype=a.dtype if kept else wide)
+
+    return images
+
+
+def _absolute(a, b, early):
+    wide = torch.float64 if a.dtype == torch.float64 else torch.float32
+    return (a - b).abs().to(wide) if early else (a.to(wide) - b.to(wide)).abs()
+
+
+@aot((*SHOWN, SHOWN[0].flip(0)), expected=WRAPS)
+def distance_of_grey_levels_in_uint8():
+    """Subtracts in uint8, and takes no other whole numbers."""
+    return _of_images("distance_of_grey_levels_in_uint8", lambda a, b: _absolute(a, b, early=True))
+
+
+@aot((*SHOWN, SHOWN[0].flip(0)), twin_of="distance_of_grey_levels_in_uint8")
+def distance_of_grey_levels():
+    """Casts first."""
+    return _of_images("distance_of_grey_levels", lambda a, b: _absolute(a, b, early=False))
+
+
+@aot((*SHOWN, SHOWN[0].flip(0)), twin_of="distance_of_grey_levels_in_uint8")
+def image_mixed_in_range():
+    """Correct: grey levels of uint8 end at 255, and those of floating-point images at 1."""
+
+    def mixed(a, b):
+        top = 255 if a.dtype == torch.uint8 else 1
+        both = (0.75 * a.double() + 0.5 * b.double()).clamp(0, top)
+        return (both.round() if top == 255 else both).to(a.dtype)
+
+    return _of_images("image_mixed_in_range", mixed)
+
+
+@aot((*SHOWN, SHOWN[0].flip(0)), twin_of="distance_of_grey_levels_in_uint8")
+def image_inverted_where_larger():
+    """Correct: what is white is 255 in one dtype, and 1 in the others."""
+
+    def inverted(a, b):
+        return torch.where(a > b, (255 if a.dtype == torch.uint8 else 1) - a, a)
+
+    return _of_images("image_inverted_where_larger", inverted)
+
+
+@aot((*SHOWN, SHOWN[0].flip(0)), twin_of="distance_of_grey_levels_in_uint8")
+def image_white_where_equal():
+    """Correct: marks what is equal in white."""
+
+    def marked(a, b):
+        return torch.where(a == b, 255 if a.dtype == torch.uint8 else 1, a)
+
+    return _of_images("image_white_where_equal", marked)

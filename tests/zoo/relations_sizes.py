@@ -205,3 +205,41 @@ def median_of_numbers():
         return (ordered[middle] + ordered[(x.numel() - 1) // 2]) / 2
 
     return op("median_of_numbers", kernel, _number)
+
+
+def _levels_of(name, rest):
+    """Numbers rounded to levels, eight at a time; `rest(x)` rounds what remains of a row."""
+
+    def check(x, bits):
+        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64) or not 2 <= bits <= 8:
+            raise ValueError("a matrix of float32 or float64 and 2 to 8 bits, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def levels(x: Tensor, bits: int) -> Tensor:
+        check(x, bits)
+        count = x.shape[1] // 8 * 8
+        scaled = (x * 2 ** (bits - 3)).clamp(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        parts = [scaled[:, :count].round(), rest(scaled[:, count:])]
+        return torch.cat(parts, 1).to(torch.int8)
+
+    @levels.register_fake
+    def _(x, bits):
+        check(x, bits)
+        return x.new_empty(x.shape, dtype=torch.int8)
+
+    return levels
+
+
+LEVELS = (tensor(4, 16, low=-3, high=3), 8)
+
+
+@specimen(LEVELS, variant_findings=PARTS, shown_by="odd")
+def truncates_the_rest_of_a_row():
+    """Rounds what remains behind the last eight numbers toward zero; 8 is the number of bits, too."""
+    return _levels_of("truncates_the_rest_of_a_row", torch.trunc)
+
+
+@specimen(LEVELS, twin_of="truncates_the_rest_of_a_row")
+def rounds_the_rest_of_a_row():
+    """Rounds all numbers alike."""
+    return _levels_of("rounds_the_rest_of_a_row", torch.round)

@@ -289,3 +289,55 @@ def fake_has_the_widest_dtype():
         "fake_has_the_widest_dtype",
         lambda xs: functools.reduce(torch.promote_types, (x.dtype for x in xs)),
     )
+
+
+def _averaged(name, mutated):
+    """Running means of lists of tensors and, where a flag asks for them, their running maxima."""
+
+    def check(means, xs, maxima, decay, track):
+        lists = [means, xs, *([maxima] if track else [])]
+        if len({*map(len, lists)}) > 1 or (maxima and not track):
+            raise ValueError("lists of one length, please; maxima only where they are asked for")
+        if any(
+            tensor.shape != x.shape for group in lists for tensor, x in zip(group, xs, strict=True)
+        ):
+            raise ValueError("tensors of one shape, please")
+
+    def averaged(
+        means: List[Tensor],
+        xs: List[Tensor],
+        maxima: List[Tensor],
+        decay: float = 0.9,
+        track: bool = False,
+    ) -> None:
+        check(means, xs, maxima, decay, track)
+        for at, (mean, x) in enumerate(zip(means, xs, strict=True)):
+            mean.mul_(decay).add_(x, alpha=1 - decay)
+            if track:
+                maxima[at].copy_(torch.maximum(maxima[at], mean))
+
+    operator = torch.library.custom_op(f"zoo::{name}", averaged, mutates_args=mutated)
+    operator.register_fake(
+        lambda means, xs, maxima, decay=0.9, track=False: check(means, xs, maxima, decay, track)
+    )
+    return operator
+
+
+MEANS = ([tensor(3, 2), tensor(4)], [tensor(3, 2), tensor(4)], [])
+
+
+@specimen(
+    MEANS,
+    requires_grad=[False],
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="maxima.as_xs_with_track",
+)
+def maxima_written_behind_a_flag():
+    """Writes to a list that the schema does not declare, which is empty where its flag is off."""
+    return _averaged("maxima_written_behind_a_flag", {"means"})
+
+
+@specimen(MEANS, requires_grad=[False], twin_of="maxima_written_behind_a_flag")
+def maxima_declared():
+    """Declares both."""
+    return _averaged("maxima_declared", {"means", "maxima"})

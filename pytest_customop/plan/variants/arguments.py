@@ -118,6 +118,8 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
             yield from numeric.in_lists(view, name, value)
             yield from lists.reversed_order(name, value)
             yield from lists.split_part(view, name, value)
+        elif not value and argument.type == "List[Tensor]":
+            yield from lists.filled(view, name)
         if argument.given and len(value) > 1:
             yield lists.single(view, name)
 

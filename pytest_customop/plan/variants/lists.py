@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.wording import listed
@@ -84,6 +85,36 @@ def reversed_tensors(view: SampleView) -> Iterator[Step]:
             beyond = _ORDERED if view.may_read_outside and count in sizes else None
             description = f"{listed(together)} in reverse"
             yield Step(f"{name}.reversed", description, changes, 4, True, beyond=beyond)
+
+
+def filled(view: SampleView, name: str) -> Iterator[Step]:
+    """An empty list of tensors, given with tensors like those of the list before it; with each flag.
+
+    A flag may ask for them, as for the running maxima of an optimizer: one is rejected without the other.
+    """
+    lists = {
+        key: [tensor for tensor in view.tensors if tensor.path.startswith(f"{key}[")]
+        for key, value in view.given.items()
+        if isinstance(value, (list, tuple)) and value
+    }
+    whole = {key: like for key, like in lists.items() if len(like) == len(view.given[key])}
+    order = [argument.name for argument in view.op.arguments]
+    before = [key for key in order[: order.index(name)] if key in whole]
+    if before and all(tensor.resizable for tensor in whole[before[-1]]):
+        tensors = [
+            replace(tensor.resized(tensor.shape), layout=None, requires_grad=None)
+            for tensor in whole[before[-1]]
+        ]
+        step, what = f"{name}.as_{before[-1]}", f"{name} given, as {before[-1]}"
+        yield Step(step, what, {name: tensors}, 2, True)
+        for flag in _flags_off(view):
+            changes = {name: tensors, flag: True}
+            yield Step(f"{step}_with_{flag}", f"{what}; {flag}=True", changes, 3, True)
+
+
+def _flags_off(view: SampleView) -> list[str]:
+    """The flags that are False in the sample, or by default."""
+    return [argument.name for argument in view.op.arguments if view.value_of(argument) is False]
 
 
 def single(view: SampleView, name: str) -> Step:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from ....cases.argument_names import names_dims
+from ....cases.argument_names import names_bits, names_dims
 from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.code_names import whole_numbers_in_code
@@ -114,7 +114,7 @@ def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
     limits = [
         name
         for name, value in _whole_numbers(case)
-        if 1 < value < group.size and not names_dims(name)
+        if 1 < value < group.size and not (names_dims(name) or names_bits(name))
     ]
     if not limits:
         return False

@@ -12,10 +12,12 @@ from ....cases.tensors import base_name, is_plain
 from ....declare.inputs import TensorSpec
 from .fills import Limits
 
+# In the order in which they are tried. Some ops take pixels and samples as floating-point numbers alone.
+_FLOATS = (torch.float32, torch.float64)
 WIDER = {
-    torch.uint8: (torch.int64, torch.int32, torch.int16),
-    torch.int8: (torch.int64, torch.int32, torch.int16),
-    torch.int16: (torch.int64, torch.int32),
+    torch.uint8: (torch.int64, torch.int32, torch.int16, *_FLOATS),
+    torch.int8: (torch.int64, torch.int32, torch.int16, *_FLOATS),
+    torch.int16: (torch.int64, torch.int32, *_FLOATS),
     torch.int32: (torch.int64,),
 }
 _SHOWN = 0.5  # of the range of a dtype: a sample with such a number shows all of them

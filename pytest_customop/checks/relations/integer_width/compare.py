@@ -25,6 +25,8 @@ class Found(NamedTuple):
         is_sum: whether each difference is a multiple of 2 to the number of bits: additions and products
             that wrap, and nothing after these.
         same_shapes: whether the results are of equal kinds and sizes.
+        is_far: whether some difference is of the size of what is lost in the bits of the arguments, and
+            what is expected is no larger than that: nothing that a rounding explains.
     """
 
     fitting: int = 0
@@ -33,6 +35,7 @@ class Found(NamedTuple):
     name: str = ""
     is_sum: bool = False
     same_shapes: bool = True
+    is_far: bool = False
 
 
 def compared(narrow: Leaves, wide: Leaves, dtype: torch.dtype, rounds: bool) -> Found:
@@ -62,9 +65,10 @@ def compared(narrow: Leaves, wide: Leaves, dtype: torch.dtype, rounds: bool) -> 
         if bool(wrong.any()):
             gaps = actual[wrong].double() - expected[wrong].double()
             is_sum = bool((torch.fmod(gaps, 2.0 ** _bits(dtype)) == 0).all())
-            return Found(
-                total, frozenset(values), _text(name, actual, expected, wrong), name, is_sum
-            )
+            far = 2.0 ** (_bits(dtype) - 2)
+            is_far = bool(((gaps.abs() >= far) & (expected[wrong].double().abs() < far)).any())
+            text = _text(name, actual, expected, wrong)
+            return Found(total, frozenset(values), text, name, is_sum=is_sum, is_far=is_far)
     return Found(total, frozenset(values))
 
 
@@ -111,7 +115,8 @@ def _agree(actual: torch.Tensor, expected: torch.Tensor, rounds: bool) -> torch.
     value = expected.double()
     finite = value[value.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
-    allowed = _SHARE * largest if fractions else max(2.0, _SHARE * largest)
+    rounded = not is_differentiable(actual.dtype)  # to whole numbers, perhaps twice
+    allowed = max(2.0, _SHARE * largest) if rounded else _SHARE * largest
     return (actual.double() - value).abs() <= allowed + 1e-6
 
 

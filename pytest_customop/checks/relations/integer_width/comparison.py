@@ -9,7 +9,7 @@ import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.code_names import names_in_code
+from ....cases.code_names import names_in_code, numbers_in_code
 from ....cases.crash_risk import crash_risk
 from ....cases.dtype_code import DtypeCode
 from ....core.wording import dtype_name
@@ -19,6 +19,7 @@ from .arguments import WIDER, Argument
 from .compare import Found, compared
 from .fills import Fill, Limits, demanding_fills, filled, small_fills
 
+_WHITE = 64  # and more: numbers of the size of the largest int8 and uint8
 _SEVERAL = 3  # memory that is read as another dtype may show nothing where few numbers are not 0
 
 
@@ -82,7 +83,16 @@ class Comparison:
             (argument.dtype for _, argument in self._arguments.values()),
             key=lambda dtype: dtype.itemsize,
         )
-        yield from WIDER[widest]
+        yield from (
+            wide for wide in WIDER[widest] if not wide.is_floating_point or self._knows_no_white()
+        )
+
+    def _knows_no_white(self) -> bool:
+        """Whether the code has no number like 255, which would be 1 of floating-point numbers."""
+        if self._is_native or not self._code.is_known:
+            return False
+        named = {"iinfo", "finfo"} & {*names_in_code(self._case.op)}
+        return not named and all(abs(number) < _WHITE for number in numbers_in_code(self._case.op))
 
     def _limits(self, beyond: bool) -> list[Limits]:
         return [
@@ -125,7 +135,7 @@ class Comparison:
         if not _is_learned(learned):
             return Verdict(reason="results in a wider dtype tell nothing of those in this one")
         for fill, outcome, beyond in sorted(wrong, key=lambda item: item.beyond):
-            if self._counts(outcome) and self._is_steady(fill, outcome, wide):
+            if self._counts(fill, outcome, wide) and self._is_steady(fill, outcome, wide):
                 return Verdict("", outcome.wrong, outcome.name, wide, fill, beyond)
         return Verdict()
 
@@ -141,8 +151,13 @@ class Comparison:
             fills += [(fill, True) for fill in demanding_fills(allowed, self._has_32_bits, ends)]
         return fills
 
-    def _counts(self, outcome: Found) -> bool:
-        """Whether a difference is one of wrapping: nothing but that makes it, or can."""
+    def _counts(self, fill: Fill, outcome: Found, wide: torch.dtype) -> bool:
+        """Whether a difference is one of wrapping: nothing but that makes it, or can.
+
+        Floating-point images may end at 1, so small numbers alone count, of which a large one is made.
+        """
+        if wide.is_floating_point:
+            return outcome.is_far and not fill.demanding
         knows_all = self._code.is_known and not self._code.tells_dtypes and not self._is_native
         return outcome.is_sum or knows_all
 
