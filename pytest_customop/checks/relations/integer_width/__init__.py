@@ -179,9 +179,10 @@ CHECK = Check(
         "clamp. The op is called with small numbers and with numbers near the ends of their dtype, as they "
         "are and in a wider dtype, in a copy of the process. Where both agree for some, they must for all "
         "of which the result has room in its dtype. Of an op that takes no other whole numbers, the wider "
-        "dtype may be float32: then a small number of which a large one is made shows it. And results for 0 "
-        "to 4 times a number predict those for many times it. Numbers stay in the range of tensor(low=, high=); "
-        "beyond what listed numbers show, a finding is a note, and native kernels get none."
+        "dtype may be float32: then a small number of which a large one is made shows it. And results for "
+        "0 to 4 times a number predict those for many times it. Numbers stay in the range of "
+        "tensor(low=, high=); beyond what listed numbers show, a finding is a note, and native kernels get "
+        "none."
     ),
     cannot_see=(
         "Of an op that takes one dtype only, or casts all of them to the same, all but sums of numbers and "
