@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
 from ...cases.documented_errors import may_equal_size, rejected_dtypes, rejected_positions
 from ...cases.tensors import is_plain
 from ...core.wording import dtype_name, listed
@@ -17,7 +16,7 @@ from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import Caller, copied_results, expression, first_difference, results
-from ..values.memory.limited_copy import answer_of_copy
+from ..values.memory.limited_copy import answer_safely
 
 _PLACES = 4  # elements of a tensor that are tried
 _LARGE = 2**30  # larger than the size of what a sample's positions are in
@@ -67,8 +66,7 @@ def check_documented(case: Case) -> None:
     def ask(plain: Case) -> _Answer:
         return _answer(plain, every)
 
-    risk = crash_risk(case.op, case.placement.device)
-    answer = answer_of_copy(case, ask) if risk else ask(case)
+    answer = answer_safely(case, ask)
     if answer.taken is not None:
         bad = every[answer.taken]
         raise fail(

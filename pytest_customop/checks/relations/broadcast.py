@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
 from ...cases.tensors import is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
@@ -22,8 +21,8 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from ..values.memory.limited_copy import answer_of_copy
-from .compare import Disagreement, disagreement, is_unsteady
+from ..values.memory.limited_copy import answer_safely
+from .compare import Disagreement, disagreement, is_unsteady, shapes
 from .scripts import call_lines, compare_lines
 
 _ENTRIES = 3  # of fewer, one entry less is one for all
@@ -79,8 +78,7 @@ def check_broadcast(case: Case) -> None:
     if not any(_ways(case)):
         reason = "no two tensor arguments have a dim of entries in common"
         raise skip("nothing-to-check", reason, unjudged=False)
-    risk = crash_risk(case.op, case.placement.device)
-    answer = answer_of_copy(case, _answer) if risk else _answer(case)
+    answer = answer_safely(case, _answer)
     if not answer.tried:
         reason = "the op takes no argument that all entries share"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -141,7 +139,7 @@ def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
     case = calls.case
     expected = _results(calls, shared, shared.batch)
     actual = _results(calls, shared, None) if expected is not None else None
-    if expected is None or actual is None or _shapes(actual) != _shapes(expected):
+    if expected is None or actual is None or shapes(actual) != shapes(expected):
         return None
     wrong = disagreement(case, actual, expected)
     if wrong is None:
@@ -160,10 +158,6 @@ def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None
     tensor = dict(arguments.tensors())[shared.name]
     value = shared.value(tensor) if batch is None else shared.repeated(tensor, batch)
     return copied_results(calls(with_argument(arguments, shared.name, value.detach())))
-
-
-def _shapes(leaves: Leaves) -> list[tuple[str, object]]:
-    return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
 
 
 def _is_wrong_in_double(case: Case, shared: _Shared) -> bool:

@@ -94,6 +94,11 @@ def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(value == limits.min, widest.min, wide) if limits.min else wide
 
 
+def shapes(leaves: Leaves) -> list[tuple[str, object]]:
+    """(name, shape) of each result; None for what is no tensor."""
+    return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
+
+
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name: str) -> bool:
     """Whether a result differs from call to call as much as it does between two calls that must agree.
 

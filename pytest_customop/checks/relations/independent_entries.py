@@ -9,13 +9,12 @@ from typing import NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
 from ...cases.documented import sentence_of_independence
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import skip_if_no_results, skip_if_random
-from ..values.memory.limited_copy import answer_of_copy
+from ..values.memory.limited_copy import answer_safely
 from .entries.alone import AloneEntries, first_dims
 from .entries.calls import Along, Wrong
 from .entries.groups import DimGroup
@@ -51,8 +50,7 @@ def check_independent_entries(case: Case) -> None:
     """Call the op with its entries in other orders, some of them twice, and with each alone."""
     skip_if_no_results(case)
     skip_if_random(case)
-    risk = crash_risk(case.op, case.placement.device)
-    is_learned, broken = answer_of_copy(case, _answer) if risk else _answer(case)
+    is_learned, broken = answer_safely(case, _answer)
     if not is_learned:
         reason = "no entries along a first dim give alone what they give together"
         raise skip("nothing-to-check", reason, unjudged=False)

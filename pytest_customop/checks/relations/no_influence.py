@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
 from ...cases.documented import says_no_influence
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
@@ -19,7 +18,7 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from ..values.memory.limited_copy import answer_of_copy
+from ..values.memory.limited_copy import answer_safely
 from .compare import Disagreement, disagreement, is_unsteady
 from .scripts import call_lines, compare_lines
 
@@ -31,8 +30,7 @@ def check_no_influence(case: Case) -> None:
     """Call the op with other numbers of entries at a time."""
     skip_if_no_results(case)
     skip_if_random(case)
-    risk = crash_risk(case.op, case.placement.device)
-    tried, answer = answer_of_copy(case, _answer) if risk else _answer(case)
+    tried, answer = answer_safely(case, _answer)
     if not tried:
         reason = "the op takes no other number"
         raise skip("nothing-to-check", reason, unjudged=False)

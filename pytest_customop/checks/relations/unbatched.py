@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
 from ...cases.documented import takes_unbatched
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -17,8 +16,8 @@ from ..values.memory.calls import (
     skip_if_no_results,
     skip_if_random,
 )
-from ..values.memory.limited_copy import answer_of_copy
-from .compare import Disagreement, disagreement
+from ..values.memory.limited_copy import answer_safely
+from .compare import Disagreement, disagreement, shapes
 from .entries.alone import AloneEntries, first_dims
 from .entries.groups import DimGroup
 from .scripts import call_lines, compare_lines
@@ -36,8 +35,7 @@ def check_unbatched(case: Case) -> None:
     """Call the op with single entries, with and without their batch dim."""
     skip_if_no_results(case)
     skip_if_random(case)
-    risk = crash_risk(case.op, case.placement.device)
-    is_taken, broken = answer_of_copy(case, _answer) if risk else _answer(case)
+    is_taken, broken = answer_safely(case, _answer)
     if not is_taken:
         reason = "the sample has no entries that are computed alike, or the op takes none without its dim"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -64,7 +62,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
             batched = [(name, expected[name]) for name in alone.along]
             actual = copied_results(calls(_without_dim(case.inputs(), group, entry)))
             squeezed = [(name, value[0]) for name, value in batched if value.shape[:1] == (1,)]
-            if actual is None or _shapes(actual) != _shapes(squeezed):
+            if actual is None or shapes(actual) != shapes(squeezed):
                 continue
             is_taken = True
             wrong = disagreement(case, actual, squeezed)
@@ -78,10 +76,6 @@ def _without_dim(arguments: Arguments, group: DimGroup, entry: int) -> Arguments
     return arguments.map_distinct(
         lambda path, tensor: tensor.detach()[entry].clone() if path in paths else tensor
     )
-
-
-def _shapes(leaves: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
 
 
 def _script(case: Case, broken: _Broken) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
 from ....core.forked import AVAILABLE, ForkedError, Send
 from ....core.process_memory import limit_growth
 from ....findings import skip
@@ -16,6 +17,19 @@ from .forked_calls import run_calls_in_copy
 Answer = TypeVar("Answer")
 _SECONDS = 20.0  # for all calls
 _MEMORY = 4 * 2**30
+
+
+def answer_safely(case: Case, ask: Callable[[Case], Answer]) -> Answer:
+    """What a function answers that calls the op of a case: in a copy where a call could end this process.
+
+    Args:
+        ask: as in `answer_of_copy`; in this process it gets the case as it is.
+
+    Raises:
+        CheckSkipped: as `answer_of_copy` does.
+    """
+    risk = crash_risk(case.op, case.placement.device)
+    return answer_of_copy(case, ask) if risk else ask(case)
 
 
 def answer_of_copy(case: Case, ask: Callable[[Case], Answer], *, memory: int = _MEMORY) -> Answer:
