@@ -19,14 +19,11 @@ from verdicts import finding, skipped
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks.compile.dynamic import check_dynamic
-from pytest_customop.checks.compile.errors import (
-    compiler_session,
-    pinned_size,
-    skip_without_compiler,
-)
+from pytest_customop.checks.compile.errors import compiler_session, pinned_size
 from pytest_customop.checks.compile.harness import OpHarness
 from pytest_customop.checks.compile.opaque import opaque_ops
 from pytest_customop.checks.compile.static import check_static
+from pytest_customop.checks.compile.unsupported import skip_without_compiler
 from pytest_customop.compat import compiler
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor

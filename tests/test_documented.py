@@ -219,3 +219,20 @@ def test_unbatched(text: str, said: bool) -> None:
 )
 def test_numbers_that_may_repeat(text: str, said: bool) -> None:
     assert documented.may_repeat(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: uint8 images give the same costs as the same grey levels in float32", True),
+        (
+            "An int16 recording gives the same numbers as the same recording converted to float.",
+            True,
+        ),
+        ("scores: int16 or float32, all of the same dtype", False),
+        ("scores: int16; the result has the same shape as scores, float32", False),
+        ("scores: float32, the same as boxes", False),
+    ],
+)
+def test_whole_numbers_that_count_as_floats(text: str, said: bool) -> None:
+    assert documented.whole_numbers_count_as_floats(op_with(text)) is said

@@ -83,6 +83,13 @@ _INDEPENDENT = re.compile(
     r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
     re.I,
 )
+# In one sentence: whole numbers, that something is the same, and floating-point numbers.
+_SAME_NUMBERS = re.compile(
+    r"(?=.*\b(u?int(8|16|32)|integers?|whole numbers?)\b)(?=.*\b(float\w*|convert\w*|cast)\b)"
+    r".*(?<!not )(?<!of )\bthe same (?!shape|dtype|type|size|length|device|layout|order)"
+    r"\w+.*\bas\b",
+    re.I | re.S,
+)
 _REPEATED = re.compile(
     r"(?<!no )(?<!not )(?<!without )\b(more than once|several times|repeat(s|ed)?|duplicat(es?|ed)|twice"
     r"|any number of (times|bags|rows|groups|segments))\b",
@@ -94,6 +101,11 @@ _DISTINCT = re.compile(
 _UNBATCHED = re.compile(
     r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
 )
+
+
+def whole_numbers_count_as_floats(op: Op) -> bool:
+    """Whether a sentence says that whole numbers give what the same numbers give as floating-point ones."""
+    return any(map(_SAME_NUMBERS.search, sentences(op, of_op=True)))
 
 
 def may_repeat(op: Op, argument: str) -> bool:

@@ -1,5 +1,7 @@
 """Ops that are right in eager mode and wrong when they are compiled."""
 
+from typing import Optional
+
 import torch
 from torch import Tensor
 
@@ -332,3 +334,24 @@ def whole_numbers_of_a_chain():
 def sliding_windows():
     """Windows that overlap, as a view: torch.compile computes wrong gradients of torch's own unfold too."""
     return _composite("sliding_windows", lambda x: x.unfold(-1, 4, 2), "(Tensor(a) x) -> Tensor(a)")
+
+
+NOTHING_TO_WRITE = since("2.13", "checker-limit")
+
+
+@specimen(
+    (MATRIX,),
+    requires_grad=[False],
+    skips={"compile.static": NOTHING_TO_WRITE, "compile.dynamic": NOTHING_TO_WRITE},
+)
+def leaves_out_what_it_writes_to():
+    """Correct: counts where it is asked to. Inductor compiles no call without what an op writes to."""
+
+    @torch.library.custom_op("zoo::leaves_out_what_it_writes_to", mutates_args={"count"})
+    def doubled(x: Tensor, count: Optional[Tensor] = None) -> Tensor:
+        if count is not None:
+            count.add_(1)
+        return x * 2
+
+    doubled.register_fake(lambda x, count=None: torch.empty_like(x))
+    return doubled

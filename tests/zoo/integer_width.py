@@ -590,3 +590,43 @@ def image_white_where_equal():
         return torch.where(a == b, 255 if a.dtype == torch.uint8 else 1, a)
 
     return _of_images("image_white_where_equal", marked)
+
+
+def _levels_of_samples(name, wide):
+    """Root mean squares of samples; `wide(x)` is what is squared."""
+
+    def check(x):
+        if (
+            x.dtype not in (torch.int16, torch.int32, torch.float32)
+            or x.dim() != 2
+            or not x.numel()
+        ):
+            raise TypeError("samples as int16, int32 or float32, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def levels(x: Tensor) -> Tensor:
+        """The root mean square of each row.
+
+        x: int16, int32 or float32. Samples as int16 give the same numbers as those converted to float.
+        """
+        check(x)
+        return wide(x).square().double().mean(1).sqrt().float()
+
+    @levels.register_fake
+    def _(x):
+        check(x)
+        return x.new_empty(x.shape[0], dtype=torch.float32)
+
+    return levels
+
+
+@aot((tensor(3, 8, dtype=torch.int16),), expected=WRAPS)
+def level_of_squares_in_int16():
+    """Squares in int16, where the docstring says that float32 gives the same."""
+    return _levels_of_samples("level_of_squares_in_int16", lambda x: x)
+
+
+@aot((tensor(3, 8, dtype=torch.int16),), twin_of="level_of_squares_in_int16")
+def level_of_squares_in_double():
+    """Casts first."""
+    return _levels_of_samples("level_of_squares_in_double", torch.Tensor.double)

@@ -26,8 +26,9 @@ from ..check import Check
 from ..fake.metadata import SizeReader, compare_outputs, table, worst_mismatch
 from .compare import CompiledRaises, assert_matches
 from .eager import EagerRecord
-from .errors import compiler_session, named_cause, read_exception, skip_without_compiler
+from .errors import compiler_session, named_cause, read_exception
 from .harness import OP_ONLY, CallRecord, Function, OpHarness
+from .unsupported import skip_without_compiler
 
 
 def check_autocast(case: Case) -> None:

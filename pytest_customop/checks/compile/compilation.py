@@ -12,8 +12,9 @@ from ...core.tracebacks import chain
 from ...findings import fail, skip
 from .compare import CompiledRaises, NoneDiffers, assert_matches
 from .eager import EagerRecord, run_eager
-from .errors import compiles, named_cause, read_exception, skip_without_compiler
+from .errors import named_cause, read_exception
 from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
+from .unsupported import compiles, skip_without_compiler
 
 
 def skip_if_meta(case: Case) -> None:

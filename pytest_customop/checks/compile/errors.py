@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
@@ -14,8 +13,7 @@ from ...cases.case import Case
 from ...cases.deliberate import note_if_deliberate
 from ...cases.fake_contract import FakeContract
 from ...cases.fake_run import fake_run
-from ...cases.tensors import is_plain, kind_of
-from ...compat.compiler import compile_session, compile_whole, counting_backend
+from ...compat.compiler import compile_session
 from ...compat.fakes import missing_fake_kernel
 from ...compat.ops import alias_error_text, is_alias_error
 from ...compat.traces import traces_dropped
@@ -24,12 +22,12 @@ from ...core.tracebacks import (
     chain,
     error_line,
     message_of,
-    reraise_bug,
     root_cause,
     traceback_text,
 )
-from ...findings import CheckFailed, CheckSkipped, fail, skip
+from ...findings import CheckFailed, CheckSkipped, fail
 from ...global_state import torch_logging
+from .unsupported import kinds_of, unsupported_call
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
 _SIZES = re.compile(r"expected size (\d+)==(\d+)")
@@ -97,53 +95,6 @@ def pinned_size(message: str, before: Tensors, after: Tensors) -> tuple[str, int
     return None
 
 
-def _kinds(error: BaseException) -> set[str]:
-    return {kind.__name__ for cause in chain(error) for kind in type(cause).__mro__}
-
-
-# The devices that torch's own compiler generates code for.
-_COMPILED = ("cpu", "cuda", "xpu", "mps")
-
-
-def skip_without_compiler(error: Exception, device: str = "cpu") -> None:
-    """Skip if there is no C++ compiler, if it fails on generated code, or if no backend is for the device.
-
-    Args:
-        device: that of the case.
-    """
-    kinds = _kinds(error)
-    kind = torch.device(device).type
-    if kind not in _COMPILED and _lacks_backend(error, kinds, kind):
-        raise skip(
-            "checker-limit",
-            f"the torch.compile backend generates no code for {kind} ({error_line(root_cause(error))}); "
-            "--customop-backend=aot_eager needs none",
-        )
-    if "CppCompileError" in kinds:
-        last = str(root_cause(error)).strip().partition("\n")[0]
-        reason = f"the C++ compiler fails on the code that the backend generated: {last}"
-        raise skip("checker-limit", reason)
-    if "InvalidCxxCompiler" in kinds:
-        raise skip(
-            "no-cxx-compiler",
-            "the backend generates C++ for this device and finds no C++ compiler that works: "
-            "install one (g++), or name it in the environment variable CXX",
-        )
-
-
-def _lacks_backend(error: Exception, kinds: set[str], device_type: str) -> bool:
-    """Whether a compiler raised because it does not know a type of devices."""
-    if kinds.isdisjoint(("InductorError", "BackendCompilerFailed")):
-        return False
-    root = root_cause(error)
-    if isinstance(root, KeyError):
-        return root.args == (device_type,)
-    return (
-        device_type in str(root)
-        and re.search("[Uu]nsupported|not supported", str(root)) is not None
-    )
-
-
 def read_exception(
     error: Exception, case: Case, contract: FakeContract, where: str = ""
 ) -> CheckFailed | CheckSkipped:
@@ -157,12 +108,12 @@ def read_exception(
     """
     op = case.op.name
     texts = "\n".join(str(cause) for cause in chain(error))
-    kinds = _kinds(error)
+    kinds = kinds_of(error)
     return (
         named_cause(error, contract, where)
         or _alias_rejected(error, op, where)
         or _untagged(texts, case, where)
-        or _unsupported_tensor(case)
+        or unsupported_call(error, case)
         or _fake_kernel(case, kinds, contract, where)
         or _graph_break(error, op, kinds, where)
         or _other_error(error, op, texts, where)
@@ -228,35 +179,6 @@ def _tags_fix() -> str:
     if tags:
         fix += f" An op that must return the argument is defined with {' or '.join(tags)}."
     return fix
-
-
-def _unsupported_tensor(case: Case) -> CheckSkipped | None:
-    """The skip for arguments and outputs that torch.compile supports for no op."""
-    for name, value in case.inputs().named():
-        if isinstance(value, torch.Generator):
-            reason = f"torch.compile takes no torch.Generator, and argument {name} is one"
-            return skip("checker-limit", reason)
-    run = case.eager
-    for name, tensor in (*run.arguments.tensors(), *run.outputs):
-        if not is_plain(tensor) and not compiles(_detached, [tensor], case):
-            return skip(
-                "checker-limit", f"torch.compile takes no tensor like {name}: {kind_of(tensor)}"
-            )
-    return None
-
-
-def _detached(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.detach() for tensor in tensors]
-
-
-def compiles(function: Any, tensors: list[torch.Tensor], case: Case) -> bool:
-    """Whether a function of tensors, without the op in it, compiles on the backend of the case."""
-    try:
-        compile_whole(function, counting_backend(case.backend))(tensors)
-    except Exception as error:  # compilers raise many types
-        reraise_bug(error)
-        return False
-    return True
 
 
 def _fake_kernel(

@@ -11,6 +11,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.code_names import names_in_code, numbers_in_code
 from ....cases.crash_risk import crash_risk
+from ....cases.documented import whole_numbers_count_as_floats
 from ....cases.dtype_code import DtypeCode
 from ....core.wording import dtype_name
 from ...values.memory.calls import Caller, Leaves, copied, results
@@ -59,6 +60,7 @@ class Comparison:
         self._arguments = {argument.name: (at, argument) for at, argument in enumerate(arguments)}
         self._calls = Caller(case)
         self._code = code
+        self._is_said = whole_numbers_count_as_floats(case.op)
         self._narrowest = min(
             (argument.dtype for argument in arguments), key=lambda dtype: dtype.itemsize
         )
@@ -89,6 +91,8 @@ class Comparison:
 
     def _knows_no_white(self) -> bool:
         """Whether the code has no number like 255, which would be 1 of floating-point numbers."""
+        if self._is_said:
+            return True
         if self._is_native or not self._code.is_known:
             return False
         named = {"iinfo", "finfo"} & {*names_in_code(self._case.op)}
@@ -156,6 +160,8 @@ class Comparison:
 
         Floating-point images may end at 1, so small numbers alone count, of which a large one is made.
         """
+        if self._is_said:
+            return True
         if wide.is_floating_point:
             return outcome.is_far and not fill.demanding
         knows_all = self._code.is_known and not self._code.tells_dtypes and not self._is_native
