@@ -140,6 +140,7 @@ class Comparison:
             return Verdict(reason="results in a wider dtype tell nothing of those in this one")
         for fill, outcome, beyond in sorted(wrong, key=lambda item: item.beyond):
             if self._counts(fill, outcome, wide) and self._is_steady(fill, outcome, wide):
+                beyond &= not self._is_said
                 return Verdict("", outcome.wrong, outcome.name, wide, fill, beyond)
         return Verdict()
 
