@@ -236,3 +236,30 @@ def test_numbers_that_may_repeat(text: str, said: bool) -> None:
 )
 def test_whole_numbers_that_count_as_floats(text: str, said: bool) -> None:
     assert documented.whole_numbers_count_as_floats(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: 0 to N - 1, or -1 where there are fewer", True),
+        ("scores: -1 is missing", True),
+        ("scores: 0 to N - 1. Zeros for other rows", False),
+        ("boxes: -1 where missing\nscores: 0 to N - 1", False),
+    ],
+)
+def test_minus_one_for_what_is_missing(text: str, said: bool) -> None:
+    assert documented.marks_missing(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: valid steps. What is behind them is ignored.", True),
+        ("Frames beyond the length have no influence.", True),
+        ("Padding is never read.", True),
+        ("scores: padding counts as zeros.", False),
+        ("Ignored labels are -1.", False),
+    ],
+)
+def test_padding_that_is_ignored(text: str, said: bool) -> None:
+    assert bool(documented.sentence_of_padding(op_with(text))) is said

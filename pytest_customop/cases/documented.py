@@ -21,6 +21,18 @@ _PADDING = re.compile(
     r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
     re.I | re.M,
 )
+# Of an argument: what a number of -1 stands for.
+_MISSING = re.compile(
+    r"(?=.*(?<!\w)-1\b)(?=.*\b(pad(ding|ded|s)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|fewer|missing"
+    r"|empty|absent|none|nothing|zeros?)\b)",
+    re.I | re.S,
+)
+# In one sentence: what stands behind the end of a sequence, and that it does not count.
+_IGNORED_PADDING = re.compile(
+    r"(?=.*\b(padding|padded|behind|beyond|past|after)\b)"
+    r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
+    re.I | re.S,
+)
 # In one sentence: lengths, and that they may be 0.
 _EMPTY_SEQUENCES = re.compile(
     r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
@@ -116,7 +128,12 @@ def may_repeat(op: Op, argument: str) -> bool:
 
 def sentence_of_independence(op: Op) -> str:
     """The sentence that says that entries of a batch are computed each on its own; empty without one."""
-    said = (sentence for sentence in sentences(op, of_op=True) if _INDEPENDENT.search(sentence))
+    return _first_sentence(op, _INDEPENDENT)
+
+
+def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:
+    """The first sentence in which a pattern is found, in one line; empty without one."""
+    said = (sentence for sentence in sentences(op, of_op=True) if pattern.search(sentence))
     return " ".join(next(said, "").split())
 
 
@@ -143,6 +160,16 @@ def says_no_influence(op: Op, argument: str) -> bool:
 def pads_with_negative(op: Op) -> bool:
     """Whether a sentence says that numbers below 0 are padding."""
     return any(_PADDING.search(sentence) for sentence in sentences(op))
+
+
+def marks_missing(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that -1 stands for something that is not there."""
+    return any(map(_MISSING.search, re.split(r"\.\s", lines_about(op, argument))))
+
+
+def sentence_of_padding(op: Op) -> str:
+    """The sentence that says that what is behind the end of a sequence is ignored; empty without one."""
+    return _first_sentence(op, _IGNORED_PADDING)
 
 
 def allows_empty_sequences(op: Op) -> bool:

@@ -416,3 +416,55 @@ def adds_up_the_gradients_of_an_item():
 def last_bag_of_one_item():
     """The same: its last offset may be 4, the number of items, and not 5."""
     return _bags("last_bag_of_one_item", accumulate=True)
+
+
+def _neighbours(name, masked):
+    """Rows at positions; `masked(rows, index)` are those whose gradients count."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def gathered(x: Tensor, index: Tensor) -> Tensor:
+        """Rows of neighbours.
+
+        x: (N, D)
+        index: (M,), int64, 0 to N - 1, or -1 where there are fewer neighbours: zeros stand there
+        """
+        if x.dim() != 2 or index.dim() != 1 or index.dtype != torch.int64:
+            raise ValueError("rows, and a list of positions, please")
+        if index.numel() and not -1 <= int(index.min()) <= int(index.max()) < len(x):
+            raise IndexError("no such neighbour")
+        return torch.where(
+            (index < 0)[:, None], 0, x[index] if len(x) else x.new_zeros(len(index), x.shape[1])
+        )
+
+    @gathered.register_fake
+    def _(x, index):
+        if x.dim() != 2 or index.dim() != 1 or index.dtype != torch.int64:
+            raise ValueError("rows, and a list of positions, please")
+        return x.new_empty(index.shape[0], x.shape[1])
+
+    def backward(ctx, grad):
+        x, index = ctx.saved_tensors
+        return torch.zeros_like(x).index_add(0, index % len(x), masked(grad, index)), None
+
+    gathered.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return gathered
+
+
+NEIGHBOURS = (tensor(6, 2), torch.tensor([0, 3, 3, 5, 1]))
+
+
+@specimen(NEIGHBOURS, variant_findings=MISMATCH, shown_by="index.has.-1", skips=NO_SIZE)
+def gradient_of_missing_neighbours():
+    """The gradient of what is not there goes to the last row."""
+    return _neighbours("gradient_of_missing_neighbours", lambda grad, index: grad)
+
+
+@specimen(NEIGHBOURS, twin_of="gradient_of_missing_neighbours", skips=NO_SIZE)
+def no_gradient_of_missing_neighbours():
+    """It is left out."""
+    return _neighbours(
+        "no_gradient_of_missing_neighbours",
+        lambda grad, index: torch.where((index < 0)[:, None], 0, grad),
+    )

@@ -1,4 +1,4 @@
-"""Ops whose docstrings say that entries of a batch are independent, or may come without a batch dim."""
+"""Ops whose docstrings say of the entries of a batch that they are independent, unbatched, or padded."""
 
 import functools
 from typing import Optional
@@ -197,3 +197,78 @@ def steps_come_first():
         return x.new_empty(x.shape)
 
     return summed
+
+
+PADDING = {"relations.padding": "padding-has-influence"}
+
+
+def _last_steps(name, last):
+    """The largest numbers and those of the last step; `last(length, steps)` says which one it is."""
+
+    def check(x, lengths):
+        if x.dim() != 3 or 0 in x.shape or lengths.shape != x.shape[:1]:
+            raise ValueError("expected [batch, steps, n], and a length for each")
+        if lengths.dtype != torch.int64 or not x.is_floating_point():
+            raise TypeError("floating-point numbers, and lengths as int64, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def summed(x: Tensor, lengths: Tensor) -> Tensor:
+        """The largest numbers of the steps plus those of the last step.
+
+        x: [batch, steps, n]
+        lengths: [batch], int64, from 1 on. What is behind the end of a sequence is ignored.
+        """
+        check(x, lengths)
+        if int(lengths.min()) < 1 or int(lengths.max()) > x.shape[1]:
+            raise ValueError("lengths are from 1 to the number of steps")
+        rows = [
+            row[:length].amax(0) + row[last(length, len(row)) - 1]
+            for row, length in zip(x, lengths.tolist(), strict=True)
+        ]
+        return torch.stack(rows)
+
+    @summed.register_fake
+    def _(x, lengths):
+        check(x, lengths)
+        return x.new_empty(x.shape[0], x.shape[2])
+
+    return summed
+
+
+SEQUENCES = (tensor(2, 5, 3), torch.tensor([5, 5]))
+
+
+@aot(SEQUENCES, expected=PADDING)
+def last_step_of_the_batch():
+    """Adds the last step of the batch, which may be padding. The sample has none."""
+    return _last_steps("last_step_of_the_batch", lambda length, steps: steps)
+
+
+@aot(SEQUENCES, twin_of="last_step_of_the_batch")
+def last_step_of_the_sequence():
+    """Adds the last step of each sequence."""
+    return _last_steps("last_step_of_the_sequence", lambda length, steps: length)
+
+
+@aot((tensor(2, 5, 3), torch.tensor([5, 3])), twin_of="last_step_of_the_batch")
+def counts_what_is_padded():
+    """Correct: the lengths are counted, and no result depends on what is behind them."""
+
+    @torch.library.custom_op("zoo::counts_what_is_padded", mutates_args=())
+    def counted(x: Tensor, lengths: Tensor) -> Tensor:
+        """What is behind the length of a sequence is ignored: how many steps it has, with all of them.
+
+        x: [batch, steps, n]
+        lengths: [batch], int64
+        """
+        if x.dim() != 3 or lengths.shape != x.shape[:1] or lengths.dtype != torch.int64:
+            raise ValueError("expected [batch, steps, n], and a length for each")
+        return torch.stack([lengths, torch.full_like(lengths, 7)], 1)
+
+    @counted.register_fake
+    def _(x, lengths):
+        if x.dim() != 3 or lengths.shape != x.shape[:1] or lengths.dtype != torch.int64:
+            raise ValueError("expected [batch, steps, n], and a length for each")
+        return lengths.new_empty(lengths.shape[0], 2)
+
+    return counted

@@ -341,3 +341,41 @@ def maxima_written_behind_a_flag():
 def maxima_declared():
     """Declares both."""
     return _averaged("maxima_declared", {"means", "maxima"})
+
+
+def _rescaled(name, copied):
+    """A grid at other spacings, each new number the one before it."""
+
+    def sizes(x, old, new):
+        if x.dim() != len(old) or len(old) != len(new) or min(*old, *new) <= 0:
+            raise ValueError("a spacing for each dim, please")
+        return [torch.sym_int(n * (a / b)) for n, a, b in zip(x.shape, old, new, strict=True)]
+
+    def rescaled(x, old, new):
+        found = x.contiguous()
+        if list(old) == list(new):
+            return copied(found, x)
+        for dim, size in enumerate(sizes(x, old, new)):
+            at = (torch.arange(size) * (new[dim] / old[dim])).long().clamp(max=x.shape[dim] - 1)
+            found = found.index_select(dim, at)
+        return found
+
+    schema = "(Tensor x, float[] old, float[] new) -> Tensor"
+    return library_op(name, schema, rescaled, lambda x, old, new: x.new_empty(sizes(x, old, new)))
+
+
+SPACINGS = (tensor(4, 6), [2.0, 3.0], [1.0, 1.5])
+
+
+@specimen(SPACINGS, requires_grad=[False], variant_findings=ALIAS, shown_by="new.is.old")
+def returns_its_input_at_the_old_spacing():
+    """Returns its input where the spacings are equal, if it is contiguous."""
+    return _rescaled("returns_its_input_at_the_old_spacing", lambda found, x: found)
+
+
+@specimen(SPACINGS, requires_grad=[False], twin_of="returns_its_input_at_the_old_spacing")
+def copies_at_the_old_spacing():
+    """Copies there."""
+    return _rescaled(
+        "copies_at_the_old_spacing", lambda found, x: found.clone() if found is x else found
+    )

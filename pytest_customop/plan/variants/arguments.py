@@ -114,11 +114,13 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
     elif isinstance(value, (list, tuple)):
         if value and argument.is_dim:
             yield from lists.dims(name, value, dims)
-        elif value and argument.type in _LISTED:
+        elif value and argument.type in (*_LISTED, "List[float]"):
+            yield from lists.same_as_another(view, name, value)
+        if value and argument.type in _LISTED and not argument.is_dim:
             yield from numeric.in_lists(view, name, value)
             yield from lists.reversed_order(name, value)
             yield from lists.split_part(view, name, value)
-        elif not value and argument.type == "List[Tensor]":
+        if not value and argument.type == "List[Tensor]":
             yield from lists.filled(view, name)
         if argument.given and len(value) > 1:
             yield lists.single(view, name)

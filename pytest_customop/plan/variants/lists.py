@@ -41,6 +41,17 @@ def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
         )
 
 
+def same_as_another(view: SampleView, name: str, value: Sequence[float]) -> Iterator[Step]:
+    """A list of numbers equal to an earlier one of as many: old and new spacings, where nothing changes."""
+    for other, numbers in view.given.items():
+        if other == name:
+            return
+        is_list = isinstance(numbers, (list, tuple)) and len(numbers) == len(value) > 0
+        if is_list and [*numbers] != [*value] and [*map(type, numbers)] == [*map(type, value)]:
+            description = f"{name}={numbers}, as {other}"
+            yield Step(f"{name}.is.{other}", description, {name: numbers}, 3, True)
+
+
 def split_part(view: SampleView, name: str, value: Sequence[int]) -> Iterator[Step]:
     """Numbers of entries that add up to a size of a tensor, the first one as 1 and the others."""
     sizes = {size for tensor in view.tensors for size in tensor.shape}

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.argument_names import names_lengths, names_positions
-from ...cases.documented import allows_empty_sequences, pads_with_negative
+from ...cases.documented import allows_empty_sequences, marks_missing, pads_with_negative
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...declare.variant import Step
@@ -46,7 +46,8 @@ def _padded(view: SampleView) -> Iterator[Step]:
             continue
         span = range_of(tensor)
         if span is not None and span[0] >= 0 and tensor.dtype.is_signed:
-            beyond = None if pads_with_negative(view.op) else _PADDED
+            said = pads_with_negative(view.op) or marks_missing(view.op, base_name(tensor.path))
+            beyond = None if said else _PADDED
             yield from _marked(tensor, f"{tensor.path}.has.-1", -1, "-1", beyond)
 
 
