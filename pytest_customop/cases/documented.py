@@ -29,7 +29,7 @@ _MISSING = re.compile(
 )
 # In one sentence: what stands behind the end of a sequence, and that it does not count.
 _IGNORED_PADDING = re.compile(
-    r"(?=.*\b(padding|padded|behind|beyond|past|after)\b)"
+    r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
     r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
     re.I | re.S,
 )

@@ -11,6 +11,7 @@ from ...declare.inputs import SameAs
 from ...declare.variant import Step
 from .sample_view import SampleView
 
+_OTHERS = "whole numbers of another argument"
 _ORDERED = "tensors in another order than what another tensor may have for each of them"
 
 
@@ -49,7 +50,9 @@ def same_as_another(view: SampleView, name: str, value: Sequence[float]) -> Iter
         is_list = isinstance(numbers, (list, tuple)) and len(numbers) == len(value) > 0
         if is_list and [*numbers] != [*value] and [*map(type, numbers)] == [*map(type, value)]:
             description = f"{name}={numbers}, as {other}"
-            yield Step(f"{name}.is.{other}", description, {name: numbers}, 3, True)
+            # Native code may not look whether they fit the tensors.
+            beyond = _OTHERS if view.may_read_outside and type(numbers[0]) is int else None
+            yield Step(f"{name}.is.{other}", description, {name: numbers}, 3, True, beyond=beyond)
 
 
 def split_part(view: SampleView, name: str, value: Sequence[int]) -> Iterator[Step]:
