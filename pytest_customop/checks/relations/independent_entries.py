@@ -110,8 +110,8 @@ def _script(case: Case, broken: _Broken) -> str:
     return (
         rearranging_lines(case, broken.group, broken.wrong, broken.along)
         + f"entries = torch.tensor({[*broken.entries]})\n"
-        + f"got, alone = call(entries), call(entries[{place} : {place} + 1])\n"
-        + f"assert_close(got[{place} : {place} + 1], alone)\n"
+        + f"got, alone = call(entries), call(entries[{place} : {place + 1}])\n"
+        + f"assert_close(got[{place} : {place + 1}], alone)\n"
     )
 
 

@@ -183,7 +183,7 @@ def _script(case: Case, broken: _Broken) -> str:
     lines = []
     for path in cut.batch:
         place = expression(case, path)
-        lines.append(f"    {place} = {place}.detach()[{cut.entry} : {cut.entry} + 1]\n")
+        lines.append(f"    {place} = {place}.detach()[{cut.entry} : {cut.entry + 1}]\n")
     cuts = [
         f"        {expression(case, path)} = {expression(case, path)}.narrow({dim}, 0, {cut.length})\n"
         for path, dim in cut.dims

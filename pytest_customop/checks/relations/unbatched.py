@@ -81,7 +81,7 @@ def _without_dim(arguments: Arguments, group: DimGroup, entry: int) -> Arguments
 def _script(case: Case, broken: _Broken) -> str:
     entry = broken.entry
     places = [expression(case, path) for path, _ in broken.group.dims]
-    taken = "".join(f"    {place} = {place}[{entry} : {entry} + 1]\n" for place in places)
+    taken = "".join(f"    {place} = {place}[{entry} : {entry + 1}]\n" for place in places)
     squeezed = "".join(f"{place} = {place}[0]\n" for place in places)
     return (
         call_lines(broken.wrong.name)
