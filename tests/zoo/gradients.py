@@ -420,3 +420,27 @@ def weighs_in_float32_alone():
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
     )
     return op
+
+
+@specimen((tensor(6), 0.0), twin_of="product_without_the_second_gradient")
+def shrinks_by_nothing():
+    """Correct: elements at the limit get no gradient, and with a limit of 0 that is where all are 0."""
+
+    @torch.library.custom_op("zoo::shrinks_by_nothing", mutates_args=())
+    def shrunk(x: Tensor, limit: float) -> Tensor:
+        if limit < 0 or not x.is_floating_point():
+            raise ValueError("a limit of 0 or more, please")
+        return (x.sign() * (x.abs() - limit).clamp(min=0)).contiguous()
+
+    shrunk.register_fake(lambda x, limit: x.new_empty(x.shape))
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.where(x.abs() > ctx.limit, grad, 0), None
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.limit = inputs[1]
+
+    shrunk.register_autograd(backward, setup_context=setup)
+    return shrunk
