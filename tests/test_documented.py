@@ -67,6 +67,7 @@ def test_dtypes_that_are_promoted(text: str, promoted: bool) -> None:
         ("Differentiable with respect to scores.", False),
         ("Not differentiable with respect to boxes.", False),
         ("Differentiable in all but boxes.", False),
+        ("Gradients flow to boxes through both outputs.", True),
     ],
 )
 def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> None:

@@ -49,8 +49,8 @@ _NOT_EMPTY = re.compile(
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
 # What follows names the arguments.
 _DIFFERENTIABLE = re.compile(
-    r"\bdifferentiable( (twice|again|any number of times))? "
-    r"(with respect to|w\.?r\.?t\.?|in|by|for|through) ([^.;]*)",
+    r"\b(differentiable( (twice|again|any number of times))? "
+    r"(with respect to|w\.?r\.?t\.?|in|by|for|through)|gradients? flows? (in)?to) (?P<what>[^.;]*)",
     re.I,
 )
 _NOT_DIFFERENTIABLE = re.compile(
@@ -58,6 +58,7 @@ _NOT_DIFFERENTIABLE = re.compile(
     r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b",
     re.I,
 )
+_FLOATING = re.compile(r"(?<!no )(?<!not )\bfloat(s|ing|ing-point|32|64)?\b", re.I)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
@@ -186,6 +187,11 @@ def allows_empty(op: Op, argument: str) -> bool:
     return bool(allowed) and not _NOT_EMPTY.search(about)
 
 
+def may_be_floating(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that it may have floating-point numbers."""
+    return _FLOATING.search(lines_about(op, argument)) is not None
+
+
 def promotes_dtypes(op: Op) -> bool:
     """Whether a sentence says that results have the promoted dtype of several arguments."""
     return any(_PROMOTED.search(sentence) for sentence in sentences(op, of_op=True))
@@ -196,9 +202,9 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
     for sentence in sentences(op, of_op=True):
         match = _DIFFERENTIABLE.search(sentence)
         if match and not _EXCEPTED.search(sentence):
-            named = re.search(rf"\b{re.escape(argument)}\b", match[4])
-            both_named = _BOTH.search(match[4]) and _count_of_tensors(op) == 2
-            if named or both_named or _EVERY.search(match[4]):
+            named = re.search(rf"\b{re.escape(argument)}\b", match["what"])
+            both_named = _BOTH.search(match["what"]) and _count_of_tensors(op) == 2
+            if named or both_named or _EVERY.search(match["what"]):
                 return True
     return False
 

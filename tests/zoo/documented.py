@@ -400,7 +400,11 @@ def items_of_a_bag_in_order():
 
 @specimen(
     DESCENDING,
-    twin_of=("keeps_one_gradient_of_an_item", "keeps_one_gradient_as_documented_it_may_not"),
+    twin_of=(
+        "keeps_one_gradient_of_an_item",
+        "keeps_one_gradient_as_documented_it_may_not",
+        "items_of_a_bag_in_order",
+    ),
     skips=NO_SIZE,
 )
 def adds_up_the_gradients_of_an_item():
@@ -467,4 +471,60 @@ def no_gradient_of_missing_neighbours():
     return _neighbours(
         "no_gradient_of_missing_neighbours",
         lambda grad, index: torch.where((index < 0)[:, None], 0, grad),
+    )
+
+
+def _centred(name, weighed):
+    """Rows without their weighted mean; `weighed(weights, dtype)` are the weights, which add up to 1."""
+
+    def check(x, weights):
+        if x.dim() != 2 or not x.is_floating_point() or weights.shape != x.shape[:1]:
+            raise ValueError("rows, and a weight for each, please")
+        if weights.dtype == torch.bool or weights.dtype.is_complex:
+            raise TypeError("weights are real numbers")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def centred(x: Tensor, weights: Tensor) -> Tensor:
+        """Rows without their weighted mean.
+
+        x: (N, D)
+        weights: (N,), how often each row counts: whole numbers, or floating-point ones
+        """
+        check(x, weights)
+        return (x - (weighed(weights, x.dtype)[:, None] * x).sum(0)).contiguous()
+
+    @centred.register_fake
+    def _(x, weights):
+        check(x, weights)
+        return x.new_empty(x.shape)
+
+    return centred
+
+
+def _in_place(weights, dtype):
+    weights = weights.to(dtype)
+    weights /= weights.sum()
+    return weights
+
+
+WEIGHTS = (tensor(4, 3), torch.tensor([1, 3, 2, 2]))
+
+
+@specimen(
+    WEIGHTS,
+    requires_grad=[False],
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="weights.float32",
+    skips=NO_SIZE,
+)
+def divides_the_weights_in_place():
+    """Divides in place what `to` has copied, if the weights had another dtype."""
+    return _centred("divides_the_weights_in_place", _in_place)
+
+
+@specimen(WEIGHTS, requires_grad=[False], twin_of="divides_the_weights_in_place", skips=NO_SIZE)
+def divides_copied_weights():
+    """Divides into new memory."""
+    return _centred(
+        "divides_copied_weights", lambda weights, dtype: weights.to(dtype) / weights.sum().to(dtype)
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.argument_names import names_positions
 from ...cases.arguments import is_drawable
-from ...cases.documented import dtypes_of, promotes_dtypes
+from ...cases.documented import dtypes_of, may_be_floating, promotes_dtypes
 from ...cases.tensors import base_name
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
@@ -50,6 +51,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
             ranks[_OTHER[floats[0].dtype]] = 2
         for dtype, rank in ranks.items():
             yield from _all_of(dtype, floats, rank)
+        yield from _floats_for_whole_numbers(view, floats[0].dtype)
     if not floats and not declared:
         yield from _listed_floats(view)
         yield from _whole(view)
@@ -79,6 +81,19 @@ def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     named = [dtypes_of(op, base_name(tensor.path)) for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
+
+
+def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[Step]:
+    """Weights that are counts in the sample as floating-point numbers, where a docstring says so."""
+    for tensor in view.tensors:
+        name = base_name(tensor.path)
+        if tensor.holds_positions and not (tensor.mutated or names_positions(name)):
+            changed = replace(tensor.spec, dtype=dtype)
+            if may_be_floating(view.op, name) and is_drawable(changed):
+                what = f"{tensor.path} of {dtype_name(dtype)}"
+                yield Step(
+                    f"{tensor.path}.{dtype_name(dtype)}", what, {tensor.path: changed}, 3, True
+                )
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
