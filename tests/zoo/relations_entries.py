@@ -272,3 +272,46 @@ def counts_what_is_padded():
         return lengths.new_empty(lengths.shape[0], 2)
 
     return counted
+
+
+def _kept_mean(name, kept):
+    """The mean of the numbers that a mask does not leave out; `kept(mask)` is where it does not."""
+
+    def check(x, mask):
+        if x.dim() != 1 or not x.is_floating_point() or mask.shape != x.shape:
+            raise ValueError("a row, and a mask of it, please")
+        if mask.dtype not in (torch.bool, torch.uint8):
+            raise TypeError("a mask is bool or uint8")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def mean(x: Tensor, mask: Tensor) -> Tensor:
+        """The mean of some numbers.
+
+        x: (N,)
+        mask: (N,), bool or uint8: not 0 where a number is left out
+        """
+        check(x, mask)
+        found = kept(mask).to(x.dtype)
+        return (x * (found != 0)).sum() / (found != 0).sum().clamp(min=1)
+
+    @mean.register_fake
+    def _(x, mask):
+        check(x, mask)
+        return x.new_empty(())
+
+    return mean
+
+
+LEFT_OUT = (tensor(5), torch.tensor([False, True, True, False, False]))
+
+
+@aot(LEFT_OUT, expected={"relations.mask_dtype": "mask-dtype-matters"})
+def inverts_the_bits_of_a_mask():
+    """Inverts the bits of uint8, none of which becomes 0."""
+    return _kept_mean("inverts_the_bits_of_a_mask", lambda mask: ~mask)
+
+
+@aot(LEFT_OUT, twin_of="inverts_the_bits_of_a_mask")
+def compares_a_mask_with_zero():
+    """Asks where the mask is 0."""
+    return _kept_mean("compares_a_mask_with_zero", lambda mask: mask == 0)
