@@ -67,6 +67,18 @@ def lists(x: torch.Tensor, dims: List[int], sizes: List[int]) -> torch.Tensor:
     return x.clone()
 
 
+@torch.library.custom_op("t_variants_arguments::between", mutates_args=())
+def between(x: torch.Tensor, old: List[float], new: List[float]) -> torch.Tensor:
+    return x.clone()
+
+
+@torch.library.custom_op("t_variants_arguments::averaged", mutates_args=())
+def averaged(
+    means: List[torch.Tensor], maxima: List[torch.Tensor], track: bool = False
+) -> torch.Tensor:
+    return means[0].clone()
+
+
 @torch.library.custom_op("t_variants_arguments::rows", mutates_args=())
 def rows(x: torch.Tensor, target: torch.Tensor, ignore_index: int = -100) -> torch.Tensor:
     return x.clone()
@@ -246,6 +258,23 @@ def test_the_first_of_numbers_that_add_up_to_a_size_becomes_two() -> None:
     counted = near(lists, Sample((tensor(6, 3), [0], [4, 1, 1]), id="a"))
     assert counted["sizes.split"].beyond
     assert "sizes.split" not in near(lists, Sample((tensor(7, 6), [0], [4, 1]), id="a"))
+
+
+def test_a_list_of_numbers_is_that_of_an_earlier_argument() -> None:
+    pairs = (torch.ones(3), torch.ones(3))  # no tensors are compared
+    variants = near(several, Sample((pairs, [tensor(2)], [4, 6], tensor(3)), id="a"))
+    assert not [step for step in variants if ".is." in step]
+    other = near(between, Sample((tensor(4, 6), [2.0, 3.0], [1.0, 1.5]), id="a"))
+    assert other["new.is.old"].sample.args[2] == [2.0, 3.0]
+    assert "new.is.old" not in near(between, Sample((tensor(4, 6), [2.0], [2.0]), id="a"))
+
+
+def test_an_empty_list_of_tensors_is_given_alone_and_with_each_flag() -> None:
+    variants = near(averaged, Sample(([tensor(3), tensor(4)], []), id="a"))
+    given = variants["maxima.as_means"].sample
+    assert [spec.shape for spec in given.args[1]] == [(3,), (4,)]
+    assert variants["maxima.as_means_with_track"].sample.kwargs["track"] is True
+    assert not [step for step in near(averaged, Sample(([], []), id="a")) if ".as_" in step]
 
 
 def test_lists_of_the_same_length_are_reversed_together_where_the_tensors_of_one_differ(

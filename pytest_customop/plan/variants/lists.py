@@ -47,8 +47,10 @@ def same_as_another(view: SampleView, name: str, value: Sequence[float]) -> Iter
     for other, numbers in view.given.items():
         if other == name:
             return
-        is_list = isinstance(numbers, (list, tuple)) and len(numbers) == len(value) > 0
-        if is_list and [*numbers] != [*value] and [*map(type, numbers)] == [*map(type, value)]:
+        if not isinstance(numbers, (list, tuple)) or not value:
+            continue
+        of_one_kind = [*map(type, numbers)] == [*map(type, value)]  # before numbers are compared
+        if of_one_kind and [*numbers] != [*value]:
             description = f"{name}={numbers}, as {other}"
             # Native code may not look whether they fit the tensors.
             beyond = _OTHERS if view.may_read_outside and type(numbers[0]) is int else None
