@@ -171,7 +171,7 @@ CHECK = Check(
     run=check_integer_width,
     integer_tensors=True,
     variants=("arguments", "dtype"),
-    cheap_variants=("arguments", "dtype"),
+    cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
         "Arithmetic that wraps in uint8, int8, int16 or int32 before the result is narrowed or widened: "
