@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases import documented
+from pytest_customop.cases import documented, documented_batches
 from pytest_customop.declare.ops import Op, resolve
 
 _made: list[Op] = []
@@ -191,7 +191,7 @@ def test_a_number_without_influence(text: str, said: bool) -> None:
     ],
 )
 def test_independent_entries(text: str, said: bool) -> None:
-    assert bool(documented.sentence_of_independence(op_with(text))) is said
+    assert bool(documented_batches.sentence_of_independence(op_with(text))) is said
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_independent_entries(text: str, said: bool) -> None:
     ],
 )
 def test_unbatched(text: str, said: bool) -> None:
-    assert documented.takes_unbatched(op_with(text)) is said
+    assert documented_batches.takes_unbatched(op_with(text)) is said
 
 
 @pytest.mark.parametrize(
@@ -263,4 +263,4 @@ def test_minus_one_for_what_is_missing(text: str, said: bool) -> None:
     ],
 )
 def test_padding_that_is_ignored(text: str, said: bool) -> None:
-    assert bool(documented.sentence_of_padding(op_with(text))) is said
+    assert bool(documented_batches.sentence_of_padding(op_with(text))) is said

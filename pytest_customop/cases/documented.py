@@ -27,12 +27,6 @@ _MISSING = re.compile(
     r"|empty|absent|none|nothing|zeros?)\b)",
     re.I | re.S,
 )
-# In one sentence: what stands behind the end of a sequence, and that it does not count.
-_IGNORED_PADDING = re.compile(
-    r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
-    r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
-    re.I | re.S,
-)
 # In one sentence: lengths, and that they may be 0.
 _EMPTY_SEQUENCES = re.compile(
     r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
@@ -89,13 +83,6 @@ _NO_INFLUENCE = re.compile(
     re.I,
 )
 
-# In one sentence: that entries of a batch do not see each other.
-_INDEPENDENT = re.compile(
-    r"\b(each|every)\b[^.;]*\b(on its own|by itself|independent(ly)?|separately|alone)\b(?! of)"
-    r"|\b(independent(ly)?|separately) (for|across|over|in|on|to|by|per) (each|every|all|the|batch|row)\b"
-    r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
-    re.I,
-)
 # In one sentence: whole numbers, that something is the same, and floating-point numbers.
 _SAME_NUMBERS = re.compile(
     r"(?=.*\b(u?int(8|16|32)|integers?|whole numbers?)\b)(?=.*\b(float\w*|convert\w*|cast)\b)"
@@ -111,9 +98,6 @@ _REPEATED = re.compile(
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
-_UNBATCHED = re.compile(
-    r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
-)
 
 
 def whole_numbers_count_as_floats(op: Op) -> bool:
@@ -125,22 +109,6 @@ def may_repeat(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that a number may come more than once in it."""
     about = lines_about(op, argument)
     return _REPEATED.search(about) is not None and not _DISTINCT.search(about)
-
-
-def sentence_of_independence(op: Op) -> str:
-    """The sentence that says that entries of a batch are computed each on its own; empty without one."""
-    return _first_sentence(op, _INDEPENDENT)
-
-
-def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:
-    """The first sentence in which a pattern is found, in one line; empty without one."""
-    said = (sentence for sentence in sentences(op, of_op=True) if pattern.search(sentence))
-    return " ".join(next(said, "").split())
-
-
-def takes_unbatched(op: Op) -> bool:
-    """Whether a sentence says that the op takes an entry without a batch dim too."""
-    return any(map(_UNBATCHED.search, sentences(op, of_op=True)))
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
@@ -166,11 +134,6 @@ def pads_with_negative(op: Op) -> bool:
 def marks_missing(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that -1 stands for something that is not there."""
     return any(map(_MISSING.search, re.split(r"\.\s", lines_about(op, argument))))
-
-
-def sentence_of_padding(op: Op) -> str:
-    """The sentence that says that what is behind the end of a sequence is ignored; empty without one."""
-    return _first_sentence(op, _IGNORED_PADDING)
 
 
 def allows_empty_sequences(op: Op) -> bool:

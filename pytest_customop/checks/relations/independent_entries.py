@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import sentence_of_independence
+from ...cases.documented_batches import sentence_of_independence
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check

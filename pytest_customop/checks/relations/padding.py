@@ -10,7 +10,7 @@ import torch
 
 from ...cases.argument_names import names_lengths
 from ...cases.case import Case
-from ...cases.documented import sentence_of_padding
+from ...cases.documented_batches import sentence_of_padding
 from ...cases.tensors import is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip

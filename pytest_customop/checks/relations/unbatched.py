@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.documented import takes_unbatched
+from ...cases.documented_batches import takes_unbatched
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (

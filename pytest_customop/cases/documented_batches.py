@@ -1,0 +1,46 @@
+"""What the docstrings of an op say of the entries of a batch: independent, unbatched, padded."""
+
+from __future__ import annotations
+
+import re
+
+from ..declare.ops import Op
+from .documented import sentences
+
+# In one sentence: that entries of a batch do not see each other.
+_INDEPENDENT = re.compile(
+    r"\b(each|every)\b[^.;]*\b(on its own|by itself|independent(ly)?|separately|alone)\b(?! of)"
+    r"|\b(independent(ly)?|separately) (for|across|over|in|on|to|by|per) (each|every|all|the|batch|row)\b"
+    r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
+    re.I,
+)
+# In one sentence: what stands behind the end of a sequence, and that it does not count.
+_IGNORED_PADDING = re.compile(
+    r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
+    r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
+    re.I | re.S,
+)
+_UNBATCHED = re.compile(
+    r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
+)
+
+
+def sentence_of_independence(op: Op) -> str:
+    """The sentence that says that entries of a batch are computed each on its own; empty without one."""
+    return _first_sentence(op, _INDEPENDENT)
+
+
+def takes_unbatched(op: Op) -> bool:
+    """Whether a sentence says that the op takes an entry without a batch dim too."""
+    return any(map(_UNBATCHED.search, sentences(op, of_op=True)))
+
+
+def sentence_of_padding(op: Op) -> str:
+    """The sentence that says that what is behind the end of a sequence is ignored; empty without one."""
+    return _first_sentence(op, _IGNORED_PADDING)
+
+
+def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:
+    """The first sentence in which a pattern is found, in one line; empty without one."""
+    said = (sentence for sentence in sentences(op, of_op=True) if pattern.search(sentence))
+    return " ".join(next(said, "").split())
