@@ -49,8 +49,10 @@ WORDS = ("outcome", "finding", "skip_code", "message")
 _DIED = "died"  # as an outcome: the process ended before it said anything
 Told = tuple[Optional[str], ...]  # in the order of WORDS
 
-# Ops whose values hang on how often they were called; the words, which name values, are not compared.
+# Ops whose values hang on how often they were called, or on the system; the words, which name values, are
+# not compared.
 OWN_STATE = {
+    "noise_from_the_system": "takes numbers from the system",
     "dropout_with_a_generator_of_its_own": "takes numbers from a stream that no call starts again",
 }
 
