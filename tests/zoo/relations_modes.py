@@ -3,12 +3,11 @@
 import functools
 import itertools
 import os
-from typing import Optional
 
 import numpy
 import torch
 
-from pytest_customop import tensor
+from pytest_customop import Sample, tensor
 
 from .registry import library, specimen
 
@@ -133,12 +132,17 @@ SEED = {"relations.seed": "outputs-ignore-seed"}
 RANDOM = (torch.Tag.nondeterministic_seeded,)
 
 
-def _noisy(name, noise, more=""):
-    """Adds noise; tagged as random. `noise(x, *more)` makes it."""
+def _noisy(name, noise, more="", said=""):
+    """Adds noise; tagged as random. `noise(x, *more)` makes it, and `said` is the docstring."""
+
+    def fake(x, **given):
+        return torch.empty_like(x)
+
+    fake.__doc__ = said
     lib = library()
     lib.define(f"{name}(Tensor x{more}) -> Tensor", tags=RANDOM)
     lib.impl(name, torch.no_grad()(lambda x, **given: x + noise(x, **given)), "CPU")
-    torch.library.register_fake(f"zoo::{name}", lambda x, **given: torch.empty_like(x), lib=lib)
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
     return getattr(torch.ops.zoo, name).default
 
 
@@ -191,14 +195,14 @@ def noise_of_its_generator():
     )
 
 
-def _of_optional_seed(name, is_given):
+def _of_optional_seed(name, is_given, said=""):
     """Noise by a seed; without one it is drawn from torch's stream."""
 
     def noise(x, seed=None):
         generator = torch.Generator().manual_seed(seed) if is_given(seed) else None
         return torch.rand(x.shape, dtype=x.dtype, generator=generator)
 
-    return _noisy(name, noise, ", *, int? seed=None")
+    return _noisy(name, noise, ", *, int? seed=None", said)
 
 
 @aot((MATRIX,), expected={"relations.seed": "zero-taken-for-no-seed"})
@@ -225,63 +229,41 @@ def noise_that_rejects_zero():
     return _of_optional_seed("noise_that_rejects_zero", is_given)
 
 
-@aot((MATRIX, 3), twin_of="noise_that_takes_zero_for_no_seed")
+@aot(Sample((MATRIX,), {"seed": 3}), twin_of="noise_that_takes_zero_for_no_seed")
 def noise_that_needs_a_seed():
     """Rejects None, which its schema takes."""
 
-    @torch.library.custom_op("zoo::noise_that_needs_a_seed", mutates_args=(), tags=RANDOM)
-    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
+    def noise(x, seed=None):
         generator = torch.Generator().manual_seed(seed)
-        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
+        return torch.rand(x.shape, dtype=x.dtype, generator=generator)
 
-    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
-    return noise
+    return _noisy("noise_that_needs_a_seed", noise, ", *, int? seed=None")
 
 
-def _of_any_seed(name, is_given):
-    """Noise by a seed, of which the docstring says that 0 is one."""
+FROM_ZERO = """Add noise.
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=(), tags=RANDOM)
-    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
-        """Add noise.
-
-        seed: None draws from torch's default generator. A whole number >= 0 decides alone, and the default
-            generator is left untouched.
-        """
-        generator = torch.Generator().manual_seed(seed) if is_given(seed) else None
-        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
-
-    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
-    return noise
+seed: None draws from torch's default generator. A whole number >= 0 decides alone, and the default
+    generator is left untouched.
+"""
 
 
 @aot((MATRIX,), expected={"relations.seed": "zero-taken-for-no-seed"})
 def noise_of_seeds_above_zero():
     """Asks whether the seed is true, where 0 is documented as one."""
-    return _of_any_seed("noise_of_seeds_above_zero", bool)
+    return _of_optional_seed("noise_of_seeds_above_zero", bool, FROM_ZERO)
 
 
 @aot((MATRIX,), twin_of="noise_of_seeds_above_zero")
 def noise_of_seeds_from_zero():
     """Asks whether there is a seed."""
-    return _of_any_seed("noise_of_seeds_from_zero", lambda seed: seed is not None)
+    return _of_optional_seed("noise_of_seeds_from_zero", lambda seed: seed is not None, FROM_ZERO)
 
 
 @aot((MATRIX,), twin_of="noise_that_takes_zero_for_no_seed")
 def noise_without_a_seed_at_zero():
     """Takes 0 for no seed, and says so."""
-
-    @torch.library.custom_op("zoo::noise_without_a_seed_at_zero", mutates_args=(), tags=RANDOM)
-    def noise(x: torch.Tensor, seed: Optional[int] = None) -> torch.Tensor:
-        """Add noise.
-
-        seed: of the noise; 0 or None draws from torch's stream.
-        """
-        generator = torch.Generator().manual_seed(seed) if seed else None
-        return x + torch.rand(x.shape, dtype=x.dtype, generator=generator)
-
-    noise.register_fake(lambda x, seed=None: torch.empty_like(x))
-    return noise
+    said = "Add noise.\n\nseed: of the noise; 0 or None draws from torch's stream."
+    return _of_optional_seed("noise_without_a_seed_at_zero", bool, said)
 
 
 @aot((MATRIX,))
