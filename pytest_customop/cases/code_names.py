@@ -26,7 +26,7 @@ def numbers_in_code(op: Op) -> Iterator[float]:
 
 
 def whole_numbers_in_code(op: Op) -> set[int]:
-    """Those of them that are whole numbers."""
+    """The whole numbers among `numbers_in_code`."""
     return {number for number in numbers_in_code(op) if isinstance(number, int)}
 
 

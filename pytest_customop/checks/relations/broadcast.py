@@ -22,7 +22,7 @@ from ..values.memory.calls import (
     with_argument,
 )
 from ..values.memory.limited_copy import answer_safely
-from .compare import Disagreement, disagreement, is_unsteady, shapes
+from .compare import Disagreement, disagreement, is_so_in_double, is_unsteady, shapes
 from .scripts import call_lines, compare_lines
 
 _ENTRIES = 3  # of fewer, one entry less is one for all
@@ -165,11 +165,12 @@ def _is_wrong_in_double(case: Case, shared: _Shared) -> bool:
 
     What repeats itself may be computed in another order, and rounding may be large.
     """
-    try:
-        wrong = _wrong(Caller(case.widened()), shared)
-    except RuntimeError:  # no such dtype on the device
-        return True
-    return wrong is None or isinstance(wrong, Disagreement)
+
+    def ask(wide: Case) -> bool:
+        wrong = _wrong(Caller(wide), shared)
+        return wrong is None or isinstance(wrong, Disagreement)
+
+    return is_so_in_double(case, ask)
 
 
 def _script(case: Case, shared: _Shared, result: str) -> str:

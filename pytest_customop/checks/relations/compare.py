@@ -99,6 +99,14 @@ def shapes(leaves: Leaves) -> list[tuple[str, object]]:
     return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
 
 
+def is_so_in_double(case: Case, ask: Callable[[Case], bool]) -> bool:
+    """What a function answers of a case in double precision; True if the device has no such dtype."""
+    try:
+        return ask(case.widened())
+    except RuntimeError:
+        return True
+
+
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name: str) -> bool:
     """Whether a result differs from call to call as much as it does between two calls that must agree.
 

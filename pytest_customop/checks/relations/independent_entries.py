@@ -15,6 +15,7 @@ from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import skip_if_no_results, skip_if_random
 from ..values.memory.limited_copy import answer_safely
+from .compare import is_so_in_double
 from .entries.alone import AloneEntries, first_dims
 from .entries.calls import Along, Wrong
 from .entries.groups import DimGroup
@@ -74,14 +75,13 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         if not alone.each_is_taken or alone.wrong(range(alone.count)) is not None:
             continue
         orders = _orders(alone.count)
-        wrongs = {order: alone.wrong(order) for order in orders}
-        broken = [order for order, wrong in wrongs.items() if wrong is not None]
+        tried = ((order, alone.wrong(order)) for order in orders)
+        broken = [(order, *found) for order, found in tried if found is not None]
         if 2 * len(broken) > len(orders):  # it is the values, in most orders: not what is meant
             continue
         is_learned = True
-        for order in broken:
-            place, wrong = wrongs[order] or (0, None)
-            if wrong is not None and _is_wrong_again(alone, order, place):
+        for order, place, wrong in broken:
+            if _is_wrong_again(alone, order, place):
                 return True, _Broken(group, order, place, wrong, alone.along)
     return is_learned, None
 
@@ -98,11 +98,12 @@ def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bo
     again = alone.wrong(order)
     if again is None or again[0] != place:
         return False
-    try:
-        wide = AloneEntries(alone.case.widened(), alone.group)
-    except RuntimeError:  # no such dtype on the device
-        return True
-    return not wide.each_is_taken or wide.wrong(order) is not None
+
+    def ask(case: Case) -> bool:
+        wide = AloneEntries(case, alone.group)
+        return not wide.each_is_taken or wide.wrong(order) is not None
+
+    return is_so_in_double(alone.case, ask)
 
 
 def _script(case: Case, broken: _Broken) -> str:

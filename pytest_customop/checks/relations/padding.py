@@ -24,7 +24,7 @@ from ..values.memory.calls import (
     skip_if_random,
 )
 from ..values.memory.limited_copy import answer_safely
-from .compare import Disagreement, disagreement
+from .compare import Disagreement, disagreement, is_so_in_double
 from .scripts import call_lines, position
 
 _ENTRIES = 3  # of the batch that are looked at
@@ -84,8 +84,8 @@ def check_padding(case: Case) -> None:
         cut, wrong = broken
         raise fail(
             "padding-has-influence",
-            f"{case.op.name}: entry {cut.entry} with a length of {cut.length} gives something else with "
-            f"padding up to {cut.steps} than cut off there: {wrong}",
+            f"{case.op.name}: entry {cut.entry}, of length {cut.length} and padded to {cut.steps}, gives "
+            f"something else than the same entry cut off at its length: {wrong}",
             f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
             repro=_script(case, broken),
             picture=wrong.picture,
@@ -169,12 +169,12 @@ def _wrong(case: Case, pairs: list[tuple[Leaves, Leaves]]) -> Disagreement | Non
 
 def _is_wrong_in_double(case: Case, cut: _Cut) -> bool:
     """Whether it is so in double precision too; True if the op does not compute in it."""
-    try:
-        wide = case.widened()
+
+    def ask(wide: Case) -> bool:
         pairs = _pairs(Caller(wide), cut)
-    except RuntimeError:  # no such dtype on the device
-        return True
-    return not pairs or _wrong(wide, pairs) is not None
+        return not pairs or _wrong(wide, pairs) is not None
+
+    return is_so_in_double(case, ask)
 
 
 def _script(case: Case, broken: _Broken) -> str:

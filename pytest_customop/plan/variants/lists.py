@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ...core.wording import listed
 from ...declare.inputs import SameAs
 from ...declare.variant import Step
-from .sample_view import SampleView
+from .sample_view import SampleView, TensorArgument
 
 _OTHERS = "whole numbers of another argument"
 _ORDERED = "tensors in another order than what another tensor may have for each of them"
@@ -108,24 +109,31 @@ def filled(view: SampleView, name: str) -> Iterator[Step]:
 
     A flag may ask for them, as for the running maxima of an optimizer: one is rejected without the other.
     """
-    lists = {
-        key: [tensor for tensor in view.tensors if tensor.path.startswith(f"{key}[")]
-        for key, value in view.given.items()
-        if isinstance(value, (list, tuple)) and value
-    }
-    whole = {key: like for key, like in lists.items() if len(like) == len(view.given[key])}
-    order = [argument.name for argument in view.op.arguments]
-    before = [key for key in order[: order.index(name)] if key in whole]
-    if before and all(tensor.resizable for tensor in whole[before[-1]]):
+    order = (argument.name for argument in view.op.arguments)
+    before = itertools.takewhile(lambda key: key != name, order)
+    lists = [key for key in before if _is_list_of_tensors(view, key)]
+    like = _tensors_in(view, lists[-1]) if lists else []
+    if like and all(tensor.resizable for tensor in like):
         tensors = [
             replace(tensor.resized(tensor.shape), layout=None, requires_grad=None)
-            for tensor in whole[before[-1]]
+            for tensor in like
         ]
-        step, what = f"{name}.as_{before[-1]}", f"{name} given, as {before[-1]}"
+        step, what = f"{name}.as_{lists[-1]}", f"{name} given, as {lists[-1]}"
         yield Step(step, what, {name: tensors}, 2, True)
         for flag in _flags_off(view):
             changes = {name: tensors, flag: True}
             yield Step(f"{step}_with_{flag}", f"{what}; {flag}=True", changes, 3, True)
+
+
+def _tensors_in(view: SampleView, name: str) -> list[TensorArgument]:
+    """The tensors of a list."""
+    return [tensor for tensor in view.tensors if tensor.path.startswith(f"{name}[")]
+
+
+def _is_list_of_tensors(view: SampleView, name: str) -> bool:
+    """Whether an argument is a list of tensors and of nothing else, and not empty."""
+    value = view.given.get(name)
+    return isinstance(value, (list, tuple)) and len(_tensors_in(view, name)) == len(value) > 0
 
 
 def _flags_off(view: SampleView) -> list[str]:
@@ -148,7 +156,7 @@ def _may_shrink(view: SampleView, name: str) -> bool:
     """
     elements = view.given[name]
     count = len(elements)
-    inside = [tensor for tensor in view.tensors if tensor.path.startswith(f"{name}[")]
+    inside = _tensors_in(view, name)
     others = [value for key, value in view.given.items() if key != name]
     lists = [value for value in others if isinstance(value, (list, tuple))]
     sizes = {size for tensor in view.tensors if tensor not in inside for size in tensor.shape}
