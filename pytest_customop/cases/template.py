@@ -14,7 +14,7 @@ import torch
 
 from ..declare.inputs import TensorSpec
 from .arguments import Placement
-from .tensors import is_differentiable, is_plain
+from .tensors import comparable, is_differentiable, is_plain
 
 _RECORD = 4  # numbers that belong together are at most as many
 
@@ -73,8 +73,8 @@ def adds_up_to_size(values: torch.Tensor, others: frozenset[int]) -> bool:
 
 
 def listed(spec: TensorSpec) -> torch.Tensor:
-    """The values that an author listed, on the CPU."""
-    return torch.as_tensor(spec.values).detach().cpu()
+    """The values that an author listed, on the CPU, in a dtype that torch compares and sorts."""
+    return comparable(torch.as_tensor(spec.values).detach().cpu())
 
 
 def is_constant_mask(values: torch.Tensor) -> bool:

@@ -20,6 +20,8 @@ from ..declare.inputs import TensorSpec
 
 # The most numbers of a described tensor that are shown one by one.
 _FRACTIONS, _WHOLE = 24, 64
+# Dtypes in which torch has few kernels.
+_STORED_ONLY = frozenset({torch.uint16, torch.uint32, torch.uint64})
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
 DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -35,6 +37,11 @@ DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 def is_differentiable(dtype: torch.dtype) -> bool:
     """Whether tensors of this dtype can require gradients."""
     return dtype.is_floating_point or dtype.is_complex
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that torch can compare and sort: int64 for uint16, uint32 and uint64; others as they are."""
+    return tensor.to(torch.int64) if tensor.dtype in _STORED_ONLY else tensor
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

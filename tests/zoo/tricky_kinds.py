@@ -73,6 +73,24 @@ def wants_a_multiple_of_four():
     return quarters
 
 
+STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
+
+
+@specimen(
+    *((torch.tensor([[7, 0, 300], [2, 7, 41]]).to(dtype),) for dtype in STORED_ONLY),
+    *((tensor(3, 4, dtype=dtype, low=0, high=4096),) for dtype in STORED_ONLY),
+)
+def scales_wide_unsigned():
+    """Correct: of dtypes that torch stores, and neither compares nor sorts."""
+
+    @torch.library.custom_op("zoo::scales_wide_unsigned", mutates_args=())
+    def scaled(x: Tensor) -> Tensor:
+        return x.to(torch.float64) / 4096
+
+    scaled.register_fake(lambda x: torch.empty_like(x, dtype=torch.float64))
+    return scaled
+
+
 @specimen((MATRIX,))
 def output_at_an_offset():
     """Correct: the output begins in the middle of its storage, and the fake one too."""

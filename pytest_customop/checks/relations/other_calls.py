@@ -13,7 +13,7 @@ from ...cases.arguments import Placement
 from ...cases.case import Case
 from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import crash_risk
-from ...cases.tensors import is_differentiable
+from ...cases.tensors import comparable, is_differentiable
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
@@ -119,7 +119,7 @@ def _equal(leaf: Any) -> Any:
     """A tensor that has one of its values everywhere; the least one of whole numbers."""
     if isinstance(leaf, torch.Tensor) and leaf.numel() and leaf.layout == torch.strided:
         floating = is_differentiable(leaf.dtype)
-        value = leaf.detach().flatten()[0] if floating else leaf.min()
+        value = leaf.detach().flatten()[0] if floating else comparable(leaf).min()
         return torch.full_like(leaf, value.item(), requires_grad=False)
     if isinstance(leaf, TensorSpec) and leaf.fill is None and leaf.values is None:
         low = 0.5 if leaf.low is None else leaf.low

@@ -174,7 +174,7 @@ def _counting(tensor: TensorArgument, beyond: str) -> Iterator[Step]:
     low, high = seen
     start = low if tensor.is_permutation else 0
     if low >= 0 and 2 <= count <= high - start + 1:
-        values = torch.arange(start, start + count, dtype=tensor.dtype).reshape(tensor.shape)
+        values = torch.arange(start, start + count).reshape(tensor.shape)
         spec = replace(
             tensor.spec, dtype=tensor.dtype, values=values, low=None, high=None, fill=None
         )
