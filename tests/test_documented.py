@@ -264,3 +264,44 @@ def test_minus_one_for_what_is_missing(text: str, said: bool) -> None:
 )
 def test_padding_that_is_ignored(text: str, said: bool) -> None:
     assert bool(documented_batches.sentence_of_padding(op_with(text))) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores is a constant: it gets no gradient.", True),
+        ("scores: not differentiable", True),
+        ("Gradients of scores are always None.", True),
+        ("boxes gets no gradient. The gradient of scores is that of the product.", False),
+        ("scores: (N,)", False),
+    ],
+)
+def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
+    assert documented.gets_no_gradient(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Has a generator of its own.", True),
+        ("torch.manual_seed has no effect.", True),
+        ("Draws from numpy's global random state.", True),
+        ("The same torch.manual_seed gives the same boxes.", False),
+        ("Its own boxes are left out.", False),
+    ],
+)
+def test_a_generator_of_its_own(text: str, said: bool) -> None:
+    assert documented.has_own_generator(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("What is longer than scores is cut.", True),
+        ("Truncated to scores.", True),
+        ("scores: at most 8.", False),
+        ("What is longer than boxes is cut. scores: (N,)", False),
+    ],
+)
+def test_what_is_cut_off(text: str, said: bool) -> None:
+    assert documented.cuts_off(op_with(text), "scores") is said

@@ -10,10 +10,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..compat.fakes import fake_cause
-from ..compat.ops import fake_kernel_of, python_kernels, traced_functions
+from ..compat.ops import fake_kernel_of
 from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose, traceback_text
 from ..declare.ops import Op
 from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
+from .documentation import python_functions, texts_about
 
 _ESTIMATE = re.compile(
     r"straight[- ]?through|\bSTE\b|surrogate gradient|pseudo-?gradient|gradient estimat", re.I
@@ -99,24 +100,17 @@ def clips_by_docstring(op: Op) -> bool:
 
     Only docstrings are read: clamping in the code of a backward may as well be the mistake.
     """
-    return any(_CLIPPED.search(inspect.getdoc(function) or "") for function in python_functions(op))
+    return any(map(_CLIPPED.search, texts_about(op)))
 
 
 def names_limit(op: Op) -> bool:
     """Whether a docstring says of something how many or how much there is at most."""
-    return any(_LIMIT.search(inspect.getdoc(function) or "") for function in python_functions(op))
+    return any(map(_LIMIT.search, texts_about(op)))
 
 
 def _says(op: Op, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(_source(function)) for function in python_functions(op))
-
-
-def python_functions(op: Op) -> list[Any]:
-    """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
-    functions = [kernel for _, kernel in python_kernels(op.overload)] + traced_functions(
-        op.overload
-    )
-    return [function for function in functions if function is not None]
+    sources = map(_source, python_functions(op))
+    return any(map(pattern.search, (*sources, *texts_about(op))))
 
 
 def _source(function: Any) -> str:

@@ -1,19 +1,17 @@
 """What the docstrings of an op say that it takes and gives: an author's own contract.
 
-They are those of the op's Python functions, and that of their module, for most questions only if it names
-the op. A sentence is taken at its word only where it is plain; what it does not say is not concluded.
+A sentence is taken at its word only where it is plain; what it does not say is not concluded.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 
 from ..declare.ops import Op
-from .deliberate import python_functions
+from .documentation import beginning, texts_about, texts_beside
 
 # In one sentence: numbers below 0, and what becomes of them.
 _PADDING = re.compile(
@@ -52,14 +50,19 @@ _NOT_DIFFERENTIABLE = re.compile(
     r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b",
     re.I,
 )
+# In one sentence with the name of an argument.
+_CONSTANT = re.compile(
+    r"\b(no|without( a)?) gradients?\b|\bgradients?( (of|for) \w+)? (is|are) (always )?(None|not)\b"
+    r"|\b(not|non)[- ](differentiable|differentiated|trainable|learn(ed|able))\b"
+    r"|\b(is|are|as)( a)? constants?\b",
+    re.I,
+)
 _FLOATING = re.compile(r"(?<!no )(?<!not )\bfloat(s|ing|ing-point|32|64)?\b", re.I)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
-_CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # a line that begins with one
-_SHORT = 2  # letters of a name that may be a word
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
@@ -72,6 +75,23 @@ _ZERO_IS_NO_SEED = re.compile(
     r"|\b(no|not|none|without|random\w*|unless|if)\b[^.;]*(?<![\w.])(0|zero)(?![\w.])",
     re.I,
 )
+
+# In one sentence with the name of a number: what is longer is not taken whole.
+_CUT_OFF = re.compile(
+    r"\btruncat\w*\b|(?=.*\b(longer|beyond|exceed\w*|more than|past|the rest)\b)"
+    r"(?=.*\b(cut|clip(s|ped)?|trim(s|med)?|drop(s|ped)?|discard(s|ed)?|ignored)\b)",
+    re.I | re.S,
+)
+# In one sentence: a stream of random numbers that is not torch's.
+_OWN_GENERATOR = re.compile(
+    r"\b(generator|rng|random (state|stream|numbers?)|stream) of (its|their) own\b"
+    r"|\bown (random )?(generator|rng|state|stream|random)\b"
+    r"|\b(manual_seed|torch'?s? (seed|generator|rng))\b[^.;]*\b(no effect|not|ignored)\b"
+    r"|\b(not|unaffected|independent)\b[^.;]*\bmanual_seed\b"
+    r"|\b(numpy|python)('s)?\b[^.;]*\b(random|rng|generator|seed)|\b(np|numpy)\.random\b|`random`",
+    re.I,
+)
+_SEEDED = re.compile(r"\bseed(ed|s)?\b|\bmanual_seed\b|\breproduc|\bdeterministic\b", re.I)
 
 _ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
 # Of a number: that no result depends on it.
@@ -177,6 +197,32 @@ def is_not_differentiable(op: Op) -> bool:
     return any(map(_NOT_DIFFERENTIABLE.search, sentences(op, of_op=True)))
 
 
+def gets_no_gradient(op: Op, argument: str) -> bool:
+    """Whether a sentence that names an argument says that it gets no gradient."""
+    return bool(argument) and any(map(_CONSTANT.search, _naming(op, argument)))
+
+
+def _naming(op: Op, argument: str) -> Iterator[str]:
+    """The sentences about an op in which the name of an argument stands."""
+    named = re.compile(rf"\b{re.escape(argument)}\b")
+    return filter(named.search, sentences(op, of_op=True))
+
+
+def cuts_off(op: Op, argument: str) -> bool:
+    """Whether a sentence that names a number says that what is longer is cut off."""
+    return any(map(_CUT_OFF.search, _naming(op, argument)))
+
+
+def has_own_generator(op: Op) -> bool:
+    """Whether a sentence says that the op draws from a stream that torch's seed does not start."""
+    return any(map(_OWN_GENERATOR.search, sentences(op, of_op=True)))
+
+
+def speaks_of_seed(op: Op) -> bool:
+    """Whether a sentence is about seeds, or about results that can be had again."""
+    return any(map(_SEEDED.search, sentences(op, of_op=True)))
+
+
 def names_float64(op: Op) -> bool:
     """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
     every = [*sentences(op, of_op=True)]
@@ -199,9 +245,9 @@ def _count_of_tensors(op: Op) -> int:
 
 def lines_about(op: Op, argument: str) -> str:
     """What docstrings say of an argument: the lines from its name to that of another one."""
-    begins = _beginning(tuple(item.name for item in op.arguments))
+    begins = beginning(tuple(item.name for item in op.arguments))
     lines: list[str] = []
-    for text in _docstrings(op, of_op=True):
+    for text in texts_about(op):
         inside = False
         for line in text.splitlines():
             begun = begins.match(line)
@@ -214,46 +260,7 @@ def lines_about(op: Op, argument: str) -> str:
     return " ".join(lines)
 
 
-def _beginning(names: Sequence[str]) -> re.Pattern[str]:
-    """What a line about an argument begins with; `a` alone, or `x`, may begin any line."""
-    all_names = "|".join(map(re.escape, names))
-    long = "|".join(re.escape(name) for name in names if len(name) > _SHORT) or "(?!)"
-    return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
-
-
 def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
-    """The sentences of the docstrings; with `of_op`, those of a module only if it names the op."""
-    for text in _docstrings(op, of_op=of_op):
+    """The sentences about an op; with `of_op`, those of a module only if it names the op."""
+    for text in texts_about(op) if of_op else texts_beside(op):
         yield from re.split(r"\.\s", text)
-
-
-def _docstrings(op: Op, *, of_op: bool) -> Iterator[str]:
-    """The docstrings of an op.
-
-    Args:
-        of_op: whether that of a module counts only if it names the op, or describes its arguments.
-    """
-    functions = python_functions(op)
-    yield from (inspect.getdoc(function) or "" for function in functions)
-    name = op.name.partition("::")[2].partition(".")[0]
-    for module in {*map(inspect.getmodule, functions)} - {None}:
-        text = inspect.getdoc(module) or ""
-        if not of_op or _is_named(name, text) or _describes_arguments(op, text):
-            yield text
-
-
-def _describes_arguments(op: Op, text: str) -> bool:
-    """Whether a text has a line about each of several arguments of an op."""
-    names = [item.name for item in op.arguments]
-    matches = map(_beginning(tuple(names)).match, text.splitlines())
-    begun = {name for match in matches if match for name in match.groups()}
-    return len(names) > 1 and begun >= set(names)
-
-
-def _is_named(name: str, text: str) -> bool:
-    """Whether a text names an op, or has a line that begins with a call by the last words of its name.
-
-    The name of an op often begins with that of the package: `warp(x, grid)` for `mylib::mylib_warp`.
-    """
-    calls = [call for call in _CALL.findall(text) if len(call) > _SHORT]
-    return name in text or any(name.endswith(f"_{call}") for call in calls)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from ...cases.argument_names import names_dims
+from ...cases.documented import cuts_off
 from ...declare.variant import Step
 from .sample_view import SampleView
 
@@ -155,6 +156,8 @@ def _numbers_before(view: SampleView, name: str) -> list[tuple[str, int]]:
 
 def _beyond(view: SampleView, name: str, value: int, number: float) -> str | None:
     """Why another number leaves what the tensors of the sample show; None if it does not."""
+    if 1 <= number < value and cuts_off(view.op, name):
+        return None
     if view.may_read_outside:  # a Python kernel raises where a number does not fit, or takes it
         if _is_tied(view, value, name):
             return _TIED

@@ -1,0 +1,133 @@
+"""The texts in which the author of an op describes it: docstrings, and comments above its definition.
+
+An op in C++ has its docstring at the function in Python that calls it, and comments in its source, which
+may stand in a module as a string.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ..compat.ops import functions_of, is_custom_op_def, overload_of, traced_functions
+from ..core.functions import code_of, known_names
+from ..declare.ops import Op
+
+_CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # a line that begins with one
+_SHORT = 2  # letters of a name that may be a word
+_COMMENT = re.compile(
+    r"^\s*(#(?!include\b|define\b|pragma\b|if|endif\b|else\b)|//+|/\*+|\*(?!\w))\s?(.*?)(\*/)?\s*$"
+)
+
+
+def python_functions(op: Op) -> list[Any]:
+    """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
+    functions = [*functions_of(op.overload), *traced_functions(op.overload)]
+    return [*dict.fromkeys(function for function in functions if function is not None)]
+
+
+def texts_about(op: Op) -> tuple[str, ...]:
+    """What describes this op: of a module, only what names the op or its arguments."""
+    return (*_of_functions(op), *(text for text in _of_modules(op) if _is_about(op, text)))
+
+
+def texts_beside(op: Op) -> tuple[str, ...]:
+    """What describes this op, or what its modules are for."""
+    return (*_of_functions(op), *_of_modules(op))
+
+
+def beginning(names: Sequence[str]) -> re.Pattern[str]:
+    """What a line about an argument begins with; `a` alone, or `x`, may begin any line."""
+    all_names = "|".join(map(re.escape, names))
+    long = "|".join(re.escape(name) for name in names if len(name) > _SHORT) or "(?!)"
+    return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
+
+
+@functools.lru_cache(maxsize=256)
+def _of_functions(op: Op) -> tuple[str, ...]:
+    functions = python_functions(op)
+    texts = [inspect.getdoc(function) for function in functions]
+    for module in _modules(op):
+        texts += [inspect.getdoc(function) for function in _callers(op, module, functions)]
+        texts += _comments(op, module)
+    return tuple(text for text in texts if text)
+
+
+def _of_modules(op: Op) -> tuple[str, ...]:
+    return tuple(text for text in map(inspect.getdoc, _modules(op)) if text)
+
+
+def _modules(op: Op) -> list[ModuleType]:
+    modules = map(inspect.getmodule, python_functions(op))
+    return [*dict.fromkeys(module for module in modules if module is not None)]
+
+
+def _callers(op: Op, module: ModuleType, known: Sequence[Any]) -> Iterator[FunctionType]:
+    """The functions of a module, tests left out, that take the tensors of an op by name, and call it."""
+    tensors = {item.name for item in op.arguments if "Tensor" in str(item.type)}
+    for value in [*vars(module).values()]:
+        if not isinstance(value, FunctionType) or value.__name__.startswith("test"):
+            continue
+        parameters = value.__code__.co_varnames[: value.__code__.co_argcount]
+        takes = tensors and tensors <= {*parameters} and value.__module__ == module.__name__
+        if takes and value not in known and _calls(value, op):
+            yield value
+
+
+def _calls(function: FunctionType, op: Op) -> bool:
+    """Whether the code names `torch.ops.ns.name`, or a variable that holds the op."""
+    code = code_of(function)
+    names = {*code.co_names, *code.co_freevars} if code is not None else set()
+    if {"ops", *_namespace_and_name(op)} <= names:
+        return True
+    known = known_names(function)
+    values = [known[name] for name in names if name in known]
+    return any(
+        value is op.overload or (is_custom_op_def(value) and overload_of(value) is op.overload)
+        for value in values
+    )
+
+
+def _comments(op: Op, module: ModuleType) -> Iterator[str]:
+    """The comments right above a line that defines or registers the op, in Python or C++."""
+    try:
+        lines = inspect.getsource(module).splitlines()
+    except (OSError, TypeError):  # it is in no file
+        return
+    _, name = map(re.escape, _namespace_and_name(op))
+    defines = re.compile(
+        rf"\b(def|define|impl|custom_op|triton_op)\(\s*[rf]?[\"'](\w+::)?{name}\b"
+        rf"|^\s*((static|inline)\s+)*(void|Tensor|(at|torch|std)::)[\w:<>,\s&*]*\b{name}\s*\("
+    )
+    for at, line in enumerate(lines):
+        if not defines.search(line):
+            continue
+        above: list[str] = []
+        while len(above) < at and (comment := _COMMENT.match(lines[at - len(above) - 1])):
+            above.append(comment[2].rstrip())
+        if above:
+            yield "\n".join(reversed(above))
+
+
+def _namespace_and_name(op: Op) -> tuple[str, str]:
+    namespace, _, name = op.name.partition("::")
+    return namespace, name.partition(".")[0]
+
+
+def _is_about(op: Op, text: str) -> bool:
+    """Whether a text names an op, calls it, or has a line about each of several arguments.
+
+    The name of an op often begins with that of the package: `warp(x, grid)` for `mylib::mylib_warp`.
+    """
+    _, op_name = _namespace_and_name(op)
+    calls = [call for call in _CALL.findall(text) if len(call) > _SHORT]
+    if op_name in text or any(op_name.endswith(f"_{call}") for call in calls):
+        return True
+    names = [item.name for item in op.arguments]
+    matches = map(beginning(tuple(names)).match, text.splitlines())
+    begun = {name for match in matches if match for name in match.groups()}
+    return len(names) > 1 and begun >= set(names)

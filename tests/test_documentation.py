@@ -1,0 +1,123 @@
+"""Where an author describes an op: docstrings of several functions, and comments above its definition."""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_customop.cases.documentation import texts_about
+from pytest_customop.declare.ops import resolve
+
+PYTHON = '''
+"""Ops of a library."""
+
+import torch
+from torch import Tensor
+
+lib = torch.library.Library("t_documentation_{n}", "DEF")
+# Unrelated.
+
+# The longest rows.
+# rows: how many
+lib.define("longest(Tensor x, int rows) -> Tensor")
+
+
+def longest(x, rows):
+    """Rows by their norms."""
+    return x[x.norm(dim=1).topk(rows).indices]
+
+
+lib.impl("longest", longest, "CPU")
+
+
+@torch.library.register_fake("t_documentation_{n}::longest", lib=lib)
+def _(x, rows):
+    return x.new_empty(rows, x.shape[1])
+
+
+def longest_rows(x, rows=2):
+    """The two longest rows."""
+    return torch.ops.t_documentation_{n}.longest(x, rows)
+
+
+def test_longest(x=None):
+    """No part of the documentation."""
+    return torch.ops.t_documentation_{n}.longest(torch.ones(3, 2), 1)
+
+
+def other(x):
+    """Something else."""
+    return x
+'''
+
+NATIVE = '''
+import torch
+
+SOURCE = """
+#include <torch/library.h>
+
+// Adds one to each
+// element.
+at::Tensor plus_one(const at::Tensor& x) {
+  return x + 1;  // not this
+}
+
+TORCH_LIBRARY(t_documentation_{n}, m) {
+  // not this either
+  m.def("other(Tensor x) -> Tensor");
+  /* In place of numpy's. */
+  m.def("plus_one(Tensor x) -> Tensor");
+}
+"""
+lib = torch.library.Library("t_documentation_{n}", "DEF")
+lib.define(
+    "plus_one(Tensor x) -> Tensor"
+)
+lib.impl("plus_one", lambda x: x + 1, "CPU")
+
+
+@torch.library.register_fake("t_documentation_{n}::plus_one", lib=lib)
+def _(x):
+    return torch.empty_like(x)
+'''
+
+
+@pytest.fixture
+def module(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> types.ModuleType:
+    """The module of a text, with a number in its name and its namespace."""
+    number, text = request.param
+    path = tmp_path / f"documented_{number}.py"
+    path.write_text(text.replace("{n}", str(number)))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def texts_of(module: Any, name: str) -> list[str]:
+    return [*texts_about(resolve(getattr(getattr(module.torch.ops, module.lib.ns), name)))]
+
+
+@pytest.mark.parametrize("module", [(1, PYTHON)], indirect=True)
+def test_docstrings_of_the_kernel_and_of_what_calls_the_op(module: types.ModuleType) -> None:
+    assert texts_of(module, "longest") == [
+        "Rows by their norms.",
+        "The two longest rows.",
+        "The longest rows.\nrows: how many",
+    ]
+
+
+@pytest.mark.parametrize("module", [(2, NATIVE)], indirect=True)
+def test_comments_in_native_source(module: types.ModuleType) -> None:
+    assert texts_of(module, "plus_one") == [
+        "Adds one to each\nelement.",
+        "In place of numpy's.",
+    ]
