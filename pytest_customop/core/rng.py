@@ -41,6 +41,11 @@ def seed(number: int) -> None:
     _, accelerator = _other_accelerator()
     if hasattr(accelerator, "manual_seed_all"):
         accelerator.manual_seed_all(number)
+    seed_besides_torch(number)
+
+
+def seed_besides_torch(number: int) -> None:
+    """Start the streams of Python and of numpy from a number, which `torch.manual_seed` leaves alone."""
     random.seed(number)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

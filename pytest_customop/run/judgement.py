@@ -16,7 +16,7 @@ from ..cases.deliberate import (
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
-from ..cases.documented import is_differentiable_by
+from ..cases.documented import gets_no_gradient, is_differentiable_by, is_not_differentiable
 from ..cases.ignored import ignores_added_elements
 from ..findings import (
     BEYOND_SAMPLE,
@@ -54,12 +54,14 @@ _NARROWED = "neither the mark nor a tensor of the sample says float64"
 _LIMITED = "so many entries may be taken at most, or blocks of them computed apart, on purpose"
 _OFFSET = "no sample has numbers that are large and near to each other"
 _BUFFER = "its name is that of a buffer, and no formula saves a buffer"
+_OTHER_STREAM = "no docstring speaks of a seed, which may be that of Python or numpy"
 _MORE_WORK = "it was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
     "hang": _MORE_WORK,
+    "outputs-ignore-seed": _OTHER_STREAM,
     "version-not-bumped": _BUFFER,
     **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
     **dict.fromkeys(("result-depends-on-order", "parts-differ-from-whole"), _LIMITED),
@@ -82,6 +84,10 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(TORCH_LIMIT, "torch does the same with ops of its own")
     if _is_guessed_gradient(case, finding):
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
+    if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
+        return Note(NOT_ASKED, "a docstring says that the argument gets no gradient")
+    if finding.code == "autograd-registration" and is_not_differentiable(case.op):
+        return Note(NOT_ASKED, "a docstring says that the op is not made for gradients")
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
         ties_reason = "the op's source says that every one of several equal elements gets it"
         return Note(NOT_ASKED, ties_reason)
@@ -115,8 +121,14 @@ def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
     """Whether a gradient is missing that nothing asks for, no docstring either."""
     if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
         return False
+    name = _without_gradient(finding)
+    return not name or not is_differentiable_by(case.op, name)
+
+
+def _without_gradient(finding: Finding) -> str:
+    """The argument whose gradient is missing; empty where no message names it."""
     match = re.search(r"the gradient for `(\w+)", finding.message)
-    return match is None or not is_differentiable_by(case.op, match[1])
+    return match[1] if match else ""
 
 
 def _asks_for_gradients(case: Case) -> bool:

@@ -1,7 +1,7 @@
 """Ops that do not do what their docstrings say, and what no sample shows."""
 
 import functools
-from typing import Tuple
+from typing import Optional, Tuple
 
 import numpy
 import torch
@@ -128,6 +128,40 @@ def no_gradient_for_the_second():
 def gradients_for_both():
     """Gives both."""
     return _distance("gradients_for_both", lambda gradient: -gradient)
+
+
+@specimen(
+    (torch.linspace(-1, 1, 5).requires_grad_(),),
+    variant_notes={"gradcheck.backward": "gradient-missing"},
+    twin_of="no_gradient_for_the_second",
+)
+def scale_without_a_gradient():
+    """Correct: says that a scale, which need not be given, gets no gradient."""
+
+    def check(x, scale=None):
+        if x.dim() != 1 or (scale is not None and (scale.shape, scale.dtype) != (x.shape, x.dtype)):
+            raise ValueError("a row, and a scale like it, please")
+
+    @torch.library.custom_op("zoo::scale_without_a_gradient", mutates_args=())
+    def scaled(x: Tensor, scale: Optional[Tensor] = None) -> Tensor:
+        """Sines. `scale`, (N,), is a constant: it gets no gradient."""
+        check(x, scale)
+        return x.sin() if scale is None else x.sin() * scale
+
+    @scaled.register_fake
+    def _(x, scale=None):
+        check(x, scale)
+        return torch.empty_like(x)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        x, scale = ctx.saved_tensors
+        return grad * x.cos() * (1 if scale is None else scale), None
+
+    scaled.register_autograd(backward, setup_context=setup)
+    return scaled
 
 
 def _gated(name, cast):

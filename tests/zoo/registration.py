@@ -62,6 +62,19 @@ def gradients_in_eager_mode_alone():
     return _square("gradients_in_eager_mode_alone", "CPU")
 
 
+@specimen((MATRIX,), notes={"opcheck.test_autograd_registration": "autograd-registration"})
+def kernel_for_inference_alone():
+    """Correct: autograd follows the CPU kernel, and a comment says that nobody needs that."""
+    lib = library()
+    # Squares, for inference only.
+    lib.define("kernel_for_inference_alone(Tensor x) -> Tensor")
+    lib.impl("kernel_for_inference_alone", lambda x: x * x, "CPU")
+    torch.library.register_fake(
+        "zoo::kernel_for_inference_alone", lambda x: torch.empty_like(x), lib=lib
+    )
+    return torch.ops.zoo.kernel_for_inference_alone.default
+
+
 @specimen(
     (MATRIX,),
     twin_of=("formula_in_the_cpu_kernel", "gradients_in_eager_mode_alone"),

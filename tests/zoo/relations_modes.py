@@ -3,6 +3,7 @@
 import functools
 import itertools
 import os
+import random
 
 import numpy
 import torch
@@ -170,6 +171,48 @@ def noise_from_a_count_of_calls():
 def noise_seeded_by_torch():
     """Draws from a stream of its own that torch's seeds."""
     return _noisy("noise_seeded_by_torch", lambda x: _of_numpy(x, int(torch.randint(2**31, ()))))
+
+
+def _of_python(x):
+    return torch.tensor([random.random() for _ in range(x.numel())], dtype=x.dtype).reshape(x.shape)
+
+
+FOLLOWS = "Add noise; the same torch.manual_seed gives the same noise."
+
+
+@aot((MATRIX,), expected=SEED)
+def noise_that_torchs_seed_does_not_start():
+    """Draws from Python's stream, and says that torch's seed decides."""
+    return _noisy("noise_that_torchs_seed_does_not_start", _of_python, said=FOLLOWS)
+
+
+@aot((MATRIX,), notes=SEED)
+def noise_of_some_stream():
+    """Draws from Python's stream, and says nothing of a seed."""
+    return _noisy("noise_of_some_stream", _of_python)
+
+
+@aot((MATRIX,), twin_of="noise_that_torchs_seed_does_not_start")
+def noise_that_torchs_seed_starts():
+    """Seeds a stream of its own from torch's."""
+
+    def noise(x):
+        own = random.Random(int(torch.randint(2**31, ())))
+        drawn = [own.random() for _ in range(x.numel())]
+        return torch.tensor(drawn, dtype=x.dtype).reshape(x.shape)
+
+    return _noisy("noise_that_torchs_seed_starts", noise, said=FOLLOWS)
+
+
+@aot((MATRIX,), twin_of="noise_from_the_system", skips=UNSTEADY)
+def noise_of_its_own_generator():
+    """Correct: has a generator of its own, and says that torch's seed does not start it."""
+    own = torch.Generator().manual_seed(0)
+    return _noisy(
+        "noise_of_its_own_generator",
+        lambda x: torch.rand(x.shape, generator=own, dtype=x.dtype),
+        said="Add noise from a generator of its own; torch.manual_seed has no effect on it.",
+    )
 
 
 GENERATOR = ", *, Generator? generator=None"

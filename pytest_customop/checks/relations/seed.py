@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import zero_is_no_seed
+from ...cases.documented import has_own_generator, speaks_of_seed, zero_is_no_seed
 from ...cases.run import Run
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op
-from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import copied, expression, results, skip_if_no_results, with_argument
 from .compare import Disagreement, disagreement
@@ -24,12 +24,16 @@ _OTHER = 1_276_019_553  # added to the case's seed
 
 
 def check_seed(case: Case) -> None:
-    """Call the op twice from one state of all random streams; then of its generator, or its seed, alone."""
+    """Call the op twice from one state of all random streams, then of some: torch's, its generator."""
     skip_if_no_results(case)
+    if has_own_generator(case.op):
+        reason = "a docstring says that torch's seed is not the one of the op"
+        raise skip("nothing-to-check", reason, unjudged=False)
     name = _generator_of(case.op)
     generator = _generator(case, name) if name is not None else None
     is_given = name is not None and name in dict(case.inputs().named())
     _compare(case, generator if is_given else None, "outputs-ignore-seed")
+    _compare_besides_torch(case)
     if generator is not None:
         _compare(case, generator, "outputs-ignore-generator", other=_OTHER)
     seed = _optional_seed_of(case.op)
@@ -105,6 +109,22 @@ def _number(name: str, value: int | None) -> _Argument:
     return _Argument(name, lambda: value, repr(value), what)
 
 
+def _compare_besides_torch(case: Case) -> None:
+    """Compare two calls from one seed of torch, and other states of Python's and numpy's streams."""
+    kept = copied(results(_call(case, None, 0)))
+    actual = results(_call(case, None, 0, besides_torch=_OTHER))
+    wrong = disagreement(case, actual, kept)
+    if wrong is not None:
+        raise fail(
+            "outputs-ignore-seed",
+            f"{case.op.name}: two calls with equal inputs, from one torch.manual_seed and other states of "
+            f"Python's and numpy's random streams, give other values: {wrong}",
+            repro=_script(case, None, 0, wrong.name),
+            picture=wrong.picture,
+            note=None if speaks_of_seed(case.op) else NOT_ASKED,
+        )
+
+
 def _difference(case: Case, argument: _Argument | None, other: int = _OTHER) -> Disagreement | None:
     """How two calls differ, the second one from other states of the random streams of the process.
 
@@ -131,11 +151,22 @@ def _compare(case: Case, argument: _Argument | None, code: str, other: int = 0) 
     )
 
 
-def _call(case: Case, argument: _Argument | None, other: int) -> Run:
+def _call(
+    case: Case, argument: _Argument | None, other: int, *, besides_torch: int | None = None
+) -> Run:
+    """One call.
+
+    Args:
+        argument: that it gets; None: none.
+        other: what the seed of all streams differs by.
+        besides_torch: what that of Python's and numpy's streams differs by; None: as of torch's.
+    """
     arguments = case.inputs()
     if argument is not None:
         arguments = with_argument(arguments, argument.name, argument.make())
     rng.seed(case.seed + other)
+    if besides_torch is not None:
+        rng.seed_besides_torch(case.seed + besides_torch)
     try:
         return Run(arguments, arguments.call())
     except Exception as error:  # whatever an op raises
@@ -160,7 +191,7 @@ FINDINGS = {
     "outputs-ignore-seed": Explanation(
         meaning=(
             "The op is tagged torch.Tag.nondeterministic_seeded, and two calls from one seed "
-            "(torch.manual_seed, and those of numpy and Python) give other values."
+            "give other values: of torch.manual_seed alone, or of it with those of numpy and Python."
         ),
         why=(
             "The tag says that the seed decides. Activation checkpointing restores the random state and "
@@ -226,8 +257,10 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Of an op tagged `nondeterministic_seeded`: other values for the same seed of torch, numpy and "
-        "Python. Of one that also takes a `torch.Generator`: other values for generators of one seed, "
-        "where the global streams differ. An optional seed of which 0 is taken for none."
+        "Python, and for the same of torch alone, which is a note where no docstring speaks of seeds. Of "
+        "one that also takes a `torch.Generator`: other values for generators of one seed, where the "
+        "global streams differ. An optional seed of which 0 is taken for none. Of an op that has a "
+        "generator of its own by its docstring: nothing."
     ),
     cannot_see="Random numbers of the backward, and differences that rounding explains.",
     cost="calls",
