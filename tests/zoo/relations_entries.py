@@ -315,3 +315,85 @@ def inverts_the_bits_of_a_mask():
 def compares_a_mask_with_zero():
     """Asks where the mask is 0."""
     return _kept_mean("compares_a_mask_with_zero", lambda mask: mask == 0)
+
+
+SLOTS = (torch.randn(3, 2), torch.zeros(3, 4, 2), torch.tensor([5, 0, 7]))
+
+
+def _stored(name, store):
+    """Writes rows to a cache in blocks; `store(rows, values, slots)` does, to the cache as rows."""
+
+    def check(values, cache, slots):
+        if cache.dim() != 3 or values.dim() != 2 or slots.shape != values.shape[:1]:
+            raise ValueError("a cache in blocks, rows, and a slot for each, please")
+        if values.shape[1] != cache.shape[2] or values.dtype != cache.dtype:
+            raise ValueError("rows like those of the cache, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args={"cache"})
+    def stored(values: Tensor, cache: Tensor, slots: Tensor) -> None:
+        """Store the rows of a step.
+
+        values: (tokens, n)
+        cache: (blocks, block_size, n)
+        slots: (tokens,), int64: block * block_size + offset. Padding has slot -1.
+        """
+        check(values, cache, slots)
+        if slots.dtype != torch.int64 or not cache.is_contiguous():
+            raise TypeError("slots in int64, and a contiguous cache, please")
+        rows = cache.view(-1, cache.shape[2])
+        if len(slots) and not -1 <= slots.min() <= slots.max() < len(rows):
+            raise IndexError(f"a slot is not in {len(rows)} slots")
+        store(rows, values, slots)
+
+    stored.register_fake(check)
+    return stored
+
+
+@aot(SLOTS, expected={"relations.padding_positions": "padding-taken-for-last"})
+def stores_padding_in_the_last_slot():
+    """Takes -1 for an index, which counts from the end."""
+
+    def store(rows, values, slots):
+        for slot, value in zip(slots.tolist(), values, strict=True):
+            rows[slot] = value
+
+    return _stored("stores_padding_in_the_last_slot", store)
+
+
+@aot(SLOTS, twin_of="stores_padding_in_the_last_slot")
+def leaves_out_padding():
+    """Leaves out what is negative."""
+
+    def store(rows, values, slots):
+        for slot, value in zip(slots.tolist(), values, strict=True):
+            if slot >= 0:
+                rows[slot] = value
+
+    return _stored("leaves_out_padding", store)
+
+
+@aot((tensor(5, 3), torch.tensor([4, 0, 2])), twin_of="stores_padding_in_the_last_slot")
+def rows_of_which_the_last_is_padding():
+    """Correct: -1 stands for no row, and gives zeros."""
+
+    @torch.library.custom_op("zoo::rows_of_which_the_last_is_padding", mutates_args=())
+    def rows(table: Tensor, index: Tensor) -> Tensor:
+        """Rows of a table.
+
+        table: (N, n)
+        index: (K,), int64, 0 to N - 1; -1 for none, which gives zeros
+        """
+        if table.dim() != 2 or index.dim() != 1 or index.dtype != torch.int64:
+            raise ValueError("a table, and positions in int64, please")
+        if len(index) and not -1 <= index.min() <= index.max() < len(table):
+            raise IndexError(f"a position is not in {len(table)} rows")
+        padded = torch.cat([table, table.new_zeros(1, table.shape[1])])
+        return padded[index % len(padded)]
+
+    @rows.register_fake
+    def _(table, index):
+        if table.dim() != 2 or index.dim() != 1 or index.dtype != torch.int64:
+            raise ValueError("a table, and positions in int64, please")
+        return table.new_empty(index.shape[0], table.shape[1])
+
+    return rows
