@@ -7,7 +7,7 @@ this module, so each hook imports what else it needs. Loading it imports no torc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +17,7 @@ from ..declare.marked import NAME, carries_mark
 from . import fixtures
 from .fixture_names import CELL, DEVICE, DTYPE
 from .options import BY_DEFAULT, add_options, any_given
+from .seeded_import import torch_seeded, uses_mark
 
 if TYPE_CHECKING:
     from ..checks import Check
@@ -74,6 +75,16 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 # Collection
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    if not uses_mark(collector):
+        return (yield)
+    with torch_seeded(collector):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,47 @@
+"""Samples that a file draws while it is imported are the same in every process.
+
+They stand in the mark as `torch.randn(4, 5)`. torch starts its stream from another seed in every process,
+so a worker of pytest-xdist, a child or the next run would have other samples, and maybe other ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..declare.marked import NAME
+
+
+def uses_mark(collector: pytest.Collector) -> bool:
+    """Whether pytest is to import a file in which the name of the mark stands."""
+    if not isinstance(collector, pytest.Module):
+        return False
+    try:
+        return NAME.encode() in Path(collector.path).read_bytes()
+    except OSError:  # pytest says it better
+        return False
+
+
+@contextlib.contextmanager
+def torch_seeded(collector: pytest.Collector) -> Iterator[None]:
+    """Start torch's stream from the session's seed and the file's name, and restore it afterwards.
+
+    Of a file that calls `torch.manual_seed` by itself, the stream stays as the file leaves it.
+    """
+    import torch
+
+    from ..core.seeds import seed_of
+    from .runtime import session_of
+
+    generator = torch.default_generator
+    before = generator.get_state()
+    seed = seed_of("import", session_of(collector.config).settings.seed, collector.nodeid)
+    generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        if generator.initial_seed() == seed:
+            generator.set_state(before)
