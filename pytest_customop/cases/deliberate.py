@@ -24,7 +24,8 @@ _ESTIMATE = re.compile(
 _GRADIENT = r"(gradient|derivative|backward)"
 _PURPOSE = r"(on purpose|deliberate|intentional)"
 _NO_DERIVATIVE = re.compile(
-    r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers|is\s+not\s+the\s+(derivative|gradient)"
+    r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers"
+    r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )

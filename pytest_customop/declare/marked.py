@@ -6,6 +6,7 @@ Every pytest session loads this module, so that it imports next to nothing.
 from __future__ import annotations
 
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +45,11 @@ def carries_mark(collector: Any, obj: object) -> bool:
     if marks_of(obj) or (isinstance(obj, pytest.MarkDecorator) and obj.name == NAME):
         return True
     return isinstance(obj, type) and any(marks_of(member) for member in vars(obj).values())
+
+
+def names_mark(path: Path) -> bool:
+    """Whether the name of the mark stands in a file."""
+    try:
+        return NAME.encode() in path.read_bytes()
+    except OSError:  # pytest says it better
+        return False

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .. import hookspecs
-from ..declare.marked import NAME, carries_mark
+from ..declare.marked import NAME, carries_mark, names_mark
 from . import fixtures
 from .fixture_names import CELL, DEVICE, DTYPE
 from .options import BY_DEFAULT, add_options, any_given
-from .seeded_import import torch_seeded, uses_mark
 
 if TYPE_CHECKING:
     from ..checks import Check
@@ -81,8 +80,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    if not uses_mark(collector):
+    if not isinstance(collector, pytest.Module) or not names_mark(collector.path):
         return (yield)
+    from .seeded_import import torch_seeded
+
     with torch_seeded(collector):
         return (yield)
 

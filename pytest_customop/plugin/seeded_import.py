@@ -8,21 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-from ..declare.marked import NAME
-
-
-def uses_mark(collector: pytest.Collector) -> bool:
-    """Whether pytest is to import a file in which the name of the mark stands."""
-    if not isinstance(collector, pytest.Module):
-        return False
-    try:
-        return NAME.encode() in Path(collector.path).read_bytes()
-    except OSError:  # pytest says it better
-        return False
 
 
 @contextlib.contextmanager

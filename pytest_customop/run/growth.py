@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import prod
 
 from ..cases.case import Case
+from ..core.tracebacks import reraise_bug
 from ..declare.inputs import TensorSpec
 from ..declare.variant import LARGE
 from ..findings import CheckSkipped, skip
@@ -17,6 +18,7 @@ _ELEMENTS = 2**27  # of all outputs, if they grow so
 _OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _SECONDS = 4 * _AFFORDABLE / _PART  # for a call on the smaller one, if its time grows with the size
+_WITH_BACKWARD = 3  # times what a call takes, for it and its backward
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
 _SLOW = 1.0  # seconds for the calls of a variant of the sample's sizes,
 _TIMES_SAMPLE = 20.0  # if they take so many times what those of the sample take
@@ -56,10 +58,21 @@ def skip_if_costly(case: Case) -> None:
 
 
 def _skip_if_longer(case: Case) -> None:
-    """Skip if a call on a smaller case takes too long already."""
-    seconds = _fastest(lambda: case.run(case.inputs()), _SECONDS)
-    if seconds > _SECONDS:
+    """Skip if a call on a smaller case, with its backward, takes too long already."""
+    affordable = _SECONDS * (_WITH_BACKWARD if case.requires_grad else 1)
+    seconds = _fastest(lambda: call_with_backward(case), affordable)
+    if seconds > affordable:
         raise costly(f"a call on a smaller part of them takes {seconds:.2f} s")
+
+
+def call_with_backward(case: Case) -> None:
+    """The op's call and its backward, as for `Case.eager` and `Case.eager_gradients`."""
+    run = case.run(case.inputs())
+    if case.requires_grad:
+        try:
+            case.gradients_of(run)
+        except Exception as error:  # whatever a backward raises
+            reraise_bug(error)
 
 
 def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:

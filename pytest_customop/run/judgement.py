@@ -18,6 +18,7 @@ from ..cases.deliberate import (
 )
 from ..cases.documented import gets_no_gradient, is_differentiable_by, is_not_differentiable
 from ..cases.ignored import ignores_added_elements
+from ..cases.tensors import is_differentiable
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -51,7 +52,10 @@ _OF_DERIVATIVES = (
 )
 _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on purpose"
 _NARROWED = "neither the mark nor a tensor of the sample says float64"
-_LIMITED = "so many entries may be taken at most, or blocks of them computed apart, on purpose"
+_LIMITED = (
+    "so many entries may be taken at most, or blocks of them computed apart, on purpose; or positions "
+    "come twice that few entries have once"
+)
 _OFFSET = "no sample has numbers that are large and near to each other"
 _BUFFER = "its name is that of a buffer, and no formula saves a buffer"
 _OTHER_STREAM = "no docstring speaks of a seed, which may be that of Python or numpy"
@@ -91,8 +95,12 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
         ties_reason = "the op's source says that every one of several equal elements gets it"
         return Note(NOT_ASKED, ties_reason)
-    if finding.code in _OF_STEPS and is_estimate_by_source(case.op):
+    if finding.code in (*_OF_STEPS, "gradient-mismatch") and is_estimate_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
+    if finding.code == "second-order-gradient-mismatch" and _marks_an_output(case):
+        return Note(
+            NOT_ASKED, "an output, which the formula may use, is marked as not differentiable"
+        )
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
         return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
@@ -137,6 +145,14 @@ def _asks_for_gradients(case: Case) -> bool:
         getattr(leaf, "requires_grad", None) is True for leaf in case.sample.leaves()
     )
     return case.placement.gradients_asked or asked_by_sample
+
+
+def _marks_an_output(case: Case) -> bool:
+    """Whether a floating-point output does not require gradients, beside another one that does."""
+    return any(
+        is_differentiable(output.dtype) and not output.requires_grad
+        for _, output in case.eager.outputs
+    )
 
 
 def _may_be_an_estimate(case: Case) -> bool:

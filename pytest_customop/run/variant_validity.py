@@ -22,6 +22,7 @@ from ..declare.variant import REJECTED
 from ..findings import NOT_ASKED, CheckSkipped, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
+    call_with_backward,
     costly,
     is_large,
     processor_seconds,
@@ -166,7 +167,7 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     """
     sample = case.base_case
     assert sample is not None  # it is a variant
-    repeat, of_sample = (lambda: _call_again(case)), (lambda: _call_again(sample))
+    repeat, of_sample = (lambda: call_with_backward(case)), (lambda: call_with_backward(sample))
     try:
         with within_limits():
             if is_large(case):
@@ -176,16 +177,6 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     except LimitExceeded as overrun:
         reason = f"the first calls took {seconds:.1f} s, and of further ones {overrun}"
         raise skip("costly", reason, unjudged=False) from overrun
-
-
-def _call_again(case: Case) -> None:
-    """The op's call and its backward, as for `Case.eager` and `Case.eager_gradients`."""
-    run = case.run(case.inputs())
-    if case.requires_grad:
-        try:
-            case.gradients_of(run)
-        except Exception as error:  # whatever a backward raises
-            reraise_bug(error)
 
 
 def _classify_backward(case: Case) -> _Rejection | _Failure | None:

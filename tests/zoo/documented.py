@@ -130,19 +130,14 @@ def gradients_for_both():
     return _distance("gradients_for_both", lambda gradient: -gradient)
 
 
-@specimen(
-    (torch.linspace(-1, 1, 5).requires_grad_(),),
-    variant_notes={"gradcheck.backward": "gradient-missing"},
-    twin_of="no_gradient_for_the_second",
-)
-def scale_without_a_gradient():
-    """Correct: says that a scale, which need not be given, gets no gradient."""
+def _scaled_sines(name, of_scale):
+    """Sines with a scale that need not be given; `of_scale(gradient)` is what the backward gives for it."""
 
     def check(x, scale=None):
         if x.dim() != 1 or (scale is not None and (scale.shape, scale.dtype) != (x.shape, x.dtype)):
             raise ValueError("a row, and a scale like it, please")
 
-    @torch.library.custom_op("zoo::scale_without_a_gradient", mutates_args=())
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def scaled(x: Tensor, scale: Optional[Tensor] = None) -> Tensor:
         """Sines. `scale`, (N,), is a constant: it gets no gradient."""
         check(x, scale)
@@ -158,10 +153,26 @@ def scale_without_a_gradient():
 
     def backward(ctx, grad):
         x, scale = ctx.saved_tensors
-        return grad * x.cos() * (1 if scale is None else scale), None
+        gradient = grad * x.cos()
+        return (gradient, None) if scale is None else (gradient * scale, of_scale(grad * x.sin()))
 
     scaled.register_autograd(backward, setup_context=setup)
     return scaled
+
+
+ROW = (torch.linspace(-1, 1, 5).requires_grad_(),)
+
+
+@specimen(ROW, variant_notes={"gradcheck.backward": "gradient-missing"}, shown_by="scale.given")
+def scale_without_a_gradient():
+    """Gives no gradient for a scale, and says so."""
+    return _scaled_sines("scale_without_a_gradient", lambda gradient: None)
+
+
+@specimen(ROW, twin_of="scale_without_a_gradient")
+def scale_with_a_gradient():
+    """Gives one all the same."""
+    return _scaled_sines("scale_with_a_gradient", lambda gradient: gradient)
 
 
 def _gated(name, cast):

@@ -1,6 +1,7 @@
 """Correct ops that are easy to misjudge on inputs that nobody chose."""
 
 import functools
+from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -36,3 +37,177 @@ def large_whole_number():
 
     middle.register_fake(lambda x: x.new_empty(x.shape[0], dtype=torch.int64))
     return middle
+
+
+@specimen((torch.tensor([3, 250]).to(torch.uint8),), skips={"fake.symbolic": "no-second-size"})
+def pairs_of_bytes():
+    """Correct: two bytes have no triple, and three have one: sizes of 0 and 1, both constants to torch."""
+
+    @torch.library.custom_op("zoo::pairs_of_bytes", mutates_args=())
+    def triples(text: Tensor) -> Tensor:
+        if text.dim() != 1 or text.dtype != torch.uint8:
+            raise ValueError("a row of bytes, please")
+        if len(text) < 3:
+            return text.new_empty(0, dtype=torch.int64)
+        parts = text.long().unfold(0, 3, 1)
+        return parts @ torch.tensor([65536, 256, 1])
+
+    triples.register_fake(
+        lambda text: text.new_empty(torch.sym_max(text.shape[0] - 2, 0), dtype=torch.int64)
+    )
+    return triples
+
+
+@specimen((torch.randn(8, 25, generator=torch.Generator().manual_seed(3)),))
+def largest_in_order():
+    """Correct: the largest one in a hundred by their places, which follow an order of columns by chance."""
+
+    @torch.library.custom_op("zoo::largest_in_order", mutates_args=())
+    def largest(x: Tensor) -> Tensor:
+        if x.dtype not in (torch.float32, torch.float64):
+            raise TypeError("float32 or float64, please")
+        flat = x.reshape(-1)
+        count = -(-flat.numel() // 100)
+        order = torch.argsort(flat.abs(), descending=True, stable=True)
+        return flat[order[:count].sort().values]
+
+    largest.register_fake(lambda x: x.new_empty((x.numel() + 99) // 100))
+    return largest
+
+
+def _written(name, repeated):
+    """Writes rows to slots, which are all different; `repeated()` is called where some are equal."""
+
+    def check(rows, cache, slots):
+        if rows.dim() != 2 or cache.dim() != 2 or slots.shape != rows.shape[:1]:
+            raise ValueError("rows, a cache of rows, and a slot for each, please")
+        if rows.shape[1] != cache.shape[1] or rows.dtype != cache.dtype:
+            raise ValueError("rows like those of the cache, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args={"cache"})
+    def write(rows: Tensor, cache: Tensor, slots: Tensor) -> None:
+        """Write rows to slots, which are all different."""
+        check(rows, cache, slots)
+        if len({*slots.tolist()}) < len(slots):
+            repeated()
+        for slot, row in zip(slots.tolist(), rows, strict=True):
+            if not 0 <= slot < len(cache):
+                raise IndexError(f"slot {slot} is not in {len(cache)} slots")
+            cache[slot] = row
+
+    write.register_fake(check)
+    return write
+
+
+WRITTEN = (torch.randn(3, 2), torch.zeros(9, 2), torch.tensor([5, 0, 7]))
+
+
+@specimen(
+    WRITTEN,
+    variant_notes={"relations.permutation": "result-depends-on-order"},
+    shown_by="odd",
+)
+def writes_to_distinct_slots():
+    """Of slots that are equal, which those of the sample are not, the last row stays."""
+    return _written("writes_to_distinct_slots", lambda: None)
+
+
+@specimen(WRITTEN, twin_of="writes_to_distinct_slots")
+def rejects_slots_that_are_equal():
+    """Raises for them."""
+
+    def repeated():
+        raise ValueError("slots that are all different, please")
+
+    return _written("rejects_slots_that_are_equal", repeated)
+
+
+@specimen(
+    (tensor(4, 5, requires_grad=True),),
+    notes={"gradcheck.backward": "gradient-mismatch"},
+)
+def random_signs_straight_through():
+    """Correct: draws signs, times the largest number; its gradient is said to be straight-through."""
+    tags = (torch.Tag.nondeterministic_seeded,)
+    lib = registry.library()
+    lib.define("random_signs_straight_through(Tensor x) -> Tensor", tags=tags)
+
+    class Signs(torch.autograd.Function):
+        """Straight-through."""
+
+        @staticmethod
+        def forward(ctx, x):
+            with torch._C._AutoDispatchBelowAutograd():
+                return torch.ops.zoo.random_signs_straight_through(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.clone()
+
+    def kernel(x):
+        """Signs at random, times the largest magnitude; the gradient is straight-through."""
+        if not x.numel():
+            return torch.empty_like(x)
+        largest = x.abs().max()
+        return x.sign() * largest * (torch.rand_like(x) * largest < x.abs())
+
+    lib.impl("random_signs_straight_through", torch.no_grad()(kernel), "CPU")
+    lib.impl("random_signs_straight_through", Signs.apply, "Autograd")
+
+    def fake(x):
+        """Signs at random; the gradient is straight-through."""
+        return torch.empty_like(x)
+
+    torch.library.register_fake("zoo::random_signs_straight_through", fake, lib=lib)
+    return torch.ops.zoo.random_signs_straight_through.default
+
+
+@specimen(
+    (tensor(3, 5, low=-2, high=2, requires_grad=True),),
+    notes={"gradcheck.double": "second-order-gradient-mismatch"},
+)
+def softmax_from_a_marked_output():
+    """Correct to first order: the backward uses an output that is marked as not differentiable."""
+
+    @torch.library.custom_op("zoo::softmax_from_a_marked_output", mutates_args=())
+    def total(x: Tensor) -> Tuple[Tensor, Tensor]:
+        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("a matrix, please")
+        lse = torch.logsumexp(x, 1)
+        return lse * lse, lse
+
+    total.register_fake(lambda x: (x.new_empty(x.shape[0]), x.new_empty(x.shape[0])))
+
+    def setup(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(inputs[0], output[1])
+
+    def backward(ctx, grad, _):
+        x, lse = ctx.saved_tensors
+        return (2 * grad * lse)[:, None] * (x - lse[:, None]).exp()
+
+    total.register_autograd(backward, setup_context=setup)
+    return total
+
+
+@specimen((tensor(3, 6),))
+def pairs_in_the_backward():
+    """Correct: the backward needs memory for each pair, and the forward does not."""
+
+    @torch.library.custom_op("zoo::pairs_in_the_backward", mutates_args=())
+    def spread(x: Tensor) -> Tensor:
+        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("a matrix, please")
+        return x.shape[1] * x.square().sum(1) - x.sum(1).square()
+
+    spread.register_fake(lambda x: x.new_empty(x.shape[0]))
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        apart = x[:, :, None] - x[:, None, :]
+        return 2 * grad[:, None] * apart.sum(2)
+
+    spread.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return spread

@@ -107,6 +107,8 @@ def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, in
         changed: the case at other sizes.
         places: the arguments and dims of the constants.
     """
+    if _differs_below_two(case, changed):
+        return True
     if not _grows_from_one(case, changed):
         return False
     traced = trace(changed, backward=False)
@@ -114,17 +116,24 @@ def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, in
     return traced.fake.error is None and not pinned & {*places}
 
 
+def _differs_below_two(case: Case, changed: Case) -> bool:
+    """Whether a size of an output is 0 in one of the cases and 1 in the other: constants at both."""
+    return any({*sizes} == {0, 1} for sizes in _output_sizes(case, changed))
+
+
 def _grows_from_one(case: Case, changed: Case) -> bool:
     """Whether a size of an output is 0 or 1 in the one case, and larger in the other."""
-    few, many = (
+    return any((small < 2) != (large < 2) for small, large in _output_sizes(case, changed))
+
+
+def _output_sizes(case: Case, changed: Case) -> Iterator[tuple[int, int]]:
+    """Each size of each output, in both cases."""
+    first, second = (
         {name: output.shape for name, output in item.eager.outputs if isinstance(output, Tensor)}
         for item in (case, changed)
     )
-    return any(
-        (small < 2) != (large < 2)
-        for name, shape in few.items()
-        for small, large in zip(shape, many.get(name, ()), strict=False)
-    )
+    for name, shape in first.items():
+        yield from zip(shape, second.get(name, ()), strict=False)
 
 
 def fake_gradients(fake: FakeRun) -> Exception | None:

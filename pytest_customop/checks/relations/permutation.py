@@ -23,6 +23,7 @@ _Shape = tuple[int, ...]
 _Ways = frozenset[int | _Shape]
 _Rules = Mapping[str, _Ways]
 
+_DRAWS = 12  # of few entries, before what does not hold for many is reported
 _ORDERS = (
     ("in reverse", "torch.arange({size}).flip(0)"),
     ("shuffled", "torch.randperm({size}, generator=torch.Generator().manual_seed(1))"),
@@ -50,6 +51,8 @@ def _look(case: Case, group: DimGroup) -> Learned:
         wrong = violation(calls)
         if wrong is None or not is_confirmed(case, group, violation, wrong):
             continue
+        if not _holds_for_few(case, group, wrong.name, rules[wrong.name]):
+            return Learned(learned=False)
         dim, along = _followed_dim(rules[wrong.name]), _along(rules)
         ignores = ignores_entries(case, group, wrong.name, dim, along)
         if dim is not None and not ignores:
@@ -96,6 +99,16 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
         if not learned[-1]:
             return {}
     return in_both(*learned)
+
+
+def _holds_for_few(case: Case, group: DimGroup, name: str, ways: _Ways) -> bool:
+    """Whether a result follows the order of few entries in further draws too: it may have by chance."""
+    for draw in range(2, 2 + _DRAWS):
+        entries = few_entries(case, group, torch.arange(group.trusted), draw)
+        calls = Rearranged(entries.case, group, entries.arguments)
+        if not ways & _rules_of(calls, group.trusted, twice=True).get(name, frozenset()):
+            return False
+    return True
 
 
 def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:

@@ -32,8 +32,9 @@ def check_seed(case: Case) -> None:
     name = _generator_of(case.op)
     generator = _generator(case, name) if name is not None else None
     is_given = name is not None and name in dict(case.inputs().named())
-    _compare(case, generator if is_given else None, "outputs-ignore-seed")
-    _compare_besides_torch(case)
+    given = generator if is_given else None
+    _compare(case, given, "outputs-ignore-seed")
+    _compare_besides_torch(case, given)
     if generator is not None:
         _compare(case, generator, "outputs-ignore-generator", other=_OTHER)
     seed = _optional_seed_of(case.op)
@@ -109,17 +110,17 @@ def _number(name: str, value: int | None) -> _Argument:
     return _Argument(name, lambda: value, repr(value), what)
 
 
-def _compare_besides_torch(case: Case) -> None:
+def _compare_besides_torch(case: Case, argument: _Argument | None) -> None:
     """Compare two calls from one seed of torch, and other states of Python's and numpy's streams."""
-    kept = copied(results(_call(case, None, 0)))
-    actual = results(_call(case, None, 0, besides_torch=_OTHER))
+    kept = copied(results(_call(case, argument, 0)))
+    actual = results(_call(case, argument, 0, besides_torch=_OTHER))
     wrong = disagreement(case, actual, kept)
     if wrong is not None:
         raise fail(
             "outputs-ignore-seed",
             f"{case.op.name}: two calls with equal inputs, from one torch.manual_seed and other states of "
             f"Python's and numpy's random streams, give other values: {wrong}",
-            repro=_script(case, None, 0, wrong.name),
+            repro=_script(case, argument, 0, wrong.name),
             picture=wrong.picture,
             note=None if speaks_of_seed(case.op) else NOT_ASKED,
         )

@@ -16,7 +16,7 @@ from ....cases.case import Case
 from ....cases.code_names import whole_numbers_in_code
 from ....cases.crash_risk import crash_risk
 from ....cases.deliberate import names_limit
-from ....cases.tensors import is_differentiable
+from ....cases.tensors import comparable, is_differentiable
 from ....core.watchdog import LimitExceeded, within_limits
 from ....findings import NOT_ASKED
 from ...values.memory.calls import with_argument
@@ -36,7 +36,7 @@ def note_if_on_purpose(
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
     It is a mistake if a few entries more are enough, if there are results that depend on no entry, and if
-    whole numbers are wrong by multiples of 256.
+    whole numbers are wrong by multiples of 256; not where positions come twice among many entries alone.
 
     Args:
         case, group: of which many entries are looked at.
@@ -44,7 +44,7 @@ def note_if_on_purpose(
         wrong: what was found.
         ignores: what `ignores_entries` says.
     """
-    if _is_limited(case, group, violation):
+    if _is_limited(case, group, violation) or _repeats_positions(case, group):
         return NOT_ASKED
     few_more = group.size <= group.trusted + _FEW_MORE
     if few_more and group.trusted not in whole_numbers_in_code(case.op):
@@ -101,6 +101,20 @@ def _all_depend(
         differs = (resampled[name] != whole[name]).movedim(dim, 0).reshape(size, -1).any(1)
         changed |= differs.cpu()
     return bool(changed.all())
+
+
+def _repeats_positions(case: Case, group: DimGroup) -> bool:
+    """Whether whole numbers come twice among many entries, and once among few: the last one may count."""
+    for path, tensor in case.inputs().tensors():
+        dims = [dim for name, dim in group.dims if name == path]
+        if len(dims) != 1 or is_differentiable(tensor.dtype) or tensor.dtype == torch.bool:
+            continue
+        rows = comparable(tensor.detach()).movedim(dims[0], 0).reshape(group.size, -1)
+        entries = [tuple(row) for row in rows.tolist()]
+        few = entries[: group.trusted]
+        if len({*few}) == len(few) and len({*entries}) < len(entries):
+            return True
+    return False
 
 
 def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
