@@ -43,6 +43,14 @@ def longest_rows(x, rows=2):
     return torch.ops.t_documentation_{n}.longest(x, rows)
 
 
+_op = torch.ops.t_documentation_{n}.longest
+
+
+def longest_row(x):
+    """The longest row."""
+    return _op(x, 1)
+
+
 def test_longest(x=None):
     """No part of the documentation."""
     return torch.ops.t_documentation_{n}.longest(torch.ones(3, 2), 1)
@@ -111,6 +119,7 @@ def test_docstrings_of_the_kernel_and_of_what_calls_the_op(module: types.ModuleT
     assert texts_of(module, "longest") == [
         "Rows by their norms.",
         "The two longest rows.",
+        "The longest row.",
         "The longest rows.\nrows: how many",
     ]
 

@@ -84,3 +84,16 @@ def test_the_stream_goes_on_as_before(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)
+
+
+def test_a_file_may_skip_itself_without_torch(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import sys\n\nsys.modules['torch'] = None\n")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        torch = pytest.importorskip("torch")
+        from pytest_customop import customop_cases
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(skipped=1)

@@ -13,7 +13,14 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..compat.ops import functions_of, is_custom_op_def, overload_of, traced_functions
+from ..compat.ops import (
+    OpOverloadPacket,
+    functions_of,
+    is_custom_op_def,
+    overload_of,
+    packet_name,
+    traced_functions,
+)
 from ..core.functions import code_of, known_names
 from ..declare.ops import Op
 
@@ -85,11 +92,13 @@ def _calls(function: FunctionType, op: Op) -> bool:
     if {"ops", *_namespace_and_name(op)} <= names:
         return True
     known = known_names(function)
-    values = [known[name] for name in names if name in known]
-    return any(
-        value is op.overload or (is_custom_op_def(value) and overload_of(value) is op.overload)
-        for value in values
-    )
+    return any(_is_op(known[name], op) for name in names if name in known)
+
+
+def _is_op(value: Any, op: Op) -> bool:
+    if isinstance(value, OpOverloadPacket):
+        return packet_name(value) == "::".join(_namespace_and_name(op))
+    return value is op.overload or (is_custom_op_def(value) and overload_of(value) is op.overload)
 
 
 def _comments(op: Op, module: ModuleType) -> Iterator[str]:
