@@ -473,3 +473,44 @@ def test_a_learned_step_size_is_noted_where_it_alone_requires_gradients() -> Non
     results = check_op(learned_step, samples, checks=["gradcheck.backward"], variants=True)
     assert not [result for result in results if result.outcome in ("failed", "error")]
     assert "grad.scale" in {result.place.variant for result in results if result.outcome == "noted"}
+
+
+def test_a_gradient_said_to_be_an_estimate_is_noted_where_the_largest_number_scales() -> None:
+    @torch.library.custom_op("t_judgement::signs", mutates_args=())
+    def signs(x: torch.Tensor) -> torch.Tensor:
+        """Signs times the largest magnitude; the gradient is straight-through."""
+        return x.sign() * x.abs().max() if x.numel() else x.clone()
+
+    signs.register_fake(torch.empty_like)
+    signs.register_autograd(lambda ctx, grad: grad.clone())
+    samples = [(torch.tensor([0.3, -1.2, 0.7], requires_grad=True),)]
+    assert outcomes_of(signs, *samples) == {("noted", "gradient-mismatch")}
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("What the backward gives is not its derivative, but twice that.", "noted"),
+        ("Sines.", "failed"),
+    ],
+)
+def test_a_gradient_said_to_be_another_one_is_noted(text: str, outcome: str) -> None:
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    kernel.__doc__ = text
+    name = f"t_judgement::twice_{outcome}"
+    twice: Any = torch.library.custom_op(name, kernel, mutates_args=())
+    twice.register_fake(torch.empty_like)
+    twice.register_autograd(
+        lambda ctx, grad: 2 * grad * ctx.saved_tensors[0].cos(),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    sample = (torch.ones(3, requires_grad=True),)
+    assert outcomes_of(twice, sample) == {(outcome, "gradient-mismatch")}
+
+
+def outcomes_of(op: Any, *samples: Any) -> set[tuple[str, Optional[str]]]:
+    """What `gradcheck.backward` says of samples, where it has something to say."""
+    results = check_op(op, samples, checks=["gradcheck.backward"], variants=False)
+    return {(result.outcome, result.finding) for result in results if result.outcome != "skipped"}

@@ -220,8 +220,6 @@ def _totals(name, first):
     def totals(x: Tensor) -> Tensor:
         if x.dim() != 2:
             raise ValueError("a matrix, please")
-        if x.dtype not in (torch.float32, torch.float64):
-            raise TypeError("float32 or float64, please")
         out = first(x)
         for index in range(x.shape[0]):
             torch.add(out, x[index], out=out) if index else out.copy_(x[0])

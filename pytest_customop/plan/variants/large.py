@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import ceil, prod
 
-from ...declare.inputs import TensorSpec
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .shown_sizes import with_numbers
@@ -14,7 +12,6 @@ from .shown_sizes import with_numbers
 _ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
 _MOST = 2**19  # of all tensors together
 _HUNDREDS = 389  # prime, and more than a block of 128 or 256 and a part of the next one
-_DRAWN = (-9, 9)  # the range of `torch.testing.make_tensor`
 _LONG = 2**12 + 1  # elements whose sum stands still in half precision, and which leave a block
 
 
@@ -61,21 +58,7 @@ def long_steps(view: SampleView) -> Iterator[Step]:
         return
     last = _free_dims(view, first)[:-3:-1]
     for dim, name in zip(last, ("long", "long_before"), strict=False):
-        for step in _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5)):
-            changes = dict(step.changes)
-            for tensor in tensors:
-                if tensor.floating and tensor.path in changes:
-                    changes[tensor.path] = _off_zero(changes[tensor.path])
-            yield step._replace(changes=changes)
-
-
-def _off_zero(spec: TensorSpec) -> TensorSpec:
-    """A description whose numbers do not cancel in a sum: without the lowest third of their range."""
-    if spec.values is not None or spec.fill is not None:
-        return spec
-    low = _DRAWN[0] if spec.low is None else spec.low
-    high = _DRAWN[1] if spec.high is None else spec.high
-    return replace(spec, low=low + (high - low) / 3, high=high) if low < 0 < high else spec
+        yield from _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5))
 
 
 def _free_dims(view: SampleView, tensor: TensorArgument) -> list[int]:
