@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_customop.cases.documentation import texts_about
+from pytest_customop.compat.ops import functions_by_name
 from pytest_customop.declare.ops import resolve
 
 PYTHON = '''
@@ -116,12 +117,14 @@ def texts_of(module: Any, name: str) -> list[str]:
 
 @pytest.mark.parametrize("module", [(1, PYTHON)], indirect=True)
 def test_docstrings_of_the_kernel_and_of_what_calls_the_op(module: types.ModuleType) -> None:
-    assert texts_of(module, "longest") == [
-        "Rows by their norms.",
+    op = resolve(getattr(module.torch.ops, module.lib.ns).longest)
+    kernels = functions_by_name(op.overload)  # torch 2.4 does not say where a library was made
+    assert {*texts_of(module, "longest")} == {
+        *(["Rows by their norms."] if kernels else []),
         "The two longest rows.",
         "The longest row.",
         "The longest rows.\nrows: how many",
-    ]
+    }
 
 
 @pytest.mark.parametrize("module", [(2, NATIVE)], indirect=True)
