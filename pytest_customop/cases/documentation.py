@@ -31,10 +31,11 @@ _COMMENT = re.compile(
 )
 
 
-def python_functions(op: Op) -> list[Any]:
+@functools.lru_cache(maxsize=256)  # those of a library are looked for in all modules
+def python_functions(op: Op) -> tuple[Any, ...]:
     """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
     functions = [*functions_of(op.overload), *traced_functions(op.overload)]
-    return [*dict.fromkeys(function for function in functions if function is not None)]
+    return tuple(dict.fromkeys(function for function in functions if function is not None))
 
 
 def texts_about(op: Op) -> tuple[str, ...]:
