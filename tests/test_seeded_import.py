@@ -4,7 +4,6 @@ import pytest
 
 DRAWN = """
 import os
-import sys
 
 import torch
 from pytest_customop import customop_cases

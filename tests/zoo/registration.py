@@ -64,7 +64,7 @@ def gradients_in_eager_mode_alone():
 
 @specimen((MATRIX,), notes={"opcheck.test_autograd_registration": "autograd-registration"})
 def kernel_for_inference_alone():
-    """Correct: autograd follows the CPU kernel, and a comment says that nobody needs that."""
+    """Correct: autograd follows the CPU kernel, and a comment says that it is for inference."""
     lib = library()
     # Squares, for inference only.
     lib.define("kernel_for_inference_alone(Tensor x) -> Tensor")

@@ -40,10 +40,10 @@ def large_whole_number():
 
 
 @specimen((torch.tensor([3, 250]).to(torch.uint8),), skips={"fake.symbolic": "no-second-size"})
-def pairs_of_bytes():
+def triples_of_bytes():
     """Correct: two bytes have no triple, and three have one: sizes of 0 and 1, both constants to torch."""
 
-    @torch.library.custom_op("zoo::pairs_of_bytes", mutates_args=())
+    @torch.library.custom_op("zoo::triples_of_bytes", mutates_args=())
     def triples(text: Tensor) -> Tensor:
         if text.dim() != 1 or text.dtype != torch.uint8:
             raise ValueError("a row of bytes, please")
@@ -126,10 +126,10 @@ def rejects_slots_that_are_equal():
     (tensor(3, 5, low=-2, high=2, requires_grad=True),),
     notes={"gradcheck.double": "second-order-gradient-mismatch"},
 )
-def softmax_from_a_marked_output():
+def square_of_a_marked_output():
     """Correct to first order: the backward uses an output that is marked as not differentiable."""
 
-    @torch.library.custom_op("zoo::softmax_from_a_marked_output", mutates_args=())
+    @torch.library.custom_op("zoo::square_of_a_marked_output", mutates_args=())
     def total(x: Tensor) -> Tuple[Tensor, Tensor]:
         if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
             raise ValueError("a matrix, please")
