@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...cases.case import Case
 from ...cases.documented import says_no_influence
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -18,7 +18,7 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from ..values.memory.limited_copy import answer_safely
+from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, is_unsteady
 from .scripts import call_lines, compare_lines
 
@@ -30,10 +30,8 @@ def check_no_influence(case: Case) -> None:
     """Call the op with other numbers of entries at a time."""
     skip_if_no_results(case)
     skip_if_random(case)
-    tried, answer = answer_safely(case, _answer)
-    if not tried:
-        reason = "the op takes no other number"
-        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = "the op takes no other number"
+    answer = answer_if_taken(case, _answer, reason)
     if answer is not None:
         name, number, wrong = answer
         raise fail(

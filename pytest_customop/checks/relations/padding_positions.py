@@ -23,7 +23,7 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from ..values.memory.limited_copy import answer_safely
+from ..values.memory.limited_copy import answer_if_taken
 from .compare import disagreement
 from .scripts import call_lines, position
 
@@ -51,16 +51,14 @@ def check_padding_positions(case: Case) -> None:
     if not any(_positions(case)):
         reason = "no tensor holds positions of which a docstring says that -1 is padding"
         raise skip("nothing-to-check", reason, unjudged=False)
-    is_taken, wrapped = answer_safely(case, _answer)
-    if not is_taken:
-        reason = "the op does not take -1, or the last position"
-        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = "the op does not take -1, or the last position"
+    wrapped = answer_if_taken(case, _answer, reason)
     if wrapped is not None:
         path, last, other, result = wrapped
         raise fail(
             "padding-taken-for-last",
-            f"{case.op.name}: with -1 in {path} it gives what it gives with {last}, the last position, and "
-            f"with {other} something else in {result}; its docstring says that -1 stands for none",
+            f"{case.op.name}: a docstring says that -1 in {path} stands for none, and -1 gives exactly "
+            f"what {last}, the last position, gives; {other} gives something else: {result}",
             repro=_script(case, wrapped),
         )
 

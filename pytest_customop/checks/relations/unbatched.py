@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented_batches import takes_unbatched
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -16,7 +16,7 @@ from ..values.memory.calls import (
     skip_if_no_results,
     skip_if_random,
 )
-from ..values.memory.limited_copy import answer_safely
+from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, shapes
 from .entries.alone import AloneEntries, first_dims
 from .entries.groups import DimGroup
@@ -35,10 +35,10 @@ def check_unbatched(case: Case) -> None:
     """Call the op with single entries, with and without their batch dim."""
     skip_if_no_results(case)
     skip_if_random(case)
-    is_taken, broken = answer_safely(case, _answer)
-    if not is_taken:
-        reason = "the sample has no entries that are computed alike, or the op takes none without its dim"
-        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = (
+        "the sample has no entries that are computed alike, or the op takes none without its dim"
+    )
+    broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         group, wrong = broken.group, broken.wrong
         raise fail(

@@ -32,6 +32,24 @@ def answer_safely(case: Case, ask: Callable[[Case], Answer]) -> Answer:
     return answer_of_copy(case, ask) if risk else ask(case)
 
 
+def answer_if_taken(
+    case: Case, ask: Callable[[Case], tuple[bool, Answer]], otherwise: str
+) -> Answer:
+    """What a function answers, as in `answer_safely`, if the op takes the arguments that it tries.
+
+    Args:
+        ask: returns whether the op takes them, and what it answers.
+        otherwise: why there is nothing to check where it does not.
+
+    Raises:
+        CheckSkipped: where it does not, and as `answer_safely` does.
+    """
+    is_taken, answer = answer_safely(case, ask)
+    if not is_taken:
+        raise skip("nothing-to-check", otherwise, unjudged=False)
+    return answer
+
+
 def answer_of_copy(case: Case, ask: Callable[[Case], Answer], *, memory: int = _MEMORY) -> Answer:
     """What a function answers that calls the op of a case, in a copy that has little memory and time.
 
