@@ -23,12 +23,14 @@ class Limits:
         rounding: the relative rounding of one number.
         smallest: the smallest number above 0.
         room: the largest number of the dtypes, relative to the numbers of the case.
+        most: a number that is well below the largest of the dtypes.
     """
 
     share: float
     rounding: float
     smallest: float
     room: float
+    most: float
 
     @staticmethod
     def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
@@ -46,4 +48,5 @@ class Limits:
             rounding=rounding,
             smallest=max(info.tiny * info.eps for info in infos),
             room=min(info.max for info in infos) / max(largest, 1.0),
+            most=min(info.max for info in infos) / 16,
         )

@@ -100,7 +100,9 @@ def _sums(
         rounding = 16 * max(largest_magnitude(stray[name]) for stray in strays if name in stray)
         size = max(largest_magnitude(gradient), largest_magnitude(added))
         allowed = limits.share * size + rounding + 16 * limits.rounding * terms
-        yield row(description, name, added, actual.get(name, zeros), allowed + 4 * limits.smallest)
+        allowed += 4 * limits.smallest
+        in_range = added.abs() < limits.most  # other sums may overflow
+        yield row(description, name, added, actual.get(name, zeros), allowed, in_range)
 
 
 def _strays(
