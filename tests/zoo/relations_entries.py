@@ -397,3 +397,42 @@ def rows_of_which_the_last_is_padding():
         return table.new_empty(index.shape[0], table.shape[1])
 
     return rows
+
+
+@specimen(
+    (tensor(2, 4), tensor(2, 4), torch.tensor([3, 4]), torch.tensor([2, 4])),
+    requires_grad=[False],
+    skips={"fake.symbolic": "no-second-size"},
+)
+def distance_of_two_sequences():
+    """Correct: without the lengths of one sequence all of it counts, whatever those of the other are."""
+
+    @torch.library.custom_op("zoo::distance_of_two_sequences", mutates_args=())
+    def distance(
+        x: Tensor,
+        y: Tensor,
+        lengths_x: Optional[Tensor] = None,
+        lengths_y: Optional[Tensor] = None,
+    ) -> Tensor:
+        """The distance of the sums of two sequences.
+
+        x: [batch, steps], y: [batch, steps]
+        lengths_x, lengths_y: [batch], int64, from 1 on. What is behind the end of a sequence is ignored.
+        """
+        if x.dim() != 2 or y.dim() != 2 or len(x) != len(y) or 0 in (*x.shape, *y.shape):
+            raise ValueError("two batches of sequences, please")
+        return (_sum_within(x, lengths_x) - _sum_within(y, lengths_y)).abs()
+
+    distance.register_fake(lambda x, y, lengths_x=None, lengths_y=None: x.new_empty(x.shape[0]))
+    return distance
+
+
+def _sum_within(x, lengths):
+    """The sum of each sequence up to its length."""
+    if lengths is None:
+        return x.sum(1)
+    if lengths.shape != x.shape[:1] or lengths.dtype != torch.int64:
+        raise ValueError("a length as int64 for each sequence, please")
+    if int(lengths.min()) < 1 or int(lengths.max()) > x.shape[1]:
+        raise ValueError("lengths are from 1 to the number of steps")
+    return x.where(torch.arange(x.shape[1]) < lengths[:, None], 0).sum(1)

@@ -91,8 +91,13 @@ def check_padding(case: Case) -> None:
 
 
 def _cuts(case: Case) -> Iterator[_Cut]:
-    """The sequences of the case; one that has no padding is taken for half as long."""
+    """The sequences of the case; one that has no padding is taken for half as long.
+
+    Where a call leaves out the lengths of other sequences, nothing says whose these are.
+    """
     tensors = {path: tensor for path, tensor in case.inputs().tensors() if is_plain(tensor)}
+    if any(names_lengths(name) and name not in tensors for name in _tensor_arguments(case.op)):
+        return
     for path, lengths in tensors.items():
         if not names_lengths(path) or lengths.dim() != 1 or lengths.dtype.is_floating_point:
             continue
@@ -111,6 +116,11 @@ def _cuts(case: Case) -> Iterator[_Cut]:
         for entry, length in enumerate(lengths.tolist()[:_ENTRIES]):
             shorter = length if 0 < length < steps else steps // 2
             yield _Cut(path, entry, shorter, steps, tuple(dims), tuple(batch))
+
+
+def _tensor_arguments(op: Op) -> list[str]:
+    tensors = ("Tensor", "Optional[Tensor]")
+    return [argument.name for argument in op.arguments if str(argument.type) in tensors]
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
