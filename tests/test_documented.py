@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases import documented, documented_batches
+from pytest_customop.cases import documented, documented_batches, documented_dtypes
 from pytest_customop.declare.ops import Op, resolve
 
 _made: list[Op] = []
@@ -53,7 +53,7 @@ def test_an_argument_that_may_be_empty(text: str, allowed: bool) -> None:
     ],
 )
 def test_dtypes_that_are_promoted(text: str, promoted: bool) -> None:
-    assert documented.promotes_dtypes(op_with(text)) is promoted
+    assert documented_dtypes.promotes_dtypes(op_with(text)) is promoted
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> 
     ],
 )
 def test_float64_that_is_named(text: str, named: bool) -> None:
-    assert documented.names_float64(op_with(text)) is named
+    assert documented_dtypes.names_float64(op_with(text)) is named
 
 
 def test_a_short_name_may_begin_any_line() -> None:
@@ -106,14 +106,14 @@ def test_a_short_name_may_begin_any_line() -> None:
 
 def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
-    assert documented.dtypes_of(op, "boxes") == [torch.float32, torch.int16]
-    assert documented.dtypes_of(op, "scores") == [torch.float64]
+    assert documented_dtypes.dtypes_of(op, "boxes") == [torch.float32, torch.int16]
+    assert documented_dtypes.dtypes_of(op, "scores") == [torch.float64]
     for text in (
         "boxes: float32 (N, 4), scores int64",
         "boxes: float32 (N, 4). As int64 (N,)",
         "boxes: float32, returns int64",
     ):
-        assert documented.dtypes_of(op_with(text), "boxes") == [torch.float32]
+        assert documented_dtypes.dtypes_of(op_with(text), "boxes") == [torch.float32]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_module_that_names_the_op_or_shows_a_call(
     text: str, is_named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "__doc__", text)
-    assert documented.names_float64(WARP) is is_named
+    assert documented_dtypes.names_float64(WARP) is is_named
 
 
 @torch.library.custom_op("t_documented::t_documented_warp", mutates_args=())
@@ -236,7 +236,7 @@ def test_numbers_that_may_repeat(text: str, said: bool) -> None:
     ],
 )
 def test_whole_numbers_that_count_as_floats(text: str, said: bool) -> None:
-    assert documented.whole_numbers_count_as_floats(op_with(text)) is said
+    assert documented_dtypes.whole_numbers_count_as_floats(op_with(text)) is said
 
 
 @pytest.mark.parametrize(
@@ -305,3 +305,40 @@ def test_a_generator_of_its_own(text: str, said: bool) -> None:
 )
 def test_what_is_cut_off(text: str, said: bool) -> None:
     assert documented.cuts_off(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes"),
+    [
+        ("Gradients (fp32, bf16 or fp16, may be mixed).", ["float32", "bfloat16", "float16"]),
+        ("boxes and scores are `float64` or `float32`", ["float64", "float32"]),
+        (
+            "Takes torch.float16, torch.bfloat16, or torch.float32.",
+            ["float16", "bfloat16", "float32"],
+        ),
+        ("half/float/double", ["float16", "float32", "float64"]),
+        ("fp16 boxes and fp32 scores", []),
+        ("Accumulates in float32.", []),
+        ("not float16 or bfloat16", []),
+    ],
+)
+def test_floating_point_dtypes_that_are_listed(text: str, dtypes: list[str]) -> None:
+    named = [getattr(torch, dtype) for dtype in dtypes]
+    assert documented_dtypes.listed_dtypes(op_with(text)) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes and scores, both real or both complex", True),
+        ("boxes: real or complex", True),
+        ("Floating point and complex tensors.", True),
+        ("boxes: complex or real", True),
+        ("boxes: real, the scores are complex", False),
+        ("Takes real numbers and gives complex ones.", False),
+        ("Takes no real or complex numbers.", False),
+        ("The real and complex conjugate parts.", False),
+    ],
+)
+def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
+    assert documented_dtypes.takes_complex(op_with(text)) is said

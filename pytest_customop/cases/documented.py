@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import torch
-
 from ..declare.ops import Op
 from .documentation import beginning, texts_about, texts_beside
 
@@ -38,7 +36,6 @@ _NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=) ?0\b")  # of a size that has 
 _NOT_EMPTY = re.compile(
     r"\bnot (be )?(0|zero|empty)\b|\bnon-?empty\b|\bat least\b|> ?0|>= ?1|\bpositive\b"
 )
-_PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
 # What follows names the arguments.
 _DIFFERENTIABLE = re.compile(
     r"\b(differentiable( (twice|again|any number of times))? "
@@ -57,15 +54,9 @@ _CONSTANT = re.compile(
     r"|\b(is|are|as)( a)? constants?\b",
     re.I,
 )
-_FLOATING = re.compile(r"(?<!no )(?<!not )\bfloat(s|ing|ing-point|32|64)?\b", re.I)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
-_DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
-_DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
-_SINGLE = re.compile(
-    r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
-)
 
 # Of a seed: that 0 is none, or is not taken.
 _ZERO_IS_NO_SEED = re.compile(
@@ -103,13 +94,6 @@ _NO_INFLUENCE = re.compile(
     re.I,
 )
 
-# In one sentence: whole numbers, that something is the same, and floating-point numbers.
-_SAME_NUMBERS = re.compile(
-    r"(?=.*\b(u?int(8|16|32)|integers?|whole numbers?)\b)(?=.*\b(float\w*|convert\w*|cast)\b)"
-    r".*(?<!not )(?<!of )\bthe same (?!shape|dtype|type|size|length|device|layout|order)"
-    r"\w+.*\bas\b",
-    re.I | re.S,
-)
 _REPEATED = re.compile(
     r"(?<!no )(?<!not )(?<!without )\b(more than once|several times|repeat(s|ed)?|duplicat(es?|ed)|twice"
     r"|any number of (times|bags|rows|groups|segments))\b",
@@ -118,11 +102,6 @@ _REPEATED = re.compile(
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
-
-
-def whole_numbers_count_as_floats(op: Op) -> bool:
-    """Whether a sentence says that whole numbers give what the same numbers give as floating-point ones."""
-    return any(map(_SAME_NUMBERS.search, sentences(op, of_op=True)))
 
 
 def may_repeat(op: Op, argument: str) -> bool:
@@ -170,16 +149,6 @@ def allows_empty(op: Op, argument: str) -> bool:
     return bool(allowed) and not _NOT_EMPTY.search(about)
 
 
-def may_be_floating(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that it may have floating-point numbers."""
-    return _FLOATING.search(lines_about(op, argument)) is not None
-
-
-def promotes_dtypes(op: Op) -> bool:
-    """Whether a sentence says that results have the promoted dtype of several arguments."""
-    return any(_PROMOTED.search(sentence) for sentence in sentences(op, of_op=True))
-
-
 def is_differentiable_by(op: Op, argument: str) -> bool:
     """Whether a sentence says that the op is differentiable with respect to an argument."""
     for sentence in sentences(op, of_op=True):
@@ -221,22 +190,6 @@ def has_own_generator(op: Op) -> bool:
 def speaks_of_seed(op: Op) -> bool:
     """Whether a sentence is about seeds, or about results that can be had again."""
     return any(map(_SEEDED.search, sentences(op, of_op=True)))
-
-
-def names_float64(op: Op) -> bool:
-    """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
-    every = [*sentences(op, of_op=True)]
-    return any(map(_DOUBLE.search, every)) and not any(map(_SINGLE.search, every))
-
-
-def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
-    """The dtypes that the first sentence about an argument names, before it comes to another thing."""
-    others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
-    ends = re.compile(
-        rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
-    )
-    first, *_ = ends.split(lines_about(op, argument), maxsplit=1)
-    return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
 
 def _count_of_tensors(op: Op) -> int:

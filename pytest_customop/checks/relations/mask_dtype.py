@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import dtypes_of
+from ...cases.documented_dtypes import dtypes_of
 from ...cases.tensors import is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip

@@ -9,7 +9,13 @@ import torch
 
 from ...cases.argument_names import names_positions
 from ...cases.arguments import is_drawable
-from ...cases.documented import dtypes_of, may_be_floating, promotes_dtypes
+from ...cases.documented_dtypes import (
+    dtypes_of,
+    listed_dtypes,
+    may_be_floating,
+    promotes_dtypes,
+    takes_complex,
+)
 from ...cases.tensors import base_name
 from ...core.wording import dtype_name
 from ...declare.inputs import TensorSpec
@@ -78,7 +84,8 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
 
 def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     """The dtypes that docstrings name for every floating-point tensor, beside its own."""
-    named = [dtypes_of(op, base_name(tensor.path)) for tensor in floats]
+    every = listed_dtypes(op)
+    named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
 
@@ -97,12 +104,13 @@ def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
-    """All floating-point tensors complex, where the op's code lists such a dtype, or asks for it."""
+    """All floating-point tensors complex, where code or a docstring has such a dtype."""
     floats = [tensor for tensor in view.tensors if tensor.floating]
-    for dtype in view.named_dtypes:
-        if dtype.is_complex and floats and not any(tensor.dtype.is_complex for tensor in floats):
-            yield from _all_of(dtype, floats, 4)
-            return
+    named = [dtype for dtype in view.named_dtypes if dtype.is_complex]
+    if not named and takes_complex(view.op):
+        named = [torch.complex64]
+    if named and floats and not any(tensor.dtype.is_complex for tensor in floats):
+        yield from _all_of(named[0], floats, 4)
 
 
 def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:

@@ -11,7 +11,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.code_names import names_in_code, numbers_in_code
 from ....cases.crash_risk import crash_risk
-from ....cases.documented import whole_numbers_count_as_floats
+from ....cases.documented_dtypes import whole_numbers_count_as_floats
 from ....cases.dtype_code import DtypeCode
 from ....core.wording import dtype_name
 from ...values.memory.calls import Caller, Leaves, copied, results

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.documented import names_float64
+from ....cases.documented_dtypes import names_float64
 from ....cases.tensors import is_differentiable, readable
 from ....declare.inputs import TensorSpec
 from ....findings import NOT_ASKED, CheckFailed, fail, skip

@@ -1,0 +1,88 @@
+"""What the docstrings of an op say of dtypes: which it takes, and what it makes of them."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from ..declare.ops import Op
+from .documentation import texts_about
+from .documented import lines_about, sentences
+
+_PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
+_FLOATING = re.compile(r"(?<!no )(?<!not )\bfloat(s|ing|ing-point|32|64)?\b", re.I)
+_DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
+_SINGLE = re.compile(
+    r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
+)
+_DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
+# In one sentence: whole numbers, that something is the same, and floating-point numbers.
+_SAME_NUMBERS = re.compile(
+    r"(?=.*\b(u?int(8|16|32)|integers?|whole numbers?)\b)(?=.*\b(float\w*|convert\w*|cast)\b)"
+    r".*(?<!not )(?<!of )\bthe same (?!shape|dtype|type|size|length|device|layout|order)"
+    r"\w+.*\bas\b",
+    re.I | re.S,
+)
+# Dtypes one after the other: "float32, bfloat16 or float16". Each has several names.
+_DTYPE_NAMES = {
+    torch.float16: ("float16", "fp16", "half"),
+    torch.bfloat16: ("bfloat16", "bf16"),
+    torch.float32: ("float32", "fp32", "float"),
+    torch.float64: ("float64", "fp64", "double"),
+}
+_DTYPE_BY_NAME = {name: dtype for dtype, names in _DTYPE_NAMES.items() for name in names}
+_DTYPE_NAME = rf"`{{0,2}}(?:torch\.)?\b({'|'.join(_DTYPE_BY_NAME)})\b`{{0,2}}"
+_DTYPE_LIST = re.compile(
+    rf"(?<!not )(?<!no ){_DTYPE_NAME}((\s*[,/|]\s*|,?\s+(or|and)\s+){_DTYPE_NAME})+",
+    re.I,
+)
+_TAKES_COMPLEX = re.compile(
+    r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
+    r"(or|and) (both |all )?complex\b(?! (conjugate|outputs?|results?|parts?|spectr))"
+    r"|\bcomplex,? (or|and) (both |all )?(real|float\w*)\b",
+    re.I,
+)
+
+
+def whole_numbers_count_as_floats(op: Op) -> bool:
+    """Whether a sentence says that whole numbers give what the same numbers give as floating-point ones."""
+    return any(map(_SAME_NUMBERS.search, sentences(op, of_op=True)))
+
+
+def may_be_floating(op: Op, argument: str) -> bool:
+    """Whether what is said of an argument says that it may have floating-point numbers."""
+    return _FLOATING.search(lines_about(op, argument)) is not None
+
+
+def promotes_dtypes(op: Op) -> bool:
+    """Whether a sentence says that results have the promoted dtype of several arguments."""
+    return any(_PROMOTED.search(sentence) for sentence in sentences(op, of_op=True))
+
+
+def names_float64(op: Op) -> bool:
+    """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
+    every = [*sentences(op, of_op=True)]
+    return any(map(_DOUBLE.search, every)) and not any(map(_SINGLE.search, every))
+
+
+def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
+    """The dtypes that the first sentence about an argument names, before it comes to another thing."""
+    others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
+    ends = re.compile(
+        rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
+    )
+    first, *_ = ends.split(lines_about(op, argument), maxsplit=1)
+    return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
+
+
+def listed_dtypes(op: Op) -> list[torch.dtype]:
+    """The floating-point dtypes that stand one after the other in a sentence about the op."""
+    lists = (match[0] for text in texts_about(op) for match in _DTYPE_LIST.finditer(text))
+    names = (name for found in lists for name in re.findall(_DTYPE_NAME, found, re.I))
+    return [*dict.fromkeys(_DTYPE_BY_NAME[name.lower()] for name in names)]
+
+
+def takes_complex(op: Op) -> bool:
+    """Whether a sentence says that numbers may be real or complex."""
+    return any(map(_TAKES_COMPLEX.search, sentences(op, of_op=True)))
