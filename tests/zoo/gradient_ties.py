@@ -88,3 +88,20 @@ def peak_with_the_gradient_for_each_on_purpose():
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, output),
     )
     return peak
+
+
+@aot((tensor(6, 40, requires_grad=True),), variant_findings=AT_TIES, shown_by=("zeros",))
+def peak_of_many_with_the_gradient_for_each():
+    """The same, on a sample that is too large to compare each element of the Jacobian."""
+    return _peak("peak_of_many_with_the_gradient_for_each", lambda hit: hit.double())
+
+
+@aot(
+    (tensor(6, 40, requires_grad=True),),
+    twin_of="peak_of_many_with_the_gradient_for_each",
+)
+def peak_of_many_with_the_gradient_in_parts():
+    """Each gets its part."""
+    return _peak(
+        "peak_of_many_with_the_gradient_in_parts", lambda hit: hit / hit.sum(1, keepdim=True)
+    )

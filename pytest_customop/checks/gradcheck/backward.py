@@ -14,13 +14,14 @@ from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail,
 from ..check import Check
 from .conditioning import is_ill_conditioned
 from .finite_differences.finding import FindingCodes
-from .finite_differences.projection import is_small
+from .finite_differences.projection import is_cheap, is_small
 from .finite_differences.ties import AT_TIES
 from .finite_differences.vectors import BackwardError
 from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, no_float64, options_of, with_script
 
-# Of these kinds, variants of small tensors alone; what stays open on them is no news.
+# Of these kinds, variants of small tensors alone (layout), or of some thousand elements. What stays open on
+# them is no news.
 _CHEAP_KINDS = ("layout", "values", "gradients", "alias")
 _OTHER_VALUES = ("magnitudes", "values")  # kinds that can make an op ill-conditioned
 _FIRST = FindingCodes(
@@ -62,7 +63,8 @@ def check_backward(case: Case) -> None:
 
 def _verify(case: Case, op: Float64Op, options: GradOptions) -> None:
     function = op.function()
-    if case.aspect in _CHEAP_KINDS and not is_small(function):
+    is_affordable = is_small if case.aspect == "layout" else is_cheap
+    if case.aspect in _CHEAP_KINDS and not is_affordable(function):
         raise skip("costly", "only small tensors are tried so", unjudged=False)
     verify_gradients(
         function,
@@ -294,8 +296,9 @@ CHECK = Check(
         "inputs of a narrower case are cast to float64."
     ),
     cannot_see=(
-        "A small error in one element of many, where the input is large. Variants of layouts, values, "
-        "gradients and one tensor given twice run on small tensors alone. An op that rejects "
+        "A small error in one element of many, where the input is large. Variants of layouts run on "
+        "small tensors alone, those of values, gradients and one tensor given twice on up to some "
+        "thousand elements. An op that rejects "
         "float64 is a skip, `no-float64`; one that computes in float32 inside, "
         "`float32-internal`. A kink is not a wrong gradient: `not-smooth`. Other values "
         "at which roundings of the inputs change the gradients show nothing: `ill-conditioned`."
