@@ -251,6 +251,16 @@ def test_positions_of_several_tensors_are_not_repeated_within_the_sample() -> No
     assert variants["rows.tied_empty0"].beyond is None
 
 
+@pytest.mark.parametrize(("rows", "is_within"), [([1, 7, 1], True), ([0, 7, 1], False)])
+def test_one_of_several_tensors_grows_alone_where_its_numbers_come_twice(
+    rows: list[int], is_within: bool
+) -> None:
+    columns = tensor(values=[2, 1, 1, 0, 5])
+    variants = near(PAIR, Sample((tensor(12, 10), tensor(values=rows), columns), id="a"))
+    assert (variants["rows.large0"].beyond is None) == is_within
+    assert "twice" in (variants["odd"].beyond or "")
+
+
 def test_a_permutation_stays_one() -> None:
     for values in ([0, 2, 1], [3, 1, 2]):
         sample = Sample(([tensor(5, 4)], tensor(values=values)), id="a")

@@ -309,6 +309,28 @@ def test_an_optional_tensor_is_given_in_several_sizes() -> None:
     assert variants["bias.row"].beyond is None
 
 
+def test_an_optional_list_is_given_in_several_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    @torch.library.custom_op("t_variants_arguments::lists", mutates_args=())
+    def lists(
+        x: torch.Tensor,
+        spacing: Optional[List[float]] = None,
+        dims: Optional[List[int]] = None,
+    ) -> torch.Tensor:
+        return x.clone()
+
+    def given(name: str) -> dict[Any, Any]:
+        variants = near(lists, Sample((tensor(2, 3, 4, 5),), id="a")).values()
+        calls = [(variant.sample.kwargs.get(name), variant.beyond) for variant in variants]
+        return {tuple(value): beyond for value, beyond in calls if value is not None}
+
+    assert {len(spacing) for spacing in given("spacing")} == {1, 2, 3, 4}
+    assert given("dims").keys() == {(-1,), (0,), (0, 1, 2, 3)}
+    assert not any(given("spacing").values())
+    monkeypatch.setattr(sample_view, "crash_risk", lambda op, device: "compiled code")
+    assert all(given("spacing").values())
+    assert not any(given("dims").values())
+
+
 @pytest.mark.parametrize(
     ("size", "is_given"), [((2, 3, 5), True), ((2, 1, 5), False), ((2, 5, 5), False)]
 )

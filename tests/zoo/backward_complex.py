@@ -82,3 +82,47 @@ def power_with_the_conjugate():
 def power():
     """A complex input and a real output: the gradient of the squared magnitude is 2z."""
     return _power("power", lambda z, grad: 2 * grad * z)
+
+
+def _recurrence(name, conj):
+    """A linear recurrence; `conj` is what the backward makes of the saved tensors."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def recurrence(x: Tensor, decay: Tensor) -> Tensor:
+        """h[t] = decay * h[t-1] + x[t], for real or complex numbers. x: (T, D), decay: (D,)."""
+        if x.dim() != 2 or decay.shape != x.shape[1:] or decay.dtype != x.dtype:
+            raise ValueError("x (T, D) and decay (D,) of one dtype, please")
+        rows, state = [], torch.zeros_like(decay)
+        for row in x:
+            state = decay * state + row
+            rows.append(state)
+        return torch.stack(rows) if rows else x.new_empty(x.shape)
+
+    recurrence.register_fake(lambda x, decay: x.new_empty(x.shape))
+
+    def backward(ctx, grad):
+        decay, states = (conj(saved) for saved in ctx.saved_tensors)
+        back = recurrence(grad.flip(0), decay).flip(0)
+        return back, (back[1:] * states[:-1]).sum(0)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1], output)
+
+    recurrence.register_autograd(backward, setup_context=setup)
+    return recurrence
+
+
+@specimen(
+    (MATRIX, tensor(3)),
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="complex64",
+)
+def recurrence_without_conjugation():
+    """The docstring allows complex numbers, which no sample has, and the backward takes no conjugate."""
+    return _recurrence("recurrence_without_conjugation", lambda saved: saved)
+
+
+@specimen((MATRIX, tensor(3)), twin_of="recurrence_without_conjugation")
+def recurrence_with_conjugation():
+    """The saved tensors are conjugated."""
+    return _recurrence("recurrence_with_conjugation", lambda saved: saved.conj())

@@ -545,3 +545,31 @@ def squares_overflow_in_half():
 def squares_in_single():
     """The squares are added up in float32."""
     return _norms("squares_in_single", lambda x: torch.float32)
+
+
+def _norm(name, wide):
+    """The root of the sum of squares, as float32; `wide(x)` is what is squared."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def norm(x: Tensor) -> Tensor:
+        """The norm of fp32, bf16 or fp16 numbers, as a float32 scalar."""
+        return wide(x).pow(2).sum(dtype=torch.float32).sqrt()
+
+    norm.register_fake(lambda x: x.new_empty((), dtype=torch.float32))
+    return norm
+
+
+@specimen((tensor(8, 6),), requires_grad=[False], variant_findings=PRECISION, shown_by="float16")
+def squares_in_a_dtype_that_a_docstring_names():
+    """Squares in float16 overflow; the docstring names the dtype, and no sample has it."""
+    return _norm("squares_in_a_dtype_that_a_docstring_names", lambda x: x)
+
+
+@specimen(
+    (tensor(8, 6),),
+    requires_grad=[False],
+    twin_of="squares_in_a_dtype_that_a_docstring_names",
+)
+def squares_in_float32_as_documented():
+    """Squares in float32."""
+    return _norm("squares_in_float32_as_documented", torch.Tensor.float)

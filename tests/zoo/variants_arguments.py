@@ -3,6 +3,7 @@
 import functools
 from typing import List, Optional
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -378,4 +379,45 @@ def copies_at_the_old_spacing():
     """Copies there."""
     return _rescaled(
         "copies_at_the_old_spacing", lambda found, x: found.clone() if found is x else found
+    )
+
+
+def _gaps(name, array):
+    """The distances of neighbours in a matrix; `array(spacing)` is what they are multiplied with."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def gaps(x: Tensor, spacing: Optional[List[float]] = None) -> Tensor:
+        if x.dim() != 2 or (spacing is not None and len(spacing) != 2):
+            raise ValueError("a matrix, and two spacings, please")
+        down, across = (
+            np.gradient(x.numpy()) if 1 not in x.shape and x.numel() else (x.numpy(),) * 2
+        )
+        if spacing is not None:
+            down, across = np.stack([down, across]) / array(spacing, x)[:, None, None]
+        return torch.from_numpy(np.ascontiguousarray(np.hypot(down, across)))
+
+    gaps.register_fake(lambda x, spacing=None: x.new_empty(x.shape))
+    return gaps
+
+
+@specimen(
+    (tensor(4, 3, dtype=torch.float32),),
+    requires_grad=[False],
+    variant_findings=DTYPE,
+    shown_by="spacing.0.5_1.5",
+)
+def spacing_in_double_precision():
+    """numpy makes float64 of a list of numbers, and of the result; the fake kernel says float32."""
+    return _gaps("spacing_in_double_precision", lambda spacing, x: np.asarray(spacing))
+
+
+@specimen(
+    (tensor(4, 3, dtype=torch.float32),),
+    requires_grad=[False],
+    twin_of="spacing_in_double_precision",
+)
+def spacing_in_the_dtype_of_x():
+    """The numbers of the list get the dtype of the matrix."""
+    return _gaps(
+        "spacing_in_the_dtype_of_x", lambda spacing, x: np.asarray(spacing, dtype=x.numpy().dtype)
     )

@@ -19,6 +19,7 @@ from .sample_view import SampleView
 
 _NUMBERS = ("int", "SymInt", "float", "number", "Scalar")
 _LISTED = ("List[int]", "List[SymInt]")
+_PLAIN_LISTS = (*_LISTED, "List[float]", "List[bool]")
 _DTYPES = (torch.float64, torch.float32, torch.float16)
 _WORDS = 6  # the most strings that are tried for one argument
 
@@ -111,6 +112,8 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
             yield from (_step(name, str(dim), f"{name}={dim}", dim, 3) for dim in (0, -1))
         elif not argument.is_dim:
             yield from numeric.optional(view, name, argument.type in ("int", "SymInt"))
+    elif argument.type in _PLAIN_LISTS and argument.optional and value is None:
+        yield from lists.given(view, name, argument.type, argument.is_dim)
     elif isinstance(value, (list, tuple)):
         if value and argument.is_dim:
             yield from lists.dims(name, value, dims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,14 @@ from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
 _OTHERS = "whole numbers of another argument"
+_UNSHAPED = "a list of a length that the sample does not show"
+# What is given in place of None, by the type of a list.
+_GIVEN: Mapping[str, list[Any]] = {
+    "List[float]": [0.5, 1.5, 0.75, 1.25, 2.5],
+    "List[bool]": [True, False, True, False, True],
+    "List[int]": [2, 1, 3, 2, 4],
+    "List[SymInt]": [2, 1, 3, 2, 4],
+}
 _ORDERED = "tensors in another order than what another tensor may have for each of them"
 
 
@@ -32,6 +40,28 @@ def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
     all_dims = [*range(count)]
     if sorted(dim % count for dim in value) != all_dims:
         yield Step(f"{name}.all", f"{name}={all_dims}", {name: all_dims}, 6, True)
+
+
+def given(view: SampleView, name: str, of_type: str, is_dim: bool) -> Iterator[Step]:
+    """A list in place of None: a dim and every dim, or as many numbers as there are dims, and fewer.
+
+    Args:
+        name: of the argument.
+        of_type: of the schema.
+        is_dim: whether it is called like a list of dims.
+    """
+    count = max((len(tensor.shape) for tensor in view.tensors), default=0)
+    if is_dim:
+        choices = [[-1], [0], [*range(count)]] if count else []
+    else:
+        pattern = _GIVEN[of_type]
+        choices = [pattern[:length] for length in dict.fromkeys((2, count, 3, 1)) if length]
+    # Native code may not look how many there are.
+    beyond = _UNSHAPED if view.may_read_outside and not is_dim else None
+    for values in choices:
+        step = f"{name}.{'_'.join(map(str, values))}"
+        description = f"{name}={values}"
+        yield Step(step, description, {name: values}, 4, reads_beyond=True, beyond=beyond)
 
 
 def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:

@@ -92,6 +92,13 @@ class TensorArgument:
         return self.spec.values is not None and is_permutation(self.listed)
 
     @functools.cached_property
+    def has_distinct_numbers(self) -> bool:
+        """Whether no listed number comes twice."""
+        return (
+            self.spec.values is not None and len(torch.unique(self.listed)) == self.listed.numel()
+        )
+
+    @functools.cached_property
     def is_sorted(self) -> bool:
         """Whether its listed numbers, more than one, never decrease."""
         return self.spec.values is not None and is_sorted(self.listed)

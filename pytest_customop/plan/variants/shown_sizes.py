@@ -155,11 +155,18 @@ def _are_sizes(values: Sequence[Any]) -> bool:
 
 
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
-    """Whether listed whole numbers of several tensors, which may belong together, are repeated."""
-    return sum(tensor.holds_positions for tensor in view.tensors) > 1 and any(
-        tensor.listed_whole and math.prod(new[tensor.path]) > math.prod(tensor.shape)
+    """Whether listed whole numbers of several tensors, which may belong together, are repeated.
+
+    Those of one tensor that grows alone may be if some come twice in the sample.
+    """
+    if sum(tensor.holds_positions for tensor in view.tensors) < 2:
+        return False
+    grown = [
+        tensor
         for tensor in view.tensors
-    )
+        if tensor.listed_whole and math.prod(new[tensor.path]) > math.prod(tensor.shape)
+    ]
+    return len(grown) > 1 or any(tensor.has_distinct_numbers for tensor in grown)
 
 
 def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
