@@ -342,3 +342,22 @@ def test_floating_point_dtypes_that_are_listed(text: str, dtypes: list[str]) -> 
 )
 def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
     assert documented_dtypes.takes_complex(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Groups without rows are zero.", True),
+        ("Empty bags give zeros", True),
+        ("The mean of each bag; an empty bag yields 0.", True),
+        ("Rows that are fully masked get 0", True),
+        ("Nodes with no neighbours have zero features.", True),
+        ("Zero vectors stay zero.", True),
+        ("Empty bags are allowed.", False),
+        ("Bags must not be empty.", False),
+        ("Padding is zero.", False),
+        ("Empty bags are ignored, and 0 is padding", False),
+    ],
+)
+def test_zero_for_what_is_empty(text: str, said: bool) -> None:
+    assert documented.gives_zero_for_nothing(op_with(text)) is said

@@ -41,6 +41,7 @@ _EVERY_TIE = re.compile(
     r"\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b",
     re.I | re.M,
 )
+_NAN = re.compile(r"(?<![a-z])(is)?nans?(?![a-z])", re.I)
 # How many are taken at most.
 _LIMIT = re.compile(
     r"\b(at most|up to|no more than|not more than|only the first|the first (\w+ )?(\d|[A-Z])|truncat\w*"
@@ -94,6 +95,11 @@ def is_no_derivative_by_source(op: Op) -> bool:
 def gives_ties_by_source(op: Op) -> bool:
     """Whether the source says that all of several equal elements get the gradient."""
     return _says(op, _EVERY_TIE)
+
+
+def speaks_of_nan(op: Op) -> bool:
+    """Whether the source names NaN: the author has thought of it."""
+    return _says(op, _NAN)
 
 
 def clips_by_docstring(op: Op) -> bool:

@@ -85,6 +85,16 @@ _OWN_GENERATOR = re.compile(
 _SEEDED = re.compile(r"\bseed(ed|s)?\b|\bmanual_seed\b|\breproduc|\bdeterministic\b", re.I)
 
 _ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
+# In one sentence: what is empty, masked or zero, and that it gives 0.
+_ZERO_FOR_NOTHING = re.compile(
+    r"\b(empty|(all|fully|entirely|completely)[- ]?(masked|zeros?|padded)|masked[- ]out|without( any)?"
+    r"|nothing|zero[- ](length|vectors?|rows?|norms?|counts?|weights?|sums?)"
+    r"|no (\w+ ){0,2}(rows?|points?|entries|elements|items|neighbou?rs|edges|members|valid|keys?|tokens?"
+    r"|samples?|weights?))\b"
+    r"[^.;]*?(\b(gives?|gets?|returns?|yields?|are|is|stays?|becomes?|maps? to|has|have|filled with)\b"
+    r"|->|=>?|:)(?! (not|no|ignored|skipped)\b)[^.;]{0,24}?(?<![\w.])(0|0\.0?|zeros?)(?![\w.]*\d)",
+    re.I,
+)
 # Of a number: that no result depends on it.
 _NO_INFLUENCE = re.compile(
     r"\b(no|without|never|not|n't)\b[^.;]{0,24}\b(influence|effect|affect|change|changes|alter|depend)\b"
@@ -118,6 +128,11 @@ def zero_is_no_seed(op: Op, argument: str) -> bool:
 def says_of_zero(op: Op, argument: str) -> bool:
     """Whether what is said of an argument speaks of 0."""
     return _ZERO.search(lines_about(op, argument)) is not None
+
+
+def gives_zero_for_nothing(op: Op) -> bool:
+    """Whether a sentence says of what is empty, masked or zero that it gives 0, and never NaN."""
+    return any(map(_ZERO_FOR_NOTHING.search, sentences(op, of_op=True)))
 
 
 def says_no_influence(op: Op, argument: str) -> bool:

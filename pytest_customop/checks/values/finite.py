@@ -1,0 +1,98 @@
+"""`values.finite`: results have no NaN where no input has one."""
+
+from __future__ import annotations
+
+import torch
+
+from ...cases.case import Case
+from ...cases.deliberate import speaks_of_nan
+from ...cases.documented import gives_zero_for_nothing
+from ...cases.tensors import is_differentiable, is_plain
+from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
+from ..check import Check
+from .memory.calls import results, skip_if_no_results
+
+# What these variants change: values, or which of them count; and plain arguments, as `mode`.
+_KINDS = ("values", "positions", "arguments")
+
+
+def check_finite(case: Case) -> None:
+    """Look for NaN in the results of a call whose inputs are finite."""
+    skip_if_no_results(case)
+    if not all(_is_finite(tensor) for _, tensor in case.inputs().tensors()):
+        raise skip("nothing-to-check", "an input is NaN or infinite", unjudged=False)
+    if speaks_of_nan(case.op):
+        raise skip("nothing-to-check", "the op's author speaks of NaN", unjudged=False)
+    for name, result in results(case.eager):
+        count = _count_of_nan(result)
+        if count:
+            raise fail(
+                "result-is-nan",
+                f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, where all "
+                "inputs are finite",
+                note=None if gives_zero_for_nothing(case.op) else NOT_ASKED,
+            )
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if not is_differentiable(tensor.dtype):
+        return True
+    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
+
+
+def _count_of_nan(result: object) -> int:
+    if not isinstance(result, torch.Tensor) or not is_plain(result):
+        return 0
+    return int(result.isnan().sum()) if is_differentiable(result.dtype) else 0
+
+
+_SCRIPT = """
+args, kwargs = inputs()
+found = torch.utils._pytree.tree_leaves((op(*args, **kwargs), args))
+for each in found:
+    assert not isinstance(each, torch.Tensor) or not each.isnan().any(), f"NaN in {each}"
+"""
+
+FINDINGS = {
+    "result-is-nan": Explanation(
+        meaning="A result has NaN, and every input is finite.",
+        why=(
+            "A mean of nothing, a softmax of what is masked everywhere, a vector of zeros divided by its "
+            "length: one such row makes the loss NaN, and every weight at the next step of the optimizer."
+        ),
+        fix=(
+            "Say what the op gives there: divide by max(count, 1) or by the length and an eps, or write 0 "
+            "where nothing is left. If NaN is meant, say so in the docstring, and the check is silent."
+        ),
+        before="""
+out = sums / counts[:, None]              # 0 / 0 for an empty bag
+""",
+        after="""
+out = sums / counts.clamp(min=1)[:, None]
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("uninitialized-output", "undeclared-mutation", "precision-mismatch"),
+    ),
+}
+
+CHECK = Check(
+    name="values.finite",
+    summary="results have no NaN where no input has one",
+    run=check_finite,
+    gradients=False,
+    variants=_KINDS,
+    cheap=True,
+    repro=_SCRIPT,
+    findings=FINDINGS,
+    catches=(
+        "Results that are NaN where all inputs are finite: an empty bag, a row that is masked everywhere, "
+        "a vector of zeros, equal numbers without a variance. It is a failure if a docstring says of what "
+        "is empty, masked or zero that it gives 0, and a note otherwise: torch itself gives NaN for the "
+        "mean of nothing."
+    ),
+    cannot_see=(
+        "Infinite results, which a logarithm or a quotient may give rightly. Ops whose docstring or Python "
+        "code speaks of NaN."
+    ),
+    cost="nothing",
+)

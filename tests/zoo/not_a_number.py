@@ -1,0 +1,81 @@
+"""Ops that give NaN for finite inputs, against their docstring or as torch does."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from . import registry
+
+specimen = functools.partial(registry.specimen, backend="aot_eager", requires_grad=[False])
+
+NAN = {"values.finite": "result-is-nan"}
+BAGS = (tensor(6, 3), torch.tensor([2, 1, 3]))
+
+
+def _means(name, kernel, doc):
+    """The mean of the rows of each bag; `kernel(sums, lengths)` divides."""
+
+    def check(x, lengths):
+        if x.dim() != 2 or lengths.dim() != 1 or not x.is_floating_point():
+            raise ValueError("rows, and the lengths of bags, please")
+        if lengths.dtype != torch.int64:
+            raise TypeError("lengths are int64")
+
+    def means(x: Tensor, lengths: Tensor) -> Tensor:
+        check(x, lengths)
+        if lengths.numel() and (int(lengths.min()) < 0 or int(lengths.sum()) != len(x)):
+            raise ValueError("the lengths add up to the number of rows, please")
+        bags = torch.arange(len(lengths)).repeat_interleave(lengths)
+        sums = x.new_zeros(len(lengths), x.shape[1]).index_add_(0, bags, x[: len(bags)])
+        return kernel(sums, lengths[:, None])
+
+    means.__doc__ = doc
+    op = torch.library.custom_op(f"zoo::{name}", means, mutates_args=())
+
+    @op.register_fake
+    def _(x, lengths):
+        check(x, lengths)
+        return x.new_empty(lengths.shape[0], x.shape[1])
+
+    return op
+
+
+NO_SIZE = {"fake.symbolic": "no-second-size"}
+GIVES_ZERO = "The mean of the rows of each bag. Empty bags give zeros."
+
+
+@specimen(BAGS, variant_findings=NAN, shown_by="lengths.empty_first", skips=NO_SIZE)
+def mean_of_no_rows():
+    """Divides by the length, which is 0 for the bags that its docstring speaks of."""
+    return _means("mean_of_no_rows", lambda sums, lengths: sums / lengths, GIVES_ZERO)
+
+
+@specimen(BAGS, twin_of=("mean_of_no_rows", "mean_of_no_rows_as_in_torch"), skips=NO_SIZE)
+def mean_of_no_rows_is_zero():
+    """Divides by 1 at least."""
+    return _means(
+        "mean_of_no_rows_is_zero", lambda sums, lengths: sums / lengths.clamp(min=1), GIVES_ZERO
+    )
+
+
+@specimen(BAGS, variant_notes=NAN, shown_by="lengths.empty_first", skips=NO_SIZE)
+def mean_of_no_rows_as_in_torch():
+    """The same without a word about empty bags."""
+    return _means(
+        "mean_of_no_rows_as_in_torch",
+        lambda sums, lengths: sums / lengths,
+        "The mean of the rows of each bag, of as many rows as `lengths` says; a length may be 0.",
+    )
+
+
+@specimen(BAGS, skips=NO_SIZE)
+def mean_of_no_rows_is_nan_on_purpose():
+    """Correct: the docstring says NaN."""
+    return _means(
+        "mean_of_no_rows_is_nan_on_purpose",
+        lambda sums, lengths: sums / lengths,
+        "The mean of the rows of each bag, NaN for empty bags.",
+    )
