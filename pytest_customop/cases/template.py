@@ -2,7 +2,8 @@
 
 Floating-point values are drawn anew in the range of the given ones. Whole numbers and booleans are mostly
 positions, counts or masks, which have to fit the other arguments: other sizes take the given rows, from the
-first on and then again. Those that count or order something keep their size.
+first on and then again, or each several times where they are sorted. Those that count or order something
+keep their size.
 """
 
 from __future__ import annotations
@@ -50,10 +51,22 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
         return True
     return not (
         values.numel() == 0
-        or is_sorted(values)
+        or (is_sorted(values) and not _are_sorted_ids(values, others))
         or is_permutation(values)
         or adds_up_to_size(values, others)
     )
+
+
+def _are_sorted_ids(values: torch.Tensor, others: frozenset[int]) -> bool:
+    """Whether sorted numbers say to which segment each row of another tensor belongs, and are no offsets.
+
+    Args:
+        others: the sizes of the other tensors.
+    """
+    if values.dim() != 1 or values.dtype == torch.bool or len(values) not in others:
+        return False
+    ends = {int(values.max()), len(values) - 1}
+    return len(torch.unique(values)) < len(values) and ends.isdisjoint(others)
 
 
 def sizes_besides(path: str, shapes: Mapping[str, Sequence[int]]) -> frozenset[int]:
@@ -127,8 +140,10 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
     values = listed(spec)
     if not values.numel():
         return frozenset()
-    most = int(values.max())
-    sizes = {most, most + 1, int(values.sum())}
+    most, total = int(values.max()), int(values.sum())
+    sizes = {most, most + 1}
+    if total != values.numel():  # one number for each row counts no rows
+        sizes.add(total)
     if values.dim() == 1 and values[0] == 0 and is_sorted(values):
         sizes.add(len(values) - 1)  # offsets: one row between each and the next
     return frozenset(sizes)
@@ -161,8 +176,9 @@ def redrawn(
 
 
 def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:
-    """Listed whole numbers at another size: the given rows, from the first on and then again."""
+    """Listed whole numbers at another size: the given rows again and again, or in their order."""
     values, record = listed(spec), record_size(spec, dtype)
+    in_order = is_sorted(values)
     if len(shape) > values.dim():  # one more leading dim repeats them all
         return replace(spec, shape=shape, values=values.expand(shape).contiguous())
     if not shape:
@@ -173,7 +189,9 @@ def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) ->
         if size != new_size:
             if size == record:
                 return None
-            values = values.index_select(dim, torch.arange(new_size) % size)
+            places = torch.arange(new_size)
+            places = places * size // max(new_size, 1) if in_order else places % size
+            values = values.index_select(dim, places)
     return replace(spec, shape=shape, values=values)
 
 

@@ -59,6 +59,7 @@ _LIMITED = (
 _OFFSET = "no sample has numbers that are large and near to each other"
 _BUFFER = "its name is that of a buffer, and no formula saves a buffer"
 _OTHER_STREAM = "no docstring speaks of a seed, which may be that of Python or numpy"
+_OF_NOTHING = "no docstring says that it gives 0 for what is empty, masked or zero"
 _MORE_WORK = "it was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
@@ -66,6 +67,7 @@ _NOT_ASKED = {
     "global-state-changed": _BY_ACCIDENT,
     "hang": _MORE_WORK,
     "outputs-ignore-seed": _OTHER_STREAM,
+    "result-is-nan": _OF_NOTHING,
     "version-not-bumped": _BUFFER,
     **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
     **dict.fromkeys(("result-depends-on-order", "parts-differ-from-whole"), _LIMITED),

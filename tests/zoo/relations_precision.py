@@ -573,3 +573,43 @@ def squares_in_a_dtype_that_a_docstring_names():
 def squares_in_float32_as_documented():
     """Squares in float32."""
     return _norm("squares_in_float32_as_documented", torch.Tensor.float)
+
+
+def _segment_means(name, count_dtype):
+    """The mean of the rows of each segment; `count_dtype(x)` is that of what it is divided by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def means(x: Tensor, segment: Tensor, segments: int) -> Tensor:
+        """The mean of the rows (E, D) of each segment; segment: (E,), from 0 to segments - 1, sorted."""
+        if x.dim() != 2 or segment.shape != x.shape[:1] or segment.dtype != torch.int64:
+            raise ValueError("rows, and the segment of each, please")
+        if len(segment) and not 0 <= int(segment.min()) <= int(segment.max()) < segments:
+            raise IndexError("a segment that there is not")
+        wide = x.to(torch.float32) if x.dtype.itemsize == 2 else x
+        sums = wide.new_zeros(segments, x.shape[1]).index_add_(0, segment, wide)
+        count = torch.zeros(segments, dtype=count_dtype(x))
+        count.index_add_(0, segment, torch.ones(len(segment), dtype=count.dtype))
+        return (sums / count.clamp(min=1)[:, None]).to(x.dtype)
+
+    @means.register_fake
+    def _(x, segment, segments):
+        return x.new_empty(segments, x.shape[1])
+
+    return means
+
+
+SEGMENTS = (tensor(7, 3, low=0.5, high=2), torch.tensor([0, 0, 1, 1, 1, 4, 4]), 5)
+
+
+@specimen(SEGMENTS, requires_grad=[False], variant_findings=PRECISION, shown_by="long_before")
+def counts_rows_in_half_precision():
+    """Counts the rows of a segment in the dtype of the rows: at 256 the count stands still in bfloat16."""
+    return _segment_means("counts_rows_in_half_precision", lambda x: x.dtype)
+
+
+@specimen(SEGMENTS, requires_grad=[False], twin_of="counts_rows_in_half_precision")
+def counts_rows_in_float32():
+    """Counts in float32, or float64."""
+    return _segment_means(
+        "counts_rows_in_float32", lambda x: torch.promote_types(x.dtype, torch.float32)
+    )

@@ -52,6 +52,7 @@ _JOINED = (
     _Way("combined by logaddexp", "torch.logaddexp(one, other)", fractions=True),
 )
 _Rules = Mapping[str, frozenset[_Way]]
+_OTHER_DRAW = 2  # after the two that the ways are learned from
 
 
 def check_split(case: Case) -> None:
@@ -69,6 +70,8 @@ def _look(case: Case, group: DimGroup) -> Learned:
     for violation, parts in _violations(group, rules):
         wrong = violation(calls)
         if wrong is not None and is_confirmed(case, group, violation, wrong):
+            if not _holds_for_others(case, group, wrong.name, rules[wrong.name]):
+                return Learned(learned=False)
             return Learned(True, _broken(case, group, rules, wrong, parts, violation))
     return Learned(learned=True)
 
@@ -194,6 +197,15 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
         if not rules:
             return {}
     return in_both(*learned)
+
+
+def _holds_for_others(case: Case, group: DimGroup, name: str, ways: frozenset[_Way]) -> bool:
+    """Whether a way fits few entries from all over the case too: the first ones may be of one segment."""
+    count = 2 * group.trusted
+    positions = torch.arange(count) * (group.size - 1) // (count - 1)
+    entries = few_entries(case, group, positions, _OTHER_DRAW)
+    found = _rules_of(Rearranged(entries.case, group, entries.arguments), count)
+    return bool(ways & found.get(name, frozenset()))
 
 
 def _rules_of(calls: Rearranged, size: int) -> _Rules:
