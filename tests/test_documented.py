@@ -361,3 +361,34 @@ def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
 )
 def test_zero_for_what_is_empty(text: str, said: bool) -> None:
     assert documented.gives_zero_for_nothing(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes"),
+    [
+        ("boxes, of the same integer dtype as scores", ["int32", "int64"]),
+        ("boxes: any integer dtype", ["int32", "int64"]),
+        ("boxes: `int32` or `int64`", ["int32", "int64"]),
+        ("uint8, int16 and int32 boxes", ["uint8", "int16", "int32"]),
+        ("boxes: int64, the scores int32", []),
+        ("boxes: an integer tensor", []),
+    ],
+)
+def test_dtypes_of_whole_numbers_that_are_listed(text: str, dtypes: list[str]) -> None:
+    named = [getattr(torch, dtype) for dtype in dtypes]
+    assert documented_dtypes.listed_integers(op_with(text)) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes: uint8 or floating point\nscores: int64", True),
+        ("boxes: whole numbers, or floats", True),
+        ("boxes: uint8\nscores: floating point", False),
+        ("boxes: int64, any shape\nreturns float32", False),
+        ("boxes: int64, converted to float32", False),
+        ("boxes: int64, not float", False),
+    ],
+)
+def test_whole_numbers_that_may_be_floating(text: str, said: bool) -> None:
+    assert documented_dtypes.may_be_floating(op_with(text), "boxes") is said

@@ -11,7 +11,11 @@ from .documentation import texts_about
 from .documented import lines_about, sentences
 
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
-_FLOATING = re.compile(r"(?<!no )(?<!not )\bfloat(s|ing|ing-point|32|64)?\b", re.I)
+_FLOATING = re.compile(
+    r"(?<!no )(?<!not )(?<!to )(?<!as )(?<!into )(?<!in )\bfloat(s|ing|ing-point|32|64)?\b", re.I
+)
+# What a text about an argument comes to after it.
+_RESULT = r"->|\b(returns?|gives?|results?|outputs?)\b"
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
@@ -37,6 +41,16 @@ _DTYPE_LIST = re.compile(
     rf"(?<!not )(?<!no ){_DTYPE_NAME}((\s*[,/|]\s*|,?\s+(or|and)\s+){_DTYPE_NAME})+",
     re.I,
 )
+# Whole numbers of whatever dtype, and dtypes one after the other.
+_ANY_INTEGERS = re.compile(
+    r"\b(any|same|all|every|either) (signed |unsigned )?integ(er|ral)[- ](d?types?|tensors?|arrays?)\b"
+    r"|\bintegers? of any (d?type|width|size)\b|\b(d?types?|tensors?) of (any )?integers?\b",
+    re.I,
+)
+_INTEGER_NAME = r"`{0,2}(?:torch\.)?\b(u?int(?:8|16|32|64))\b`{0,2}"
+_INTEGER_LIST = re.compile(
+    rf"(?<!not )(?<!no ){_INTEGER_NAME}((\s*[,/|]\s*|,?\s+(or|and)\s+){_INTEGER_NAME})+"
+)
 _TAKES_COMPLEX = re.compile(
     r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
     r"(or|and) (both |all )?complex\b(?! (conjugate|outputs?|results?|parts?|spectr))"
@@ -52,7 +66,8 @@ def whole_numbers_count_as_floats(op: Op) -> bool:
 
 def may_be_floating(op: Op, argument: str) -> bool:
     """Whether what is said of an argument says that it may have floating-point numbers."""
-    return _FLOATING.search(lines_about(op, argument)) is not None
+    about, *_ = re.split(_RESULT, lines_about(op, argument), maxsplit=1, flags=re.I)
+    return _FLOATING.search(about) is not None
 
 
 def promotes_dtypes(op: Op) -> bool:
@@ -69,9 +84,8 @@ def names_float64(op: Op) -> bool:
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     """The dtypes that the first sentence about an argument names, before it comes to another thing."""
     others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
-    ends = re.compile(
-        rf"[.;]\s|->|\b([Rr]eturns?|[Gg]ives?|[Rr]esults?|[Oo]utputs?{'|' * bool(others)}{others})\b"
-    )
+    other = rf"|\b({others})\b" if others else ""
+    ends = re.compile(rf"[.;]\s|(?i:{_RESULT}){other}")
     first, *_ = ends.split(lines_about(op, argument), maxsplit=1)
     return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
@@ -81,6 +95,16 @@ def listed_dtypes(op: Op) -> list[torch.dtype]:
     lists = (match[0] for text in texts_about(op) for match in _DTYPE_LIST.finditer(text))
     names = (name for found in lists for name in re.findall(_DTYPE_NAME, found, re.I))
     return [*dict.fromkeys(_DTYPE_BY_NAME[name.lower()] for name in names)]
+
+
+def listed_integers(op: Op) -> list[torch.dtype]:
+    """The dtypes of whole numbers that stand one after the other, or int32 and int64 where any may come."""
+    texts = texts_about(op)
+    lists = (match[0] for text in texts for match in _INTEGER_LIST.finditer(text))
+    names = [name for found in lists for name in re.findall(_INTEGER_NAME, found)]
+    if any(map(_ANY_INTEGERS.search, texts)):
+        names += ["int32", "int64"]
+    return [getattr(torch, name) for name in dict.fromkeys(names)]
 
 
 def takes_complex(op: Op) -> bool:

@@ -421,3 +421,73 @@ def spacing_in_the_dtype_of_x():
     return _gaps(
         "spacing_in_the_dtype_of_x", lambda spacing, x: np.asarray(spacing, dtype=x.numpy().dtype)
     )
+
+
+def _blended(name, copied):
+    """An image with half of another one; `copied(image)` is what is computed on."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def blended(image: Tensor, other: Tensor) -> Tensor:
+        """Half of each image.
+
+        image: uint8 or floating point
+        other: the same size and dtype
+        """
+        if image.shape != other.shape or image.dtype != other.dtype:
+            raise ValueError("two images of one size and dtype, please")
+        out = copied(image).mul_(0.5).add_(other, alpha=0.5)
+        if not image.is_floating_point():
+            out = out.round().clamp(0, 255)
+        return out.to(image.dtype).clone(memory_format=torch.contiguous_format)
+
+    blended.register_fake(lambda image, other: image.new_empty(image.shape))
+    return blended
+
+
+PIXELS = tensor(4, 6, dtype=torch.uint8, low=0, high=256)
+
+
+@specimen(
+    (PIXELS, PIXELS),
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="uint8_as_float32",
+)
+def blends_into_a_float_image():
+    """`to(float32)` copies bytes, and not the floats that the docstring allows."""
+    return _blended("blends_into_a_float_image", lambda image: image.to(torch.float32))
+
+
+@specimen((PIXELS, PIXELS), twin_of="blends_into_a_float_image")
+def blends_into_a_copy():
+    """A copy in either case."""
+    return _blended("blends_into_a_copy", lambda image: image.to(torch.float32, copy=True))
+
+
+def _decoded(name, dtype):
+    """The running sum of each row; `dtype(x)` is what numpy adds up in."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def decoded(x: Tensor) -> Tensor:
+        """The running sum of rows of any integer dtype, in that dtype."""
+        if x.dim() != 2 or x.is_floating_point() or x.dtype == torch.bool:
+            raise TypeError("rows of whole numbers, please")
+        sums = np.cumsum(x.numpy(), axis=1, dtype=dtype(x.numpy()))
+        return torch.from_numpy(np.ascontiguousarray(sums))
+
+    decoded.register_fake(lambda x: x.new_empty(x.shape))
+    return decoded
+
+
+DELTAS = tensor(3, 5, dtype=torch.int64, low=-3, high=4)
+
+
+@specimen((DELTAS,), variant_findings=DTYPE, shown_by="int32")
+def sums_in_int64():
+    """numpy adds up in int64; the docstring and the fake kernel say the dtype of the rows."""
+    return _decoded("sums_in_int64", lambda x: None)
+
+
+@specimen((DELTAS,), twin_of="sums_in_int64")
+def sums_in_the_dtype_of_the_rows():
+    """In the dtype of the rows."""
+    return _decoded("sums_in_the_dtype_of_the_rows", lambda x: x.dtype)

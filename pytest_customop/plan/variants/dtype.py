@@ -12,6 +12,7 @@ from ...cases.arguments import is_drawable
 from ...cases.documented_dtypes import (
     dtypes_of,
     listed_dtypes,
+    listed_integers,
     may_be_floating,
     promotes_dtypes,
     takes_complex,
@@ -60,6 +61,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
     if not floats and not declared:
         yield from _listed_floats(view)
+        yield from _floats_for_pixels(view)
         yield from _whole(view)
     if len(view.tensors) < 2:
         return
@@ -101,6 +103,24 @@ def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[
                 yield Step(
                     f"{tensor.path}.{dtype_name(dtype)}", what, {tensor.path: changed}, 3, True
                 )
+
+
+def _floats_for_pixels(view: SampleView) -> Iterator[Step]:
+    """All tensors of one dtype of whole numbers as float32, where a docstring allows it for one of them."""
+    for dtype in dict.fromkeys(tensor.dtype for tensor in view.tensors if tensor.holds_positions):
+        alike = {
+            tensor.path: tensor
+            for tensor in view.tensors
+            if tensor.dtype == dtype and not names_positions(base_name(tensor.path))
+        }
+        allowed = any(may_be_floating(view.op, base_name(path)) for path in alike)
+        if allowed and not any(tensor.mutated for tensor in alike.values()):
+            changes = {
+                path: replace(tensor.spec, dtype=torch.float32) for path, tensor in alike.items()
+            }
+            if all(map(is_drawable, changes.values())):
+                name = f"{dtype_name(dtype)}_as_float32"
+                yield Step(name, f"tensors of {dtype_name(dtype)} as float32", changes, 3, True)
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
@@ -158,6 +178,7 @@ def _whole(view: SampleView) -> Iterator[Step]:
     """All tensors of an op that gets whole numbers only in another dtype that holds their range."""
     tensors = [tensor for tensor in view.tensors if tensor.dtype != torch.bool]
     ranges = [range_of(tensor) for tensor in tensors]
+    documented = listed_integers(view.op)
     for dtype in _WHOLE:
         limits = torch.iinfo(dtype)
         if any(
@@ -168,15 +189,10 @@ def _whole(view: SampleView) -> Iterator[Step]:
         changes = {tensor.path: _of_dtype(tensor, dtype) for tensor in tensors}
         if changes:
             name = dtype_name(dtype)
-            rank = 10 if dtype == torch.uint8 else 13
-            yield Step(
-                name,
-                f"tensors of {name}",
-                changes,
-                rank,
-                reads_beyond=True,
-                beyond="whole numbers of another dtype",
-            )
+            is_documented = dtype in documented and all(t.dtype in documented for t in tensors)
+            rank = 4 if is_documented else 10 if dtype == torch.uint8 else 13
+            beyond = None if is_documented else "whole numbers of another dtype"
+            yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=True, beyond=beyond)
 
 
 def _of_dtype(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:
