@@ -285,6 +285,7 @@ def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
     [
         ("Has a generator of its own.", True),
         ("torch.manual_seed has no effect.", True),
+        ("Draws from a generator of this module, not from torch's global one.", True),
         ("Draws from numpy's global random state.", True),
         ("The same torch.manual_seed gives the same boxes.", False),
         ("Its own boxes are left out.", False),

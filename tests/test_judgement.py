@@ -514,3 +514,36 @@ def outcomes_of(op: Any, *samples: Any) -> set[tuple[str, Optional[str]]]:
     """What `gradcheck.backward` says of samples, where it has something to say."""
     results = check_op(op, samples, checks=["gradcheck.backward"], variants=False)
     return {(result.outcome, result.finding) for result in results if result.outcome != "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Adds noise.", "failed"),
+        ("Adds noise from a generator of this module, not from torch's global one.", "noted"),
+    ],
+)
+def test_an_op_with_a_stream_of_its_own_gives_something_else_at_each_call(
+    text: str, outcome: str
+) -> None:
+    own = torch.Generator().manual_seed(0)
+
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rand(x.shape, generator=own)
+
+    noisy.__doc__ = text
+    op = torch.library.custom_op(
+        f"t_judgement::noisy_{outcome}",
+        noisy,
+        mutates_args=(),
+        tags=(torch.Tag.nondeterministic_seeded,),
+    )
+    op.register_fake(lambda x: torch.empty_like(x))
+    op.register_autograd(
+        lambda ctx, grad: grad * ctx.saved_tensors[1] / ctx.saved_tensors[0],
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, output),
+    )
+    results = check_op(
+        op, [(tensor(3, requires_grad=True),)], checks="backward.checkpoint", variants=False
+    )
+    assert {result.outcome for result in results} == {outcome}

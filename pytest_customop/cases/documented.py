@@ -75,7 +75,8 @@ _CUT_OFF = re.compile(
 )
 # In one sentence: a stream of random numbers that is not torch's.
 _OWN_GENERATOR = re.compile(
-    r"\b(generator|rng|random (state|stream|numbers?)|stream) of (its|their) own\b"
+    r"\b(generator|rng|random (state|stream|numbers?)|stream) of ((its|their) own|(this|the) module)\b"
+    r"|\bnot\b[^.;]*\btorch'?s? (global|default)\b"
     r"|\bown (random )?(generator|rng|state|stream|random)\b"
     r"|\b(manual_seed|torch'?s? (seed|generator|rng))\b[^.;]*\b(no effect|not|ignored)\b"
     r"|\b(not|unaffected|independent)\b[^.;]*\bmanual_seed\b"

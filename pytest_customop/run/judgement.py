@@ -16,7 +16,12 @@ from ..cases.deliberate import (
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
-from ..cases.documented import gets_no_gradient, is_differentiable_by, is_not_differentiable
+from ..cases.documented import (
+    gets_no_gradient,
+    has_own_generator,
+    is_differentiable_by,
+    is_not_differentiable,
+)
 from ..cases.ignored import ignores_added_elements
 from ..cases.tensors import is_differentiable
 from ..findings import (
@@ -60,6 +65,13 @@ _OFFSET = "no sample has numbers that are large and near to each other"
 _BUFFER = "its name is that of a buffer, and no formula saves a buffer"
 _OTHER_STREAM = "no docstring speaks of a seed, which may be that of Python or numpy"
 _OF_NOTHING = "no docstring says that it gives 0 for what is empty, masked or zero"
+_OWN_STREAM = (
+    "a docstring says that it draws from a stream of its own: each call gives something else"
+)
+_OF_TWO_CALLS = (
+    *("stale-result", "outputs-not-repeatable", "uninitialized-output", "checkpoint-mismatch"),
+    *("grad-output-layout-ignored", "layout-dependent-result", "grad-mode-mismatch"),
+)
 _MORE_WORK = "it was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
@@ -105,6 +117,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         )
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
         return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
+    if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
+        return Note(NOT_ASKED, _OWN_STREAM)
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
     if finding.code in (*_OF_DERIVATIVES, "backward-not-linear") and clips_by_docstring(case.op):

@@ -1,5 +1,6 @@
 """Ops that are right in eager mode and wrong when they are compiled."""
 
+import math
 from typing import Optional
 
 import torch
@@ -123,6 +124,36 @@ def backward_makes_a_size_constant():
 def backward_keeps_sizes_symbolic():
     """Correct: the backward computes with the size as it is."""
     return _mean_and_back("backward_keeps_sizes_symbolic", lambda grad: grad.shape[0])
+
+
+def _over_root(name, root_of):
+    """x divided by the root of its number of columns, which `root_of` saves for the backward."""
+
+    def setup(ctx, inputs, output):
+        ctx.root = root_of(inputs[0].shape[1])
+
+    return _op(name, lambda x: x / math.sqrt(x.shape[1]), setup, lambda ctx, grad: grad / ctx.root)
+
+
+CONSTANT = {"fake.symbolic": "fake-size-specialized", "compile.dynamic": "compile-recompiles"}
+
+
+@specimen((MATRIX,), notes=CONSTANT)
+def root_of_a_size_is_saved():
+    """Correct, with a note: `math.sqrt` makes the size a number, in `setup_context` alone."""
+    return _over_root("root_of_a_size_is_saved", math.sqrt)
+
+
+@specimen((MATRIX,), expected=CONSTANT)
+def size_is_saved_as_int():
+    """`int` makes the size a number, which could be saved as it is."""
+    return _over_root("size_is_saved_as_int", lambda size: int(size) ** 0.5)
+
+
+@specimen((MATRIX,), twin_of="size_is_saved_as_int")
+def size_is_saved_as_it_is():
+    """The size stays symbolic."""
+    return _over_root("size_is_saved_as_it_is", lambda size: size**0.5)
 
 
 def _times_rows(name, rows_of):

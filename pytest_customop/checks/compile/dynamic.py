@@ -148,7 +148,10 @@ def _is_of_backward(case: Case, argument: str, dim: int) -> bool:
         return False
     pins = trace(case, backward=False).pins
     return (argument, dim) not in {
-        (place.argument, place.dim) for pin in pins for place in pin.places
+        (place.argument, place.dim)
+        for pin in pins
+        if not pin.is_of_backward
+        for place in pin.places
     }
 
 

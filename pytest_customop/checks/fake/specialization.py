@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...cases.case import Case
@@ -18,6 +19,8 @@ from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
 
 _BACKWARD = "the backward"
+_SETUP = "what is saved for the backward"
+_TO_INT = re.compile(r"\bint\(")
 # A line that makes a plain number of a size, and does not branch on it.
 _CONVERSION = re.compile(r"^(?!.*(==|\b(if|while|assert)\b)).*\b(int|math\.\w+)\(")
 
@@ -30,7 +33,7 @@ class Pin:
         places: which sizes.
         line: the line of the author's code that did it, if torch knows.
         relation: the expression that became constant, if it is not the size itself: `Eq(s0*s1, 12)`.
-        culprit: `the fake kernel`, or `the backward`.
+        culprit: `the fake kernel`, `what is saved for the backward`, or `the backward`.
     """
 
     places: tuple[Place, ...]
@@ -40,8 +43,13 @@ class Pin:
 
     @property
     def is_of_backward(self) -> bool:
-        """Whether the backward did it, and the fake kernel did not."""
-        return self.culprit == _BACKWARD
+        """Whether the formula did it, and the fake kernel did not.
+
+        Where a size is saved as `int(...)`, that is a mistake like one in the fake kernel: the size itself
+        could be saved. `1 / math.sqrt(size)` is computed once and for all.
+        """
+        saved_as_int = self.line is not None and bool(_TO_INT.search(self.line))
+        return self.culprit == _BACKWARD or (self.culprit == _SETUP and not saved_as_int)
 
     def __str__(self) -> str:
         dims: dict[int, list[str]] = {}
@@ -84,7 +92,7 @@ def trace(case: Case, *, backward: bool) -> Traced:
     fake = fake_run(shapes_of(case), symbolic=True)
     if fake.error is not None:
         return Traced(fake)
-    pins = _pins(case, fake, "the fake kernel")
+    pins = _told_apart(case, _pins(case, fake, "the fake kernel"))
     if not backward:
         return Traced(fake, tuple(pins))
     error = fake_gradients(fake)
@@ -95,6 +103,18 @@ def trace(case: Case, *, backward: bool) -> Traced:
         if not before.issuperset(pin.places):
             pins.append(pin)
     return Traced(fake, tuple(pins))
+
+
+def _told_apart(case: Case, pins: list[Pin]) -> list[Pin]:
+    """The constants of a call with gradients; those that it has not without them are of the formula."""
+    if not pins or not case.requires_grad:
+        return pins
+    with torch.no_grad():
+        plain = fake_run(shapes_of(case), symbolic=True)
+    if plain.error is not None:
+        return pins
+    own = {place for pin in _pins(case, plain, pins[0].culprit) for place in pin.places}
+    return [pin if own & {*pin.places} else replace(pin, culprit=_SETUP) for pin in pins]
 
 
 def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, int]]) -> bool:
@@ -176,9 +196,15 @@ def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
 
 
 def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | None:
-    """The line that made these symbols constants: the first that compared nothing else."""
-    alone = [line for relation, line in assumed if relation.free_symbols <= symbols]
-    return alone[0] if alone else None
+    """The line that made these symbols constants: the first that compared them with a number, or alone."""
+    alone = [(relation, line) for relation, line in assumed if relation.free_symbols <= symbols]
+    with_number = [line for relation, line in alone if _is_equation_with_number(relation)]
+    return next(iter([*with_number, *(line for _, line in alone)]), None)
+
+
+def _is_equation_with_number(relation: Any) -> bool:
+    is_equation = getattr(relation, "rel_op", None) == "=="
+    return is_equation and bool(relation.lhs.is_number or relation.rhs.is_number)
 
 
 def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool:
@@ -187,10 +213,12 @@ def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool
     Divisibility does not, nor a comparison of sizes with each other, nor `n // 8 == 1`. A conversion,
     `int(n / 8)`, leaves an equation that values next to it fulfill too: those further away count.
     """
-    if getattr(relation, "rel_op", None) != "==" or "Mod" in str(relation):
-        return False
     symbols = relation.free_symbols
-    if not (relation.lhs.is_number or relation.rhs.is_number) or not symbols <= set(values):
+    if (
+        not _is_equation_with_number(relation)
+        or "Mod" in str(relation)
+        or not symbols <= set(values)
+    ):
         return False
     return all(
         substitute(relation, {**values, **changed}) is False
