@@ -100,6 +100,13 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return is_ordinary(tensor) and tensor.layout == torch.strided and not tensor.is_quantized
 
 
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is NaN or infinite; whole numbers are finite, and unreadable tensors are not."""
+    if not is_differentiable(tensor.dtype):
+        return True
+    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
+
+
 def kind_of(tensor: torch.Tensor) -> str:
     """The kind of a tensor that is not plain: `quantised`, its layout, or its type."""
     if tensor.is_quantized:

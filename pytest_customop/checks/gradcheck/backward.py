@@ -6,7 +6,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.deliberate import backward_raises
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.tensors import is_finite, is_plain
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.inputs import GradOptions
 from ...declare.variant import KINDS
@@ -97,7 +97,7 @@ def _fail_if_nan(case: Case) -> None:
         if gradient is None or not is_plain(gradient) or not bool(gradient.isnan().any()):
             continue
         if not all(
-            _is_finite(tensor) for _, tensor in (*case.inputs().tensors(), *case.eager.outputs)
+            is_finite(tensor) for _, tensor in (*case.inputs().tensors(), *case.eager.outputs)
         ):
             return
         count, total = int(gradient.isnan().sum()), gradient.numel()
@@ -107,12 +107,6 @@ def _fail_if_nan(case: Case) -> None:
             "outputs are finite",
             repro=_NAN,
         )
-
-
-def _is_finite(tensor: torch.Tensor) -> bool:
-    if not is_differentiable(tensor.dtype):
-        return True
-    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
 
 
 _NAN = """

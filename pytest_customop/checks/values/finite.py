@@ -7,7 +7,7 @@ import torch
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
 from ...cases.documented import gives_zero_for_nothing
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.tensors import is_differentiable, is_finite, is_plain
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
@@ -19,7 +19,7 @@ _KINDS = ("values", "positions", "arguments")
 def check_finite(case: Case) -> None:
     """Look for NaN in the results of a call whose inputs are finite."""
     skip_if_no_results(case)
-    if not all(_is_finite(tensor) for _, tensor in case.inputs().tensors()):
+    if not all(is_finite(tensor) for _, tensor in case.inputs().tensors()):
         raise skip("nothing-to-check", "an input is NaN or infinite", unjudged=False)
     if speaks_of_nan(case.op):
         raise skip("nothing-to-check", "the op's author speaks of NaN", unjudged=False)
@@ -32,12 +32,6 @@ def check_finite(case: Case) -> None:
                 "inputs are finite",
                 note=None if gives_zero_for_nothing(case.op) else NOT_ASKED,
             )
-
-
-def _is_finite(tensor: torch.Tensor) -> bool:
-    if not is_differentiable(tensor.dtype):
-        return True
-    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
 
 
 def _count_of_nan(result: object) -> int:
