@@ -353,7 +353,7 @@ def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
         ("The mean of each bag; an empty bag yields 0.", True),
         ("Rows that are fully masked get 0", True),
         ("Nodes with no neighbours have zero features.", True),
-        ("Zero vectors stay zero.", True),
+        ("Zero vectors stay zero.", False),
         ("Empty bags are allowed.", False),
         ("Bags must not be empty.", False),
         ("Padding is zero.", False),
@@ -393,3 +393,17 @@ def test_dtypes_of_whole_numbers_that_are_listed(text: str, dtypes: list[str]) -
 )
 def test_whole_numbers_that_may_be_floating(text: str, said: bool) -> None:
     assert documented_dtypes.may_be_floating(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Zero vectors stay zero.", True),
+        ("A row that is all zeros gives 0", True),
+        ("Constant windows give a score of 0.", True),
+        ("Empty bags are zero.", False),
+        ("Zero vectors are rejected.", False),
+    ],
+)
+def test_zero_for_zeros(text: str, said: bool) -> None:
+    assert documented.gives_zero_for_zeros(op_with(text)) is said

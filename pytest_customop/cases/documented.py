@@ -86,16 +86,22 @@ _OWN_GENERATOR = re.compile(
 _SEEDED = re.compile(r"\bseed(ed|s)?\b|\bmanual_seed\b|\breproduc|\bdeterministic\b", re.I)
 
 _ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
-# In one sentence: what is empty, masked or zero, and that it gives 0.
-_ZERO_FOR_NOTHING = re.compile(
-    r"\b(empty|(all|fully|entirely|completely)[- ]?(masked|zeros?|padded)|masked[- ]out|without( any)?"
-    r"|nothing|zero[- ](length|vectors?|rows?|norms?|counts?|weights?|sums?)"
-    r"|no (\w+ ){0,2}(rows?|points?|entries|elements|items|neighbou?rs|edges|members|valid|keys?|tokens?"
-    r"|samples?|weights?))\b"
-    r"[^.;]*?(\b(gives?|gets?|returns?|yields?|are|is|stays?|becomes?|maps? to|has|have|filled with)\b"
-    r"|->|=>?|:)(?! (not|no|ignored|skipped)\b)[^.;]{0,24}?(?<![\w.])(0|0\.0?|zeros?)(?![\w.]*\d)",
-    re.I,
+# In one sentence: what is empty or masked, or what is zero; and that it gives 0.
+_NOTHING = (
+    r"\b(empty|(all|fully|entirely|completely)[- ]?(masked|padded)|masked[- ]out|without( any)?|nothing"
+    r"|zero[- ](length|counts?)|no (\w+ ){0,2}(rows?|points?|entries|elements|items|neighbou?rs|edges"
+    r"|members|valid|keys?|tokens?|samples?|weights?))\b"
 )
+_ZEROS = (
+    r"\b((all|entirely|completely)[- ]?zeros?|constant|zero[- ](vectors?|rows?|norms?|weights?|sums?))"
+    r"\b"
+)
+_GIVES_ZERO = (
+    r"[^.;]*?(\b(gives?|gets?|returns?|yields?|are|is|stays?|becomes?|maps? to|has|have|filled with)\b"
+    r"|->|=>?|:)(?! (not|no|ignored|skipped)\b)[^.;]{0,24}?(?<![\w.])(0|0\.0?|zeros?)(?![\w.]*\d)"
+)
+_ZERO_FOR_NOTHING = re.compile(_NOTHING + _GIVES_ZERO, re.I)
+_ZERO_FOR_ZEROS = re.compile(_ZEROS + _GIVES_ZERO, re.I)
 # Of a number: that no result depends on it.
 _NO_INFLUENCE = re.compile(
     r"\b(no|without|never|not|n't)\b[^.;]{0,24}\b(influence|effect|affect|change|changes|alter|depend)\b"
@@ -132,8 +138,13 @@ def says_of_zero(op: Op, argument: str) -> bool:
 
 
 def gives_zero_for_nothing(op: Op) -> bool:
-    """Whether a sentence says of what is empty, masked or zero that it gives 0, and never NaN."""
+    """Whether a sentence says of what is empty or masked that it gives 0, and never NaN."""
     return any(map(_ZERO_FOR_NOTHING.search, sentences(op, of_op=True)))
+
+
+def gives_zero_for_zeros(op: Op) -> bool:
+    """Whether a sentence says of zeros, or of equal numbers, that they give 0, and never NaN."""
+    return any(map(_ZERO_FOR_ZEROS.search, sentences(op, of_op=True)))
 
 
 def says_no_influence(op: Op, argument: str) -> bool:

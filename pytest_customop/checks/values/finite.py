@@ -6,7 +6,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
-from ...cases.documented import gives_zero_for_nothing
+from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros
 from ...cases.tensors import is_differentiable, is_finite, is_plain
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -30,8 +30,18 @@ def check_finite(case: Case) -> None:
                 "result-is-nan",
                 f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, where all "
                 "inputs are finite",
-                note=None if gives_zero_for_nothing(case.op) else NOT_ASKED,
+                note=None if _is_said_to_be_zero(case) else NOT_ASKED,
             )
+
+
+def _is_said_to_be_zero(case: Case) -> bool:
+    """Whether a docstring says that such inputs give 0: nothing is said of another number given."""
+    says = []
+    if case.kind in (None, "positions"):
+        says.append(gives_zero_for_nothing)
+    if case.kind in (None, "values"):
+        says.append(gives_zero_for_zeros)
+    return any(says_so(case.op) for says_so in says)
 
 
 def _count_of_nan(result: object) -> int:
@@ -81,8 +91,8 @@ CHECK = Check(
     catches=(
         "Results that are NaN where all inputs are finite: an empty bag, a row that is masked everywhere, "
         "a vector of zeros, equal numbers without a variance. It is a failure if a docstring says of what "
-        "is empty, masked or zero that it gives 0, and a note otherwise: torch itself gives NaN for the "
-        "mean of nothing."
+        "is empty, masked or zero that it gives 0, and a note otherwise, as where another number is given: "
+        "torch itself gives NaN for the mean of nothing."
     ),
     cannot_see=(
         "Infinite results, which a logarithm or a quotient may give rightly. Ops whose docstring or Python "
