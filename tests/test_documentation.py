@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pytest_customop.cases.documentation import texts_about
 from pytest_customop.compat.ops import functions_by_name
@@ -133,3 +134,15 @@ def test_comments_in_native_source(module: types.ModuleType) -> None:
         "Adds one to each\nelement.",
         "In place of numpy's.",
     ]
+
+
+def test_a_fake_kernel_of_torch_describes_no_op() -> None:
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        """Sines."""
+        return x.sin()
+
+    op: Any = torch.library.custom_op("t_documentation::sines_as_torch", kernel, mutates_args=())
+    op.register_fake(torch.empty_like)
+    texts = texts_about(resolve(op))
+    assert "Sines." in texts
+    assert not any("uninitialized" in text for text in texts)

@@ -103,11 +103,22 @@ def test_no_second_size_says_why() -> None:
 
 
 def test_what_may_be_tied_to_a_fixed_tensor_stays() -> None:
-    fixed = torch.tensor([7, 7, 7])
+    fixed = torch.tensor([5, 7, 9])
     case = case_of("two", tensor(3, 4), fixed)
     assert [str(place) for place in changeable(case)] == ["size 4 at dim 1 of `x`"]
     assert shapes(second_case(case)) == [(3, 5), (3,)]
     assert "`y` is given by its values" in refusal(case_of("two", tensor(3, 1), fixed)).reason
+
+
+def test_sorted_segments_of_rows_take_other_sizes_in_their_order() -> None:
+    rows = tensor(5, 8)
+    grown = second_case(case_of("two", rows, torch.tensor([0, 0, 2, 6, 6])))
+    segments = dict(grown.inputs().tensors())["y"]
+    assert shapes(grown) == [(6, 9), (6,)]
+    assert segments.tolist() == [0, 0, 0, 2, 6, 6]
+    for offsets in ([0, 2, 2, 4, 5], [1, 2, 4, 6, 7], [0, 0, 2, 3, 3]):
+        case = case_of("two", tensor(5, 8, 3), torch.tensor(offsets))
+        assert 5 not in {place.size for place in changeable(case)}
 
 
 def test_sizes_that_listed_numbers_may_refer_to_stay() -> None:

@@ -104,7 +104,10 @@ def is_finite(tensor: torch.Tensor) -> bool:
     """Whether no element is NaN or infinite; whole numbers are finite, and unreadable tensors are not."""
     if not is_differentiable(tensor.dtype):
         return True
-    return is_plain(tensor) and bool(tensor.detach().isfinite().all())
+    if tensor.is_meta or not is_plain(tensor):
+        return False
+    narrow = tensor.dtype.itemsize == 1  # torch computes nothing in such floats
+    return bool((in_double(tensor) if narrow else tensor.detach()).isfinite().all())
 
 
 def kind_of(tensor: torch.Tensor) -> str:

@@ -53,12 +53,27 @@ def mean_of_no_rows():
     return _means("mean_of_no_rows", lambda sums, lengths: sums / lengths, GIVES_ZERO)
 
 
-@specimen(BAGS, twin_of=("mean_of_no_rows", "mean_of_no_rows_as_in_torch"), skips=NO_SIZE)
+@specimen(
+    BAGS,
+    (tensor(6, 3), torch.tensor([2, 0, 4])),
+    twin_of=("mean_of_no_rows", "mean_of_an_empty_bag", "mean_of_no_rows_as_in_torch"),
+    skips=NO_SIZE,
+)
 def mean_of_no_rows_is_zero():
     """Divides by 1 at least."""
     return _means(
         "mean_of_no_rows_is_zero", lambda sums, lengths: sums / lengths.clamp(min=1), GIVES_ZERO
     )
+
+
+@specimen(
+    (tensor(6, 3), torch.tensor([2, 0, 4])),
+    expected=NAN,
+    skips={**NO_SIZE, "opcheck.test_aot_dispatch_dynamic": "checker-limit"},
+)
+def mean_of_an_empty_bag():
+    """The same for a sample that has an empty bag."""
+    return _means("mean_of_an_empty_bag", lambda sums, lengths: sums / lengths, GIVES_ZERO)
 
 
 @specimen(BAGS, variant_notes=NAN, shown_by="lengths.empty_first", skips=NO_SIZE)

@@ -506,13 +506,14 @@ def _masked(name, backward, none=0.0):
         none: the value of a row of which nothing is left.
     """
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def masked(x: Tensor, mask: Tensor) -> Tensor:
+    def kernel(x: Tensor, mask: Tensor) -> Tensor:
         if x.dim() != 2 or mask.shape != x.shape or mask.dtype != torch.bool:
             raise ValueError("expected a matrix, and a mask of its shape")
         y = x.masked_fill(~mask, -math.inf).softmax(1)
         return y.masked_fill(~mask.any(1, keepdim=True), none)
 
+    kernel.__doc__ = f"Softmax over what a mask leaves of each row; {none} where nothing is left."
+    masked = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
     masked.register_fake(lambda x, mask: x.new_empty(x.shape))
 
     def setup(ctx, inputs, output):

@@ -7,7 +7,7 @@ import torch
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
 from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros
-from ...cases.tensors import is_differentiable, is_finite, is_plain
+from ...cases.tensors import in_double, is_differentiable, is_finite, is_plain
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
@@ -20,7 +20,9 @@ def check_finite(case: Case) -> None:
     """Look for NaN in the results of a call whose inputs are finite."""
     skip_if_no_results(case)
     if not all(is_finite(tensor) for _, tensor in case.inputs().tensors()):
-        raise skip("nothing-to-check", "an input is NaN or infinite", unjudged=False)
+        raise skip(
+            "nothing-to-check", "an input has no values, or is NaN or infinite", unjudged=False
+        )
     if speaks_of_nan(case.op):
         raise skip("nothing-to-check", "the op's author speaks of NaN", unjudged=False)
     for name, result in results(case.eager):
@@ -47,7 +49,7 @@ def _is_said_to_be_zero(case: Case) -> bool:
 def _count_of_nan(result: object) -> int:
     if not isinstance(result, torch.Tensor) or not is_plain(result):
         return 0
-    return int(result.isnan().sum()) if is_differentiable(result.dtype) else 0
+    return int(in_double(result).isnan().sum()) if is_differentiable(result.dtype) else 0
 
 
 _SCRIPT = """
