@@ -421,6 +421,8 @@ def distance_of_two_sequences():
         """
         if x.dim() != 2 or y.dim() != 2 or len(x) != len(y) or 0 in (*x.shape, *y.shape):
             raise ValueError("two batches of sequences, please")
+        if x.dtype != y.dtype:
+            raise TypeError("two batches of one dtype, please")
         return (_sum_within(x, lengths_x) - _sum_within(y, lengths_y)).abs()
 
     distance.register_fake(lambda x, y, lengths_x=None, lengths_y=None: x.new_empty(x.shape[0]))

@@ -148,7 +148,7 @@ def quantises_to_eight_bits():
     def quantise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if x.dim() != 2:
             raise ValueError("a matrix, please")
-        scale = x.abs().amax(1, keepdim=True) / 127
+        scale = x.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
         whole = (x / scale).round().to(torch.int8)
         return (x / scale).to(torch.float8_e4m3fn), whole, scale
 
