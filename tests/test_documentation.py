@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from pytest_customop.cases.deliberate import speaks_of_nan
 from pytest_customop.cases.documentation import texts_about
 from pytest_customop.compat.ops import functions_by_name
 from pytest_customop.declare.ops import resolve
@@ -146,3 +147,4 @@ def test_a_fake_kernel_of_torch_describes_no_op() -> None:
     texts = texts_about(resolve(op))
     assert "Sines." in texts
     assert not any("uninitialized" in text for text in texts)
+    assert not speaks_of_nan(resolve(op))

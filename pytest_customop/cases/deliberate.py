@@ -116,8 +116,12 @@ def names_limit(op: Op) -> bool:
 
 
 def _says(op: Op, pattern: re.Pattern[str]) -> bool:
-    sources = map(_source, python_functions(op))
-    return any(map(pattern.search, (*sources, *texts_about(op))))
+    return any(map(pattern.search, (*_sources(op), *texts_about(op))))
+
+
+@functools.lru_cache(maxsize=256)  # a check may ask on every variant
+def _sources(op: Op) -> tuple[str, ...]:
+    return tuple(map(_source, python_functions(op)))
 
 
 def _source(function: Any) -> str:

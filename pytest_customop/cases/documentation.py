@@ -21,8 +21,7 @@ from ..compat.ops import (
     packet_name,
     traced_functions,
 )
-from ..core.functions import code_of, known_names
-from ..core.tracebacks import is_of_author
+from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
 
 _CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # a line that begins with one
@@ -34,9 +33,10 @@ _COMMENT = re.compile(
 
 @functools.lru_cache(maxsize=256)  # those of a library are looked for in all modules
 def python_functions(op: Op) -> tuple[Any, ...]:
-    """The op's functions in Python that are known: kernels, and what autograd and torch.compile trace."""
+    """The author's functions in Python that are known: kernels, and what autograd and compilers trace."""
     functions = [*functions_of(op.overload), *traced_functions(op.overload)]
-    return tuple(dict.fromkeys(function for function in functions if function is not None))
+    known = dict.fromkeys(function for function in functions if function is not None)
+    return tuple(function for function in known if not is_of_library(function))
 
 
 def texts_about(op: Op) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def beginning(names: Sequence[str]) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=256)
 def _of_functions(op: Op) -> tuple[str, ...]:
-    functions = _of_author(op)
+    functions = python_functions(op)
     texts = [inspect.getdoc(function) for function in functions]
     for module in _modules(op):
         texts += [inspect.getdoc(function) for function in _callers(op, module, functions)]
@@ -66,26 +66,12 @@ def _of_functions(op: Op) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-def _of_author(op: Op) -> list[Any]:
-    """The functions without those of a library: a fake kernel may be `torch.empty_like` itself."""
-    return [function for function in python_functions(op) if not _is_of_library(function)]
-
-
-def _is_of_library(function: Any) -> bool:
-    code = code_of(function)
-    if code is None:  # as of an object that can be called
-        package = str(getattr(function, "__module__", None)).partition(".")[0]
-        return inspect.isbuiltin(function) or package == "torch"
-    was_typed = code.co_filename.startswith("<")  # in a notebook, say
-    return not (was_typed or is_of_author(code.co_filename))
-
-
 def _of_modules(op: Op) -> tuple[str, ...]:
     return tuple(text for text in map(inspect.getdoc, _modules(op)) if text)
 
 
 def _modules(op: Op) -> list[ModuleType]:
-    modules = map(inspect.getmodule, _of_author(op))
+    modules = map(inspect.getmodule, python_functions(op))
     return [*dict.fromkeys(module for module in modules if module is not None)]
 
 

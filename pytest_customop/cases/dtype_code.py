@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..compat.ops import functions_of
-from ..core.functions import code_of, known_names
+from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
 
 _DEPTH = 4  # functions that call functions
@@ -94,7 +94,7 @@ def _reached(op: Op) -> Iterator[Any]:
 def _with_called(function: Any, depth: int, seen: set[int]) -> Iterator[Any]:
     function = getattr(function, "__wrapped__", function)
     code = code_of(function)
-    if code is None or depth == 0 or id(code) in seen or _is_of_library(function):
+    if code is None or depth == 0 or id(code) in seen or is_of_library(function):
         return
     seen.add(id(code))
     yield function
@@ -111,11 +111,6 @@ def _names_inside(code: types.CodeType) -> Iterator[str]:
             yield from constant.co_names
             yield from constant.co_freevars
             yield from _names_inside(constant)
-
-
-def _is_of_library(function: Any) -> bool:
-    package = str(getattr(function, "__module__", "")).partition(".")[0]
-    return package in ("torch", "numpy", "scipy", "numba")
 
 
 def _tree(function: Any) -> tuple[ast.AST | None, str]:

@@ -13,6 +13,12 @@ def code_of(function: Any) -> types.CodeType | None:
     return code if isinstance(code, types.CodeType) else None
 
 
+def is_of_library(function: Any) -> bool:
+    """Whether a function is one of torch or numpy, as a fake kernel that is `torch.empty_like` itself."""
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    return package in ("torch", "numpy", "scipy", "numba")
+
+
 def known_names(function: Any) -> dict[str, Any]:
     """The globals of a Python function, and the values that it closes over, by name."""
     names, cells = function.__code__.co_freevars, function.__closure__ or ()
