@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 
 import torch
 
@@ -36,20 +37,12 @@ _DTYPE_NAMES = {
     torch.float64: ("float64", "fp64", "double"),
 }
 _DTYPE_BY_NAME = {name: dtype for dtype, names in _DTYPE_NAMES.items() for name in names}
-_DTYPE_NAME = rf"`{{0,2}}(?:torch\.)?\b({'|'.join(_DTYPE_BY_NAME)})\b`{{0,2}}"
-_DTYPE_LIST = re.compile(
-    rf"(?<!not )(?<!no ){_DTYPE_NAME}((\s*[,/|]\s*|,?\s+(or|and)\s+){_DTYPE_NAME})+",
-    re.I,
-)
-# Whole numbers of whatever dtype, and dtypes one after the other.
+_INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+# Whole numbers of whatever dtype.
 _ANY_INTEGERS = re.compile(
     r"\b(any|same|all|every|either) (signed |unsigned )?integ(er|ral)[- ](d?types?|tensors?|arrays?)\b"
     r"|\bintegers? of any (d?type|width|size)\b|\b(d?types?|tensors?) of (any )?integers?\b",
     re.I,
-)
-_INTEGER_NAME = r"`{0,2}(?:torch\.)?\b(u?int(?:8|16|32|64))\b`{0,2}"
-_INTEGER_LIST = re.compile(
-    rf"(?<!not )(?<!no ){_INTEGER_NAME}((\s*[,/|]\s*|,?\s+(or|and)\s+){_INTEGER_NAME})+"
 )
 _TAKES_COMPLEX = re.compile(
     r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
@@ -92,19 +85,24 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
 
 def listed_dtypes(op: Op) -> list[torch.dtype]:
     """The floating-point dtypes that stand one after the other in a sentence about the op."""
-    lists = (match[0] for text in texts_about(op) for match in _DTYPE_LIST.finditer(text))
-    names = (name for found in lists for name in re.findall(_DTYPE_NAME, found, re.I))
-    return [*dict.fromkeys(_DTYPE_BY_NAME[name.lower()] for name in names)]
+    return [*dict.fromkeys(_DTYPE_BY_NAME[name] for name in _listed(op, _DTYPE_BY_NAME))]
 
 
 def listed_integers(op: Op) -> list[torch.dtype]:
     """The dtypes of whole numbers that stand one after the other, or int32 and int64 where any may come."""
-    texts = texts_about(op)
-    lists = (match[0] for text in texts for match in _INTEGER_LIST.finditer(text))
-    names = [name for found in lists for name in re.findall(_INTEGER_NAME, found)]
-    if any(map(_ANY_INTEGERS.search, texts)):
+    names = [*_listed(op, _INTEGERS)]
+    if any(map(_ANY_INTEGERS.search, texts_about(op))):
         names += ["int32", "int64"]
     return [getattr(torch, name) for name in dict.fromkeys(names)]
+
+
+def _listed(op: Op, names: Collection[str]) -> Iterator[str]:
+    """Those of some names that stand one after the other, two or more of them: `a, b or c`."""
+    name = rf"`{{0,2}}(?:torch\.)?\b({'|'.join(names)})\b`{{0,2}}"
+    several = rf"(?<!not )(?<!no ){name}((\s*[,/|]\s*|,?\s+(or|and)\s+){name})+"
+    for text in texts_about(op):
+        for match in re.finditer(several, text, re.I):
+            yield from map(str.lower, re.findall(name, match[0], re.I))
 
 
 def takes_complex(op: Op) -> bool:

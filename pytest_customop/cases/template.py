@@ -15,7 +15,7 @@ import torch
 
 from ..declare.inputs import TensorSpec
 from .arguments import Placement
-from .tensors import comparable, is_differentiable, is_plain
+from .tensors import comparable, has_repeats, is_differentiable, is_plain
 
 _RECORD = 4  # numbers that belong together are at most as many
 
@@ -66,7 +66,7 @@ def _are_sorted_ids(values: torch.Tensor, others: frozenset[int]) -> bool:
     if values.dim() != 1 or values.dtype == torch.bool or len(values) not in others:
         return False
     ends = {int(values.max()), len(values) - 1}
-    return len(torch.unique(values)) < len(values) and ends.isdisjoint(others)
+    return has_repeats(values) and ends.isdisjoint(others)
 
 
 def sizes_besides(path: str, shapes: Mapping[str, Sequence[int]]) -> frozenset[int]:

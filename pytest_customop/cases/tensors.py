@@ -104,10 +104,12 @@ def is_finite(tensor: torch.Tensor) -> bool:
     """Whether no element is NaN or infinite; whole numbers are finite, and unreadable tensors are not."""
     if not is_differentiable(tensor.dtype):
         return True
-    if tensor.is_meta or not is_plain(tensor):
-        return False
-    narrow = tensor.dtype.itemsize == 1  # torch computes nothing in such floats
-    return bool((in_double(tensor) if narrow else tensor.detach()).isfinite().all())
+    return is_plain(tensor) and not tensor.is_meta and bool(readable(tensor).isfinite().all())
+
+
+def has_repeats(values: torch.Tensor) -> bool:
+    """Whether a number comes twice."""
+    return len(torch.unique(values)) < values.numel()
 
 
 def kind_of(tensor: torch.Tensor) -> str:

@@ -18,6 +18,7 @@ from ...compat.fakes import enter_fake_mode
 from ...compat.symbols import guards, is_constant_size, substitute
 from ...core.tracebacks import reraise_bug
 
+_FAKE_KERNEL = "the fake kernel"
 _BACKWARD = "the backward"
 _SETUP = "what is saved for the backward"
 _TO_INT = re.compile(r"\bint\(")
@@ -92,7 +93,7 @@ def trace(case: Case, *, backward: bool) -> Traced:
     fake = fake_run(shapes_of(case), symbolic=True)
     if fake.error is not None:
         return Traced(fake)
-    pins = _told_apart(case, _pins(case, fake, "the fake kernel"))
+    pins = _told_apart(case, _pins(case, fake, _FAKE_KERNEL))
     if not backward:
         return Traced(fake, tuple(pins))
     error = fake_gradients(fake)
@@ -113,7 +114,7 @@ def _told_apart(case: Case, pins: list[Pin]) -> list[Pin]:
         plain = fake_run(shapes_of(case), symbolic=True)
     if plain.error is not None:
         return pins
-    own = {place for pin in _pins(case, plain, pins[0].culprit) for place in pin.places}
+    own = {place for pin in _pins(case, plain, _FAKE_KERNEL) for place in pin.places}
     return [pin if own & {*pin.places} else replace(pin, culprit=_SETUP) for pin in pins]
 
 
@@ -198,8 +199,8 @@ def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
 def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | None:
     """The line that made these symbols constants: the first that compared them with a number, or alone."""
     alone = [(relation, line) for relation, line in assumed if relation.free_symbols <= symbols]
-    with_number = [line for relation, line in alone if _is_equation_with_number(relation)]
-    return next(iter([*with_number, *(line for _, line in alone)]), None)
+    alone.sort(key=lambda pair: not _is_equation_with_number(pair[0]))
+    return alone[0][1] if alone else None
 
 
 def _is_equation_with_number(relation: Any) -> bool:

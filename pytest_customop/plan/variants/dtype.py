@@ -61,7 +61,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
     if not floats and not declared:
         yield from _listed_floats(view)
-        yield from _floats_for_pixels(view)
+        yield from _alike_as_floats(view)
         yield from _whole(view)
     if len(view.tensors) < 2:
         return
@@ -105,7 +105,7 @@ def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[
                 )
 
 
-def _floats_for_pixels(view: SampleView) -> Iterator[Step]:
+def _alike_as_floats(view: SampleView) -> Iterator[Step]:
     """All tensors of one dtype of whole numbers as float32, where a docstring allows it for one of them."""
     for dtype in dict.fromkeys(tensor.dtype for tensor in view.tensors if tensor.holds_positions):
         alike = {

@@ -23,7 +23,7 @@ from ...cases.template import (
     redrawn,
     sizes_besides,
 )
-from ...cases.tensors import is_differentiable
+from ...cases.tensors import has_repeats, is_differentiable
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import SEPARATOR, Step
@@ -94,9 +94,7 @@ class TensorArgument:
     @functools.cached_property
     def has_distinct_numbers(self) -> bool:
         """Whether no listed number comes twice."""
-        return (
-            self.spec.values is not None and len(torch.unique(self.listed)) == self.listed.numel()
-        )
+        return self.spec.values is not None and not has_repeats(self.listed)
 
     @functools.cached_property
     def is_sorted(self) -> bool:

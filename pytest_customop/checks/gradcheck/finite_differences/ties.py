@@ -8,8 +8,8 @@ gives the slope along such a direction.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
+from ....cases.tensors import has_repeats
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, fail
 from .jacobian import WRONG, Pair, compare
@@ -28,7 +28,7 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
         options: step and tolerances.
         seed: of the directions.
     """
-    if not any(_has_ties(point) for point in function.point):
+    if not any(has_repeats(point) for point in function.point):
         return None
     try:
         first, second = (
@@ -38,15 +38,11 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
         return None
     for pair, repeated in zip(first, second, strict=True):
         sure = pair.verdict == repeated.verdict == WRONG and not (pair.still or repeated.still)
-        if not (sure and pair.same_place(repeated) and _has_ties(function.point[pair.source])):
+        if not (sure and pair.same_place(repeated) and has_repeats(function.point[pair.source])):
             continue
         if not follows_staircase(function, pair, seed):
             return _finding(function, pair)
     return None
-
-
-def _has_ties(point: Tensor) -> bool:
-    return len(torch.unique(point)) < point.numel()
 
 
 def _tied_draw(function: VectorFunction, seed: int) -> Draw:
