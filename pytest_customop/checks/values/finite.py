@@ -7,7 +7,7 @@ import torch
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
 from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros
-from ...cases.tensors import in_double, is_differentiable, is_finite, is_plain
+from ...cases.tensors import is_differentiable, is_finite, is_plain, readable
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
@@ -28,11 +28,13 @@ def check_finite(case: Case) -> None:
     for name, result in results(case.eager):
         count = _count_of_nan(result)
         if count:
+            is_zero = _is_said_to_be_zero(case)
+            said = ", and a docstring says that such inputs give 0" if is_zero else ""
             raise fail(
                 "result-is-nan",
                 f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, where all "
-                "inputs are finite",
-                note=None if _is_said_to_be_zero(case) else NOT_ASKED,
+                f"inputs are finite{said}",
+                note=None if is_zero else NOT_ASKED,
             )
 
 
@@ -47,7 +49,7 @@ def _is_said_to_be_zero(case: Case) -> bool:
 def _count_of_nan(result: object) -> int:
     if not isinstance(result, torch.Tensor) or not is_plain(result):
         return 0
-    return int(in_double(result).isnan().sum()) if is_differentiable(result.dtype) else 0
+    return int(readable(result).isnan().sum()) if is_differentiable(result.dtype) else 0
 
 
 _SCRIPT = """
@@ -65,8 +67,8 @@ FINDINGS = {
             "length: one such row makes the loss NaN, and every weight at the next step of the optimizer."
         ),
         fix=(
-            "Say what the op gives there: divide by max(count, 1) or by the length and an eps, or write 0 "
-            "where nothing is left. If NaN is meant, say so in the docstring, and the check is silent."
+            "Divide by max(count, 1), or by the length and an eps, or write 0 where nothing is left. If "
+            "NaN is meant, name it in the docstring: the check is silent then."
         ),
         before="""
 out = sums / counts[:, None]              # 0 / 0 for an empty bag
