@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..core.png import Colour, png, ramp
-from .tensors import readable
+from .tensors import gaps, readable
 
 _FEWEST = 6  # elements: a message says as much of fewer
 _MOST = 2**22  # elements that are looked at
@@ -58,7 +58,7 @@ def picture_of(name: str, actual: Any, expected: Any) -> dict[str, Any] | None:
 def _picture(name: str, got: torch.Tensor, want: torch.Tensor) -> dict[str, Any]:
     wide = torch.complex128 if got.is_complex() or want.is_complex() else torch.float64
     got, want = got.to(wide), want.to(wide)
-    shape, gap = got.shape, _gap(got, want)
+    shape, gap = got.shape, gaps(got, want)
     at = [int(index) for index in torch.unravel_index(gap.argmax(), gap.shape)]
     if wide.is_complex:
         got, want = got.abs(), want.abs()
@@ -87,13 +87,6 @@ def _picture(name: str, got: torch.Tensor, want: torch.Tensor) -> dict[str, Any]
         "actual": _encoded(got, low, high, _VALUES),
         "difference": _encoded(blocks, 0.0, _limits(blocks)[1], _GAPS),
     }
-
-
-def _gap(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
-    """The difference of each element; infinite where one of the two is not a number."""
-    gap = (got - want).abs()
-    gap = torch.where((got == want) | (got.isnan() & want.isnan()), 0.0, gap)
-    return gap.nan_to_num(nan=math.inf, posinf=math.inf)
 
 
 def _is_image(shape: Sequence[int]) -> bool:

@@ -204,6 +204,16 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
     return float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
+def gaps(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """The absolute difference of each element.
+
+    It is 0 where both are equal, two infinities or two NaN included, and inf where only one is finite.
+    """
+    gap = (actual - expected).abs()
+    equal = (actual == expected) | (actual.isnan() & expected.isnan())
+    return torch.where(equal, 0.0, gap).nan_to_num(nan=math.inf, posinf=math.inf)
+
+
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors have equal values, a NaN being equal to a NaN."""
     return difference(left, right, 0.0, 0.0) is None

@@ -37,6 +37,18 @@ def takes_memory_for_contiguous():
 
 
 @aot((MATRIX,), expected=FOUND)
+def takes_memory_for_contiguous_beside_infinities():
+    """Takes its argument for contiguous, and gives -inf in the first column in any layout."""
+
+    def kernel(x):
+        rows = x.as_strided(x.shape, dense(x)) * 2
+        rows[..., :1] = -torch.inf
+        return rows
+
+    return op("takes_memory_for_contiguous_beside_infinities", kernel)
+
+
+@aot((MATRIX,), expected=FOUND)
 def forgets_the_storage_offset():
     """Reads from the start of the storage."""
     kernel = lambda x: x.as_strided(x.shape, x.stride(), 0).contiguous() * 2  # noqa: E731

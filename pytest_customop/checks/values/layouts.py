@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from ...cases.guarded import LAY_OUT
 from ...cases.picture import picture_of
 from ...cases.tensors import (
     difference,
+    gaps,
     in_double,
     is_differentiable,
     is_plain,
@@ -194,10 +194,7 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
         return None
     if not is_differentiable(left.dtype):
         return float((left != right).sum())
-    left, right = in_double(readable(left)), in_double(readable(right))
-    both_nan = torch.isnan(left) & torch.isnan(right)
-    gap = torch.where(both_nan, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
-    return float(gap.max()) if gap.numel() else 0.0
+    return float(gaps(in_double(left), in_double(right)).max()) if left.numel() else 0.0
 
 
 def _picture(actual: Leaves, expected: Leaves, magnitude: float) -> Mapping[str, Any] | None:
