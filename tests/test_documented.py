@@ -283,6 +283,20 @@ def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("Row 0 is frozen.", True),
+        ("As in nn.Embedding, the row of the padding never receives a gradient.", True),
+        ("No gradient flows to scores that are masked.", True),
+        ("boxes get no gradient. scores: (N,)", False),
+        ("The gradient of scores is that of the product.", False),
+    ],
+)
+def test_a_part_that_gets_no_gradient(text: str, said: bool) -> None:
+    assert documented.has_part_without_gradient(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("Has a generator of its own.", True),
         ("torch.manual_seed has no effect.", True),
         ("Draws from a generator of this module, not from torch's global one.", True),

@@ -54,6 +54,10 @@ _CONSTANT = re.compile(
     r"|\b(is|are|as)( a)? constants?\b",
     re.I,
 )
+# In one sentence that names no other tensor: a part of an argument gets no gradient.
+_PART_CONSTANT = re.compile(
+    r"\b(no|never|not|without)\b[^.;]{0,30}\bgradients?\b|\bfrozen\b|\bstop[- _]?gradients?\b", re.I
+)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
@@ -196,6 +200,19 @@ def is_not_differentiable(op: Op) -> bool:
 def gets_no_gradient(op: Op, argument: str) -> bool:
     """Whether a sentence that names an argument says that it gets no gradient."""
     return bool(argument) and any(map(_CONSTANT.search, _naming(op, argument)))
+
+
+def has_part_without_gradient(op: Op, argument: str) -> bool:
+    """Whether a sentence that names no other tensor says that something gets no gradient.
+
+    An example is the row of `padding_idx` in an embedding.
+    """
+    others = [
+        item.name for item in op.arguments if item.name != argument and "Tensor" in str(item.type)
+    ]
+    other = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in others) or r"(?!)")
+    said = filter(_PART_CONSTANT.search, sentences(op, of_op=True))
+    return any(not other.search(sentence) for sentence in said)
 
 
 def _naming(op: Op, argument: str) -> Iterator[str]:

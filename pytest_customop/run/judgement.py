@@ -19,6 +19,7 @@ from ..cases.deliberate import (
 from ..cases.documented import (
     gets_no_gradient,
     has_own_generator,
+    has_part_without_gradient,
     is_differentiable_by,
     is_not_differentiable,
 )
@@ -104,6 +105,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
     if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
         return Note(NOT_ASKED, "a docstring says that the argument gets no gradient")
+    if _leaves_out_a_part(case, finding):
+        return Note(NOT_ASKED, "a docstring says that a part of the argument gets no gradient")
     if finding.code == "autograd-registration" and is_not_differentiable(case.op):
         return Note(NOT_ASKED, "a docstring says that the op is not made for gradients")
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
@@ -153,6 +156,13 @@ def _without_gradient(finding: Finding) -> str:
     """The argument whose gradient is missing; empty where no message names it."""
     match = re.search(r"the gradient for `(\w+)", finding.message)
     return match[1] if match else ""
+
+
+def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
+    """Whether a gradient is 0 by the formula, where a docstring says that something gets none."""
+    if finding.code != "gradient-mismatch" or " is 0 by the formula" not in finding.message:
+        return False
+    return has_part_without_gradient(case.op, _without_gradient(finding))
 
 
 def _asks_for_gradients(case: Case) -> bool:

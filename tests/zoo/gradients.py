@@ -173,6 +173,50 @@ def reverses_gradients():
     return op
 
 
+def _looks_up(name, docstring):
+    def kernel(table: Tensor, ids: Tensor) -> Tensor:
+        return table[ids]
+
+    kernel.__doc__ = docstring
+    rows = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    rows.register_fake(lambda table, ids: table.new_empty(*ids.shape, *table.shape[1:]))
+
+    def backward(ctx, grad):
+        (ids,) = ctx.saved_tensors
+        result = grad.new_zeros(ctx.shape).index_add(
+            0, ids.reshape(-1), grad.reshape(-1, ctx.shape[1])
+        )
+        result[0] = 0
+        return result, None
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1])
+        ctx.shape = inputs[0].shape
+
+    rows.register_autograd(backward, setup_context=setup_context)
+    return rows
+
+
+ROWS = (tensor(4, 3), torch.tensor([0, 2, 3, 2]))
+NO_SIZE = {"fake.symbolic": "no-second-size"}  # a position may be too large for fewer rows
+
+
+@specimen(
+    ROWS, requires_grad=True, skips=NO_SIZE, notes={"gradcheck.backward": "gradient-mismatch"}
+)
+def freezes_a_row():
+    """Gives the first row no gradient, as its docstring says."""
+    return _looks_up("freezes_a_row", "Rows of a table. Row 0 is frozen: it never gets a gradient.")
+
+
+@specimen(
+    ROWS, requires_grad=True, skips=NO_SIZE, expected={"gradcheck.backward": "gradient-mismatch"}
+)
+def forgets_a_row():
+    """Gives the first row no gradient, by mistake."""
+    return _looks_up("forgets_a_row", "Rows of a table.")
+
+
 @specimen((MATRIX,), requires_grad=True, expected={"gradcheck.backward": "gradient-mismatch"})
 def has_the_wrong_sign():
     """The same gradient by mistake."""
