@@ -194,7 +194,9 @@ def test_a_number_that_makes_calls_many_times_slower_is_not_tried(
     monkeypatch.setattr(growth, "_TIMES_SAMPLE", 1.5)
 
     def outcome(step: str) -> tuple[str, str | None]:
-        results = check_op(rounds, [(tensor(8), 8)], checks="fake.forward", variants="full")
+        results = check_op(
+            rounds, [(tensor(8), 8)], checks="fake.forward", variants="full,arguments"
+        )
         (result,) = [result for result in results if result.place.variant == step]
         return result.outcome, result.skip_code
 
