@@ -139,6 +139,14 @@ def test_one_index_may_repeat_and_several_may_not() -> None:
     assert offsets["y.lowest"] == "whole numbers that are sorted in the sample"
 
 
+def test_two_ranges_of_values_are_not_one_tensor() -> None:
+    angle, length = tensor(4, low=-9, high=9), tensor(4, low=0, high=9)
+    assert beyond(MIX, angle, length)["y.is.x"] is None
+    assert beyond(MIX, length, angle)["y.is.x"] is None
+    apart = beyond(MIX, tensor(4, low=-1, high=1), length)
+    assert apart["y.is.x"] == "one tensor for two with values in different ranges"
+
+
 def test_a_mask_may_have_one_value() -> None:
     masks = tensor(4, dtype=torch.bool)
     reasons = beyond(THREE, tensor(4), masks, masks)

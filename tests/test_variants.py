@@ -375,6 +375,13 @@ def test_what_the_op_writes_to_is_not_expanded_and_given_twice_beyond_the_sample
     assert not variants["y.is.x"].likely
 
 
+def test_the_same_tensor_has_values_that_both_arguments_may_have() -> None:
+    sample = Sample((tensor(9, low=-5, high=5), tensor(9, low=0, high=1)), id="a")
+    x, w = draw(MIX, near(MIX, sample, kinds=["alias"])["w.is.x"].sample, FLOAT, 0).args
+    assert x is w
+    assert bool(((x >= 0) & (x < 1)).all())
+
+
 def test_the_same_tensor_is_given_twice() -> None:
     variant = near(MIX, SQUARE, kinds=["alias"])["w.is.x"]
     assert isinstance(variant.sample.args[1], SameAs)

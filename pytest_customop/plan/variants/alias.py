@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import Any
 
 from ...declare.inputs import SameAs
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
+
+_LOWEST, _HIGHEST = (-1, 0), (0, 1)  # limits of values that an op may rely on
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -24,7 +27,9 @@ def steps(view: SampleView) -> Iterator[Step]:
         if first.wants_grad != second.wants_grad and not written:
             continue
         if (first.shape, first.dtype) == (second.shape, second.dtype):
-            change = {second.path: SameAs(first.path)}
+            change: dict[str, Any] = {second.path: SameAs(first.path)}
+            if not _fits(first, second) and _fits(second, first):
+                change[first.path] = second.spec
             description = f"{second.path} is the very tensor given as {first.path}"
             rank = 12 if written else 7
             name = f"{second.path}.is.{first.path}"
@@ -38,4 +43,23 @@ def _beyond(first: TensorArgument, second: TensorArgument) -> str | None:
     """
     if first.mutated or second.mutated:
         return "a tensor that is written to, given twice"
-    return "whole numbers of two tensors made equal" if first.holds_positions else None
+    if first.holds_positions:
+        return "whole numbers of two tensors made equal"
+    if not _fits(first, second) and not _fits(second, first):
+        return "one tensor for two with values in different ranges"
+    return None
+
+
+def _fits(values: TensorArgument, argument: TensorArgument) -> bool:
+    """Whether an argument can have the values of another one, as far as the sample shows.
+
+    It cannot if its own are probabilities, cosines or not negative, and the others are not.
+    """
+    if values.value_limits is None or argument.value_limits is None:
+        return True
+    low, high = values.value_limits
+    own_low, own_high = argument.value_limits
+    return not (
+        any(low < limit <= own_low for limit in _LOWEST)
+        or any(own_high <= limit < high for limit in _HIGHEST)
+    )
