@@ -205,6 +205,30 @@ def test_a_number_that_makes_calls_many_times_slower_is_not_tried(
     assert outcome("count.half") == ("skipped", "costly")
 
 
+def test_the_backward_of_such_a_number_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_SLOW", 1e-9)
+    monkeypatch.setattr(growth, "_TIMES_SAMPLE", 0.01)
+    counts = set()
+
+    @torch.library.custom_op("t_values::rounds_with_backward", mutates_args=())
+    def op(x: torch.Tensor, count: int) -> torch.Tensor:
+        return x * count
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        counts.add(ctx.count)
+        return grad * ctx.count, None
+
+    op.register_fake(lambda x, count: torch.empty_like(x))
+    op.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: setattr(ctx, "count", inputs[1])
+    )
+    results = check_op(
+        op, [(tensor(8), 8)], checks="fake.forward", variants="full,arguments", requires_grad=[True]
+    )
+    assert {result.skip_code for result in results if result.place.variant} == {"costly"}
+    assert counts <= {8}
+
+
 @pytest.mark.parametrize(
     ("rest", "outcome"), [(time.process_time, "noted"), (time.sleep, "failed")]
 )

@@ -106,7 +106,8 @@ def skip_if_slower_than_sample(
     """
     if seconds <= _SLOW:
         return
-    seconds = min(seconds, _fastest(of_variant, _SLOW, tries=1))
+    if seconds <= _HOPELESS * _SLOW:
+        seconds = min(seconds, _fastest(of_variant, _SLOW, tries=1))
     if seconds > max(_SLOW, _TIMES_SAMPLE * _fastest(of_sample, _SLOW / _TIMES_SAMPLE)):
         reason = f"the first calls took {seconds:.1f} s, many times what the sample takes"
         raise skip("costly", reason, unjudged=False)

@@ -112,6 +112,8 @@ def _classify(case: Case) -> _Answer:
                 skip_if_costly(case)
                 start = processor_seconds()
             error = case.eager.error
+            if error is None and case.requires_grad and not large:
+                _skip_if_call_is_slow(case, processor_seconds() - start)
             answer = _classify_backward(case) if error is None else None
             seconds = processor_seconds() - start
         if error is None:
@@ -158,6 +160,15 @@ def _documented_as_empty(case: Case) -> list[str]:
         if not tensor.numel() and before.get(name)
     ]
     return emptied if all(allows_empty(case.op, name) for name in emptied) else []
+
+
+def _skip_if_call_is_slow(case: Case, seconds: float) -> None:
+    """Skip a variant on which the call alone took so many seconds: its backward may take many more."""
+    sample = case.base_case
+    assert sample is not None  # it is a variant
+    skip_if_slower_than_sample(
+        seconds, lambda: case.run(case.inputs()), lambda: sample.run(sample.inputs())
+    )
 
 
 def _skip_if_slow(case: Case, seconds: float) -> None:
